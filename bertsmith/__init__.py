@@ -1,0 +1,1 @@
+"""All of BERT in one small package (exports follow)."""

@@ -1,0 +1,161 @@
+"""The door between data and model: one packed stream of tokens, as numpy arrays.
+
+A batch is one stream of real tokens with the lengths of its sequences. There is no padding and no
+attention mask: positions and sequence starts follow from the lengths, and attention is
+block-diagonal by construction. This file knows neither text nor torch; `train.device` turns the
+arrays into tensors.
+
+Legend: T tokens, N sequences, M target rows, S the longest sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedBatch:
+    """N sequences laid end to end, T tokens in all."""
+
+    token_ids: IntArray
+    """(T,) int32."""
+    segment_ids: IntArray
+    """(T,) int32: 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`."""
+    lengths: IntArray
+    """(N,) int32, each at least 1, summing to T."""
+    keys: IntArray
+    """(N,) int64: each sequence's number in its step; dropout is keyed by it, not by its place."""
+
+    def __post_init__(self) -> None:
+        """Checks once, here, what every later stage relies on."""
+        tokens, sequences = self.token_ids.shape, self.lengths.shape
+        if len(tokens) != 1 or self.segment_ids.shape != tokens:
+            raise ValueError(
+                f"token_ids and segment_ids must be one stream of equal length, found shapes "
+                f"{tokens} and {self.segment_ids.shape}"
+            )
+        if len(sequences) != 1 or self.keys.shape != sequences:
+            raise ValueError(
+                f"lengths and keys must name the same sequences, found shapes {sequences} and "
+                f"{self.keys.shape}"
+            )
+        if int(self.lengths.sum()) != tokens[0] or (self.lengths < 1).any():
+            raise ValueError(
+                f"lengths must be positive and sum to the {tokens[0]} tokens of the stream, found "
+                f"sum {int(self.lengths.sum())} and minimum {int(self.lengths.min(initial=1))}"
+            )
+
+    @property
+    def num_tokens(self) -> int:
+        """T."""
+        return int(self.token_ids.shape[0])
+
+    @property
+    def num_sequences(self) -> int:
+        """N."""
+        return int(self.lengths.shape[0])
+
+    @property
+    def starts(self) -> IntArray:
+        """(N,) int64: the stream row of each sequence's first token."""
+        return starts_of(self.lengths)
+
+    @property
+    def positions(self) -> IntArray:
+        """(T,) int64: each token's position in its own sequence, counted from 0."""
+        return np.arange(self.num_tokens) - np.repeat(self.starts, self.lengths)
+
+    @staticmethod
+    def from_padded(
+        input_ids: IntArray,
+        attention_mask: IntArray | None = None,
+        token_type_ids: IntArray | None = None,
+    ) -> PackedBatch:
+        """Drops the padding of (N, S) arrays as tokenizers of the Hugging Face ecosystem give them.
+
+        Every row must have at least one real token, its real tokens first (padding on the right).
+        """
+        mask = np.ones_like(input_ids) if attention_mask is None else np.asarray(attention_mask)
+        types = np.zeros_like(input_ids) if token_type_ids is None else np.asarray(token_type_ids)
+        for name, array in (("attention_mask", mask), ("token_type_ids", types)):
+            if array.shape != input_ids.shape:
+                raise ValueError(
+                    f"{name} has shape {array.shape}, expected input_ids' shape {input_ids.shape}"
+                )
+        real = mask.astype(bool)
+        lengths = real.sum(axis=1)
+        if not np.array_equal(real, np.arange(real.shape[1]) < lengths[:, None]):
+            raise ValueError("attention_mask must be ones followed by zeros (padding on the right)")
+        return PackedBatch(
+            token_ids=input_ids[real].astype(np.int32),
+            segment_ids=types[real].astype(np.int32),
+            lengths=lengths.astype(np.int32),
+            keys=np.arange(len(lengths)),
+        )
+
+    def to_padded(self, pad_token_id: int = 0) -> tuple[IntArray, IntArray, IntArray]:
+        """The same sequences as (N, S) `input_ids, attention_mask, token_type_ids`, int64."""
+        mask = np.arange(int(self.lengths.max())) < self.lengths[:, None]  # (N, S)
+        input_ids = np.full(mask.shape, pad_token_id, dtype=np.int64)
+        token_type_ids = np.zeros(mask.shape, dtype=np.int64)
+        input_ids[mask] = self.token_ids
+        token_type_ids[mask] = self.segment_ids
+        return input_ids, mask.astype(np.int64), token_type_ids
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainBatch:
+    """A packed batch and what to predict on it: one step, or one micro-batch of a step."""
+
+    packed: PackedBatch
+    target_rows: IntArray
+    """(M,) int64: rows of the stream whose final hidden state predicts a token, ascending."""
+    target_ids: IntArray
+    """(M,) int32: the token each of those rows must predict."""
+    next_labels: IntArray | None
+    """(N,) int8: 0 = B follows A, 1 = B is random (google-research/bert); None without NSP."""
+    step_targets: int
+    """Target rows of the whole step, over all micro-batches and processes: the loss's divisor."""
+    step_sequences: int
+    """Sequences of the whole step, over all micro-batches and processes."""
+
+    def split(self, parts: int) -> list[PretrainBatch]:
+        """Cuts the step into `parts` micro-batches of consecutive sequences, divisors unchanged.
+
+        Sequence i goes to part floor(i * parts / N), so parts differ by one sequence at most.
+        Raises ValueError when there are fewer sequences than parts.
+        """
+        num_sequences = self.packed.num_sequences
+        if not 1 <= parts <= num_sequences:
+            raise ValueError(f"cannot cut {num_sequences} sequences into {parts} micro-batches")
+        edges = [-(-part * num_sequences // parts) for part in range(parts + 1)]
+        return [self._slice(start, end) for start, end in zip(edges, edges[1:], strict=False)]
+
+    def _slice(self, start: int, end: int) -> PretrainBatch:
+        packed = self.packed
+        rows = np.concatenate([packed.starts, [packed.num_tokens]])
+        row_start, row_end = int(rows[start]), int(rows[end])
+        inside = slice(*np.searchsorted(self.target_rows, (row_start, row_end)))
+        return PretrainBatch(
+            packed=PackedBatch(
+                token_ids=packed.token_ids[row_start:row_end],
+                segment_ids=packed.segment_ids[row_start:row_end],
+                lengths=packed.lengths[start:end],
+                keys=packed.keys[start:end],
+            ),
+            target_rows=self.target_rows[inside] - row_start,
+            target_ids=self.target_ids[inside],
+            next_labels=None if self.next_labels is None else self.next_labels[start:end],
+            step_targets=self.step_targets,
+            step_sequences=self.step_sequences,
+        )
+
+
+def starts_of(lengths: IntArray) -> IntArray:
+    """(N,) int64: where each of N consecutive runs of these lengths begins."""
+    return np.cumsum(lengths, dtype=np.int64) - lengths

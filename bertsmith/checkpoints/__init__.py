@@ -1,0 +1,1 @@
+"""Weights on disk, in the Hugging Face layout."""

@@ -1,0 +1,1 @@
+"""The verbs: what bertsmith can do, one file a command."""

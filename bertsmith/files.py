@@ -1,0 +1,146 @@
+"""Bytes -> disk, safely: atomic writes, checksums, a lock. The only file that knows the platform.
+
+A reader never sees half a file: everything is written beside its place, flushed to the disk, and
+renamed. It does not know what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """Opens a temporary file that takes `path`'s place when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+        sync_directory(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes a whole file atomically."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes UTF-8 text atomically, line ends as given."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: Path, value: Mapping[str, object]) -> None:
+    """Writes JSON, indented, keys in the order given, with a final newline."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextlib.contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Yields an empty directory beside `path` that takes its place when the block ends well.
+
+    An older directory at `path` is moved aside first and deleted after the swap, so at every moment
+    one whole version exists.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                _sync_file(file)
+        sync_directory(temporary)
+        temporary.chmod(0o755)
+        _swap(temporary, path)
+        sync_directory(path.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def sha256(path: Path) -> str:
+    """The file's SHA-256 in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Holds `path` as a lock file for the block; released by the system if the process dies.
+
+    Raises RuntimeError at once when another process holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        try:
+            _lock_file(file)
+        except OSError as error:
+            raise RuntimeError(
+                f"{path.parent} is in use by another bertsmith process (lock file {path}); wait for "
+                f"it to end or choose another directory"
+            ) from error
+        yield
+
+
+def sync_directory(path: Path) -> None:
+    """Makes renames in a directory durable; does nothing where the platform cannot."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Deletes the temporary files and directories that a killed process left in `directory`."""
+    for leftover in directory.glob(".*.part"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def _swap(new: Path, path: Path) -> None:
+    if not path.exists():
+        new.replace(path)
+        return
+    old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old.", suffix=".part"))
+    path.replace(old / path.name)
+    new.replace(path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _lock_file(file: IO[bytes]) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,53 @@
+"""A plain torch function -> the same function in one fused kernel, where a compiler is at hand.
+
+The plain function is the definition; fusing changes its speed, not its meaning. Without a C++
+compiler (CPU) or Triton (GPU), or with BERTSMITH_FUSION=0, the plain function itself runs. It knows
+no model.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import torch
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def fused(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compiles `function` at its first call, with dynamic shapes from the start.
+
+    Dynamic from the first call, so that the history of shapes never chooses the kernel: a resumed
+    run computes the same bits as one that never stopped.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        if not is_available() or torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        return _compiled(function)(*args, **kwargs)
+
+    return call
+
+
+@functools.cache
+def is_available() -> bool:
+    """True when torch.compile can build kernels here and the user has not switched it off."""
+    if os.environ.get("BERTSMITH_FUSION", "1") == "0":
+        return False
+    if torch.cuda.is_available():
+        return True
+    compilers = [os.environ.get("CXX"), "g++", "clang++", "cl" if sys.platform == "win32" else None]
+    return any(compiler and shutil.which(compiler) for compiler in compilers)
+
+
+@functools.cache
+def _compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    compiled: Callable[Parameters, Result] = torch.compile(function, dynamic=True, fullgraph=True)
+    return compiled

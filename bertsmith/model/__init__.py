@@ -1,0 +1,1 @@
+"""A packed batch -> hidden states -> losses."""

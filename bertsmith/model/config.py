@@ -1,0 +1,100 @@
+"""BERT's `config.json` as a frozen value, and the sizes that have names.
+
+The field names are those of the released `config.json` files, so reading and writing them is a
+mapping of equal names. This file does not know where configs are stored.
+
+Source: Devlin et al. 2018, section 3 and Table 6; google-research/bert README (24 miniatures).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Direction = Literal["bidirectional", "left_to_right", "right_to_left"]
+Activation = Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertConfig:
+    """The architecture of one encoder."""
+
+    vocab_size: int = 30_522
+    """Rows of the token embedding (paper: 30,522 uncased, 28,996 cased)."""
+    hidden_size: int = 768
+    """H: width of a hidden state (paper: BASE 768, LARGE 1024)."""
+    num_hidden_layers: int = 12
+    """L: Transformer layers (paper: BASE 12, LARGE 24)."""
+    num_attention_heads: int = 12
+    """A: attention heads; H must be a multiple of it (paper: BASE 12, LARGE 16)."""
+    intermediate_size: int = 3072
+    """Feed-forward width (paper: 4H)."""
+    hidden_act: Activation = "gelu"
+    """Exact GELU, or `gelu_tanh` as google-research/bert since February 2019."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout on the embedding sum and on both outputs of a layer (paper: 0.1)."""
+    attention_probs_dropout_prob: float = 0.1
+    """Dropout on the attention probabilities (paper: 0.1)."""
+    max_position_embeddings: int = 512
+    """Rows of the position embedding: the longest sequence (paper: 512)."""
+    type_vocab_size: int = 2
+    """Rows of the segment embedding (paper: 2)."""
+    initializer_range: float = 0.02
+    """Standard deviation of the truncated normal at initialisation (google-research/bert: 0.02)."""
+    layer_norm_eps: float = 1e-12
+    """Added to the variance in LayerNorm (google-research/bert: 1e-12)."""
+    pad_token_id: int = 0
+    """Row of `[PAD]`; only written to config.json: nothing here is ever padded."""
+    direction: Direction = "bidirectional"
+    """What attention may see; `left_to_right` is Table 5's ablation, written as is_decoder."""
+
+    def __post_init__(self) -> None:
+        """Refuses a contradiction before any tensor is made."""
+        for name in (
+            "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+            "intermediate_size", "max_position_embeddings", "type_vocab_size",
+        ):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
+                f"{self.num_attention_heads}"
+            )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name} must be in [0, 1), found {getattr(self, name)}")
+
+    @property
+    def head_size(self) -> int:
+        """K = H / A."""
+        return self.hidden_size // self.num_attention_heads
+
+
+def sized(num_hidden_layers: int, hidden_size: int, num_attention_heads: int = 0) -> BertConfig:
+    """BASE with another depth and width; heads default to one per 64 dimensions."""
+    return BertConfig(
+        num_hidden_layers=num_hidden_layers,
+        hidden_size=hidden_size,
+        num_attention_heads=num_attention_heads or max(1, hidden_size // 64),
+        intermediate_size=4 * hidden_size,
+    )
+
+
+BASE = BertConfig()
+LARGE = sized(24, 1024)
+TINY, MINI, SMALL, MEDIUM = sized(2, 128), sized(4, 256), sized(4, 512), sized(8, 512)
+BASE_CASED, LARGE_CASED = replace(BASE, vocab_size=28_996), replace(LARGE, vocab_size=28_996)
+
+SIZES = {"tiny": TINY, "mini": MINI, "small": SMALL, "medium": MEDIUM, "base": BASE, "large": LARGE}
+
+MINIATURES = {
+    f"L{layers}-H{hidden}": sized(layers, hidden)
+    for layers in (2, 4, 6, 8, 10, 12)
+    for hidden in (128, 256, 512, 768)
+}
+
+TABLE_6 = (
+    sized(3, 768, 12), sized(6, 768, 3), sized(6, 768, 12),
+    sized(12, 768, 12), sized(12, 1024, 16), sized(24, 1024, 16),
+)  # fmt: skip

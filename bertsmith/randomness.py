@@ -1,0 +1,97 @@
+"""Integers -> random numbers, by one counter-based hash: no state, no generator, no history.
+
+Every draw is a function of (seed, stream, index, ...): the same counters give the same number in
+any order, in any process, for any version of numpy. Two hashes live here: `hash64` for data (pairs,
+masks, shuffling, initialisation) and `mix32` for dropout, which `model.dropout` repeats in torch to
+the bit.
+
+Source: splitmix64's finaliser (Steele, Lea, Flood 2014) and "lowbias32" (C. Wellons, hash-prospector).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+UInt64Array = npt.NDArray[np.uint64]
+UInt32Array = npt.NDArray[np.uint32]
+FloatArray = npt.NDArray[np.float64]
+Int64Array = npt.NDArray[np.int64]
+Counter = int | npt.NDArray[np.integer]
+
+MIX32_MULTIPLIERS = (0x7FEB352D, 0x846CA68B)
+
+
+class Stream(IntEnum):
+    """What a draw is for: the second counter of every hash, so that no two purposes share draws."""
+
+    SHUFFLE = 1
+    PAIRS = 2
+    MASKS = 3
+    DROPOUT = 4
+    INIT = 5
+    HOLD_OUT = 6
+    HEAD = 7
+    SPLIT = 8
+
+
+def hash64(*counters: Counter) -> UInt64Array:
+    """A 64-bit hash of the counters, broadcast against each other like numpy operands."""
+    if not counters:
+        raise ValueError("hash64 needs at least one counter")
+    state: UInt64Array = np.zeros((), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for counter in counters:
+            word = np.asarray(counter).astype(np.int64).view(np.uint64)
+            state = _mix64((state ^ word) + np.uint64(0x9E3779B97F4A7C15))
+    return state
+
+
+def uniform(*counters: Counter) -> FloatArray:
+    """Uniform float64 in [0, 1), 53 random bits."""
+    return (hash64(*counters) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def integers(high: Counter, *counters: Counter) -> Int64Array:
+    """Uniform int64 in [0, high); `high` in [1, 2^32) broadcasts with the counters.
+
+    By multiply and shift: the bias is below high / 2^32.
+    """
+    upper = hash64(*counters) >> np.uint64(32)
+    return ((upper * np.asarray(high).astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+
+
+def permutation(size: int, *counters: Counter) -> Int64Array:
+    """A random order of 0..size-1, (size,) int64."""
+    order = np.argsort(hash64(*counters, np.arange(size, dtype=np.int64)), kind="stable")
+    return order.astype(np.int64)
+
+
+def mix32(words: UInt32Array) -> UInt32Array:
+    """The 32-bit finaliser under dropout; `model.dropout.mix32` is its twin in torch."""
+    first, second = (np.uint32(multiplier) for multiplier in MIX32_MULTIPLIERS)
+    words = np.asarray(words, dtype=np.uint32)
+    with np.errstate(over="ignore"):
+        words = (words ^ (words >> np.uint32(16))) * first
+        words = (words ^ (words >> np.uint32(15))) * second
+        return words ^ (words >> np.uint32(16))
+
+
+def dropout_row_keys(
+    seed: int, step: int, sequence_keys: npt.NDArray[np.integer], positions: npt.NDArray[np.integer]
+) -> npt.NDArray[np.int32]:
+    """(T,) int32: one word a token, from which every dropout site of a step derives its draws.
+
+    Keyed by the sequence's number in the step and the position in the sequence, never by the row of
+    the stream, so packing, accumulation and world size do not change a mask.
+    """
+    words = hash64(seed, Stream.DROPOUT, step, sequence_keys, positions) >> np.uint64(32)
+    return words.astype(np.uint32).view(np.int32)
+
+
+def _mix64(state: UInt64Array) -> UInt64Array:
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))

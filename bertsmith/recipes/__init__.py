@@ -1,0 +1,1 @@
+"""The values: what we chose, run by run."""

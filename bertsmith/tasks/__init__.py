@@ -1,0 +1,1 @@
+"""What to learn after pre-training."""

@@ -1,0 +1,1 @@
+"""Characters -> token ids."""
