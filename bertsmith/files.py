@@ -18,6 +18,10 @@ from pathlib import Path
 from typing import IO
 
 
+class InUseError(RuntimeError):
+    """Another process holds the directory."""
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Opens a temporary file that takes `path`'s place when the block ends without an error."""
@@ -86,14 +90,14 @@ def sha256(path: Path) -> str:
 def lock(path: Path) -> Iterator[None]:
     """Holds `path` as a lock file for the block; released by the system if the process dies.
 
-    Raises RuntimeError at once when another process holds it.
+    Raises InUseError at once when another process holds it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
         try:
             _lock_file(file)
         except OSError as error:
-            raise RuntimeError(
+            raise InUseError(
                 f"{path.parent} is in use by another bertsmith process (lock file {path}); wait for "
                 f"it to end or choose another directory"
             ) from error

@@ -1,0 +1,253 @@
+"""Multi-head self-attention on a packed stream, block by block.
+
+Each token attends to its own sequence only: the stream's blocks are rectangles of a few sequences
+of nearly equal length, and what lies past a sequence's end gets exactly zero weight. The backward
+pass is written out, because it needs less than automatic differentiation would keep: the heads and
+the probabilities, from which the dropout mask is drawn again. It does not know how the blocks were
+chosen.
+
+Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; google-research/bert,
+modeling.py, attention_layer.
+
+Legend: T tokens, H hidden size, A heads, K = H/A; n sequences of a block, S its width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.fusion import fused
+from bertsmith.model.config import BertConfig, Direction
+from bertsmith.model.dropout import (
+    ATTENTION_OUTPUT_SITE,
+    ATTENTION_SITE,
+    keep_factors,
+    site_words,
+)
+from bertsmith.model.elementwise import add_and_norm, widened
+from bertsmith.model.stream import Block, Stream
+
+# Attention dropout is keyed by (query, head, key): the head number stands above the key's position.
+_KEY_BITS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionRules:
+    """What attention needs beside its inputs."""
+
+    num_heads: int
+    """A."""
+    direction: Direction
+    """Which keys a query may see."""
+    probability: float
+    """Dropout on the attention probabilities."""
+
+
+class SelfAttention(nn.Module):
+    """The attention sub-layer, with its residual and norm: (T, H) -> (T, H)."""
+
+    def __init__(self, config: BertConfig, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.dropout = config.hidden_dropout_prob
+        self.rules = AttentionRules(
+            num_heads=config.num_attention_heads,
+            direction=config.direction,
+            probability=config.attention_probs_dropout_prob,
+        )
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
+        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
+        """Attends within each sequence, projects, adds the residual, normalises."""
+        words = site_words(stream.row_keys, self.number, ATTENTION_SITE)
+        context = attend(self.qkv(hidden), words, stream, self.rules)  # (T, H)
+        words = site_words(stream.row_keys, self.number, ATTENTION_OUTPUT_SITE)
+        return add_and_norm(self.output(context), hidden, words, self.dropout, self.norm)  # (T, H)
+
+
+def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules) -> Tensor:
+    """(T, 3H) queries, keys and values side by side -> (T, H) contexts.
+
+    `words`: (T,) int32 dropout words of the query rows, None without dropout.
+    """
+    if rules.probability == 0.0:
+        words = None
+    context: Tensor = _Attention.apply(qkv, words, stream, rules)  # type: ignore[no-untyped-call]
+    return context
+
+
+def attention_probabilities(qkv: Tensor, block: Block, rules: AttentionRules) -> Tensor:
+    """(n, A, S, S) attention probabilities of one block, for looking at; without dropout."""
+    queries, keys, _ = _to_heads(qkv, block.rows, block.lengths, rules.num_heads).unbind(0)
+    scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
+    return _probabilities(scores, block.lengths, rules.direction, _scale(queries))
+
+
+class _Attention(torch.autograd.Function):
+    """`attend`, with its backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
+    ) -> Tensor:
+        kept_for_backward, cells = [], []
+        for block in stream.blocks:
+            heads = _to_heads(qkv, block.rows, block.lengths, rules.num_heads)  # (3, n, A, S, K)
+            queries, keys, values = heads.unbind(0)
+            scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
+            probabilities = _probabilities(scores, block.lengths, rules.direction, _scale(queries))
+            dropped = _dropped(probabilities, _block_words(words, block), rules.probability)
+            cells.append(_from_heads(dropped @ values))  # (n * S, H)
+            kept_for_backward += [heads, probabilities]
+        ctx.save_for_backward(words, *kept_for_backward)
+        ctx.stream, ctx.rules = stream, rules
+        return _to_rows(cells, stream)  # (T, H)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        words, *kept = ctx.saved_tensors
+        cells = []
+        for block, heads, probabilities in zip(
+            ctx.stream.blocks, kept[::2], kept[1::2], strict=True
+        ):
+            gradient = _block_gradient(gradients[0], block, ctx.rules.num_heads)  # (n, A, S, K)
+            block_words = _block_words(words, block)
+            grad_heads = _backward(gradient, heads, probabilities, block_words, ctx.rules)
+            cells.append(_heads_to_cells(grad_heads))  # (n * S, 3H)
+        return _to_rows(cells, ctx.stream), None, None, None
+
+
+def _backward(
+    gradient: Tensor,
+    heads: Tensor,
+    probabilities: Tensor,
+    words: Tensor | None,
+    rules: AttentionRules,
+) -> Tensor:
+    """Gradient of one block's context -> gradient of its heads, (3, n, A, S, K)."""
+    queries, keys, values = heads.unbind(0)
+    grad_dropped = gradient @ values.transpose(2, 3)  # (n, A, S, S)
+    dropped, grad_scores = _softmax_backward(
+        probabilities, grad_dropped, words, rules.probability, _scale(queries)
+    )
+    return torch.stack(
+        [
+            grad_scores @ keys,  # (n, A, S, K)
+            grad_scores.transpose(2, 3) @ queries,
+            dropped.transpose(2, 3) @ gradient,
+        ]
+    )
+
+
+def _scale(queries: Tensor) -> float:
+    return float(queries.shape[-1]) ** -0.5
+
+
+def _block_words(words: Tensor | None, block: Block) -> Tensor | None:
+    return None if words is None else words[block.rows].view(-1, block.width)  # (n, S)
+
+
+@fused
+def _to_heads(qkv: Tensor, rows: Tensor, lengths: Tensor, num_heads: int) -> Tensor:
+    """Stream rows -> contiguous heads of one block, (3, n, A, S, K)."""
+    num_sequences = lengths.shape[0]
+    width, head_size = rows.shape[0] // num_sequences, qkv.shape[1] // (3 * num_heads)
+    cells = qkv[rows].view(num_sequences, width, 3, num_heads, head_size)
+    return cells.permute(2, 0, 3, 1, 4).contiguous()
+
+
+@fused
+def _block_gradient_fused(
+    gradient: Tensor, rows: Tensor, lengths: Tensor, num_heads: int
+) -> Tensor:
+    num_sequences = lengths.shape[0]
+    width, head_size = rows.shape[0] // num_sequences, gradient.shape[1] // num_heads
+    cells = gradient[rows].view(num_sequences, width, num_heads, head_size)
+    real = torch.arange(width, device=rows.device) < lengths[:, None]  # (n, S)
+    return (cells * real[:, :, None, None]).permute(0, 2, 1, 3).contiguous()
+
+
+def _block_gradient(gradient: Tensor, block: Block, num_heads: int) -> Tensor:
+    """Gradient rows -> heads of one block, (n, A, S, K), zero past a sequence's end."""
+    return _block_gradient_fused(gradient, block.rows, block.lengths, num_heads)
+
+
+def _from_heads(context: Tensor) -> Tensor:
+    """(n, A, S, K) -> (n * S, H)."""
+    num_sequences, num_heads, width, head_size = context.shape
+    return context.transpose(1, 2).reshape(num_sequences * width, num_heads * head_size)
+
+
+def _heads_to_cells(heads: Tensor) -> Tensor:
+    """(3, n, A, S, K) -> (n * S, 3H)."""
+    _, num_sequences, num_heads, width, head_size = heads.shape
+    cells = heads.permute(1, 3, 0, 2, 4)  # (n, S, 3, A, K)
+    return cells.reshape(num_sequences * width, 3 * num_heads * head_size)
+
+
+def _to_rows(cells: list[Tensor], stream: Stream) -> Tensor:
+    """Cells of all blocks -> stream rows; cells past a sequence's end are left behind."""
+    if len(cells) == 1 and stream.is_one_rectangle:
+        return cells[0]
+    return torch.cat(cells).index_select(0, stream.cell_rows)
+
+
+@fused
+def _probabilities(scores: Tensor, lengths: Tensor, direction: Direction, scale: float) -> Tensor:
+    """Softmax over the keys a query may see, in the dtype of the scores."""
+    positions = torch.arange(scores.shape[-1], device=scores.device)
+    hidden = (positions >= lengths[:, None])[:, None, None, :]  # (n, 1, 1, S)
+    if direction == "left_to_right":
+        hidden = hidden | (positions > positions[:, None])
+    if direction == "right_to_left":
+        # A query past the sequence's end would see nothing at all: it may see its own cell.
+        hidden = (hidden & (positions != positions[:, None])) | (positions < positions[:, None])
+    scaled = (widened(scores) * scale).masked_fill(hidden, -torch.inf)
+    return torch.softmax(scaled, dim=-1).to(scores.dtype)
+
+
+@fused
+def _dropped_fused(probabilities: Tensor, words: Tensor, probability: float) -> Tensor:
+    factors = _factors(probabilities, words, probability)
+    return (widened(probabilities) * factors).to(probabilities.dtype)
+
+
+def _dropped(probabilities: Tensor, words: Tensor | None, probability: float) -> Tensor:
+    return probabilities if words is None else _dropped_fused(probabilities, words, probability)
+
+
+@fused
+def _softmax_backward(
+    probabilities: Tensor,
+    grad_dropped: Tensor,
+    words: Tensor | None,
+    probability: float,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    """The dropped probabilities again, and the gradient of the scores."""
+    weights, gradient = widened(probabilities), widened(grad_dropped)
+    dropped = probabilities
+    if words is not None:
+        factors = _factors(probabilities, words, probability)
+        gradient = gradient * factors
+        dropped = (weights * factors).to(probabilities.dtype)
+    inner = (weights * gradient).sum(dim=-1, keepdim=True)  # (n, A, S, 1)
+    grad_scores = weights * (gradient - inner) * scale
+    return dropped, grad_scores.to(probabilities.dtype)
+
+
+def _factors(probabilities: Tensor, words: Tensor, probability: float) -> Tensor:
+    """Keep factors of (n, A, S, S) probabilities from the (n, S) words of their queries."""
+    _, num_heads, _, width = probabilities.shape
+    numbers = [
+        torch.arange(size, dtype=torch.int32, device=words.device) for size in (num_heads, width)
+    ]
+    columns = (numbers[0][:, None, None] << _KEY_BITS) | numbers[1]  # (A, 1, S)
+    dtype = torch.promote_types(probabilities.dtype, torch.float32)
+    return keep_factors(words[:, None, :, None], columns, probability, dtype)

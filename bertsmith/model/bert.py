@@ -1,0 +1,58 @@
+"""The encoder: a packed stream -> one hidden state a token, and one vector a sequence.
+
+It does not know what is learned from them.
+
+Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, BertModel.
+
+Legend: T tokens, N sequences, H hidden size, L layers.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.model.config import BertConfig
+from bertsmith.model.embeddings import Embeddings
+from bertsmith.model.layer import Layer
+from bertsmith.model.stream import Stream
+
+
+class Bert(nn.Module):
+    """Embeddings, L layers and the pooler."""
+
+    def __init__(self, config: BertConfig, *, with_pooler: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(
+            Layer(config, number) for number in range(config.num_hidden_layers)
+        )
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if with_pooler else None
+
+    def forward(self, stream: Stream) -> Tensor:
+        """The final hidden states, (T, H)."""
+        hidden: Tensor = self.embeddings(stream)
+        for layer in self.layers:
+            hidden = layer(hidden, stream)
+        return hidden
+
+    def hidden_states(self, stream: Stream) -> tuple[Tensor, ...]:
+        """The embedding output and every layer's output: L + 1 tensors of (T, H)."""
+        states = [self.embeddings(stream)]
+        for layer in self.layers:
+            states.append(layer(states[-1], stream))
+        return tuple(states)
+
+    def pool(self, hidden: Tensor, stream: Stream) -> Tensor:
+        """(T, H) final hidden states -> (N, H): dense and tanh over one token of each sequence.
+
+        The first token, `[CLS]`; a left-to-right model reads the last one instead, since its first
+        token has seen nothing but itself (the paper is silent on this). Raises ValueError for a
+        model without a pooler.
+        """
+        if self.pooler is None:
+            raise ValueError("this model has no pooler; load one that has, or train it")
+        left_to_right = self.config.direction == "left_to_right"
+        rows = stream.last_rows if left_to_right else stream.first_rows  # (N,)
+        return torch.tanh(self.pooler(hidden.index_select(0, rows)))  # (N, H)

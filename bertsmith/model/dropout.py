@@ -1,0 +1,64 @@
+"""Row keys -> dropout masks, by a counter-based integer hash fused into the kernels around it.
+
+A mask is a function of (seed, step, site, sequence, position, column): it does not depend on how
+the batch is packed, split or distributed, is never stored, and costs a few integer operations an
+element where `bernoulli_` costs more than the matrix multiplication beside it. `randomness.mix32`
+is the numpy twin, tested equal to the bit. It knows no layers.
+
+Legend: T tokens, H columns.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bertsmith.randomness import MIX32_MULTIPLIERS
+
+ATTENTION_SITE, ATTENTION_OUTPUT_SITE, FEED_FORWARD_SITE = range(3)
+EMBEDDING_SITE = -1
+SITES_PER_LAYER = 3
+
+_SITE_MULTIPLIER = 0x9E3779B1
+_COLUMN_MULTIPLIER = 0x85EBCA77
+
+
+def signed32(word: int) -> int:
+    """The integer in [-2^31, 2^31) with the same low 32 bits: torch has no unsigned arithmetic."""
+    return (word + 2**31) % 2**32 - 2**31
+
+
+def mix32(words: Tensor) -> Tensor:
+    """The finaliser of `randomness.mix32` on int32 tensors, wrapping around like uint32."""
+    first, second = (signed32(multiplier) for multiplier in MIX32_MULTIPLIERS)
+    words = (words ^ ((words >> 16) & 0xFFFF)) * first
+    words = (words ^ ((words >> 15) & 0x1FFFF)) * second
+    return words ^ ((words >> 16) & 0xFFFF)
+
+
+def site_words(row_keys: Tensor | None, layer: int, site: int) -> Tensor | None:
+    """One word a token for one place in the network, (T,) int32; None when dropout is off."""
+    if row_keys is None:
+        return None
+    number = EMBEDDING_SITE if site == EMBEDDING_SITE else layer * SITES_PER_LAYER + site
+    return mix32(row_keys ^ signed32((number + 2) * _SITE_MULTIPLIER))
+
+
+def keep_factors(words: Tensor, columns: Tensor, probability: float, dtype: torch.dtype) -> Tensor:
+    """1 / (1 - p) where an element is kept and 0 where it is dropped, in `dtype`.
+
+    `words` and `columns` are int32 and broadcast against each other. Each element draws 31 bits, so
+    the rate is exact to 5e-10.
+    """
+    draws = (mix32(words ^ (columns * signed32(_COLUMN_MULTIPLIER))) >> 1) & 0x7FFFFFFF
+    kept = draws >= int(probability * 2**31)
+    return kept.to(dtype) * (1.0 / (1.0 - probability))
+
+
+def dropped(hidden: Tensor, words: Tensor | None, probability: float) -> Tensor:
+    """Dropout on (T, H) rows; the identity when `words` is None or the probability is 0."""
+    if words is None or probability == 0.0:
+        return hidden
+    columns = torch.arange(hidden.shape[1], dtype=torch.int32, device=hidden.device)
+    factors = keep_factors(words[:, None], columns[None, :], probability, hidden.dtype)
+    return hidden * factors  # (T, H)

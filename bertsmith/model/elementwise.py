@@ -1,0 +1,87 @@
+"""What happens between the matrix multiplications, each as one fused pass over memory.
+
+Every function here is its own plain definition; `fused` only compiles it. Arithmetic is done in at
+least float32 whatever the dtype of the rows. It knows no weights and no layers.
+
+Legend: T tokens, H hidden size, F feed-forward size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertsmith.fusion import fused
+from bertsmith.model.config import Activation
+from bertsmith.model.dropout import dropped
+
+
+def activate(inner: Tensor, activation: Activation) -> Tensor:
+    """The feed-forward activation on (T, F) rows."""
+    return _ACTIVATIONS[activation](inner)
+
+
+def add_and_norm(
+    output: Tensor, residual: Tensor, words: Tensor | None, probability: float, norm: nn.LayerNorm
+) -> Tensor:
+    """LayerNorm(residual + dropout(output)) on (T, H) rows, in the dtype of `output`."""
+    return _add_and_norm(output, residual, words, probability, norm.weight, norm.bias, norm.eps)
+
+
+def norm_and_drop(
+    rows: Tensor, words: Tensor | None, probability: float, norm: nn.LayerNorm
+) -> Tensor:
+    """dropout(LayerNorm(rows)) on (T, H) rows: the embedding's order, the reverse of a layer's."""
+    return _norm_and_drop(rows, words, probability, norm.weight, norm.bias, norm.eps)
+
+
+def widened(rows: Tensor) -> Tensor:
+    """The rows in the dtype that sums are made in: float32, or float64 where they have it."""
+    return rows.to(torch.promote_types(rows.dtype, torch.float32))
+
+
+@fused
+def _add_and_norm(
+    output: Tensor,
+    residual: Tensor,
+    words: Tensor | None,
+    probability: float,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+) -> Tensor:
+    total = widened(residual) + dropped(widened(output), words, probability)
+    return functional.layer_norm(total, weight.shape, weight, bias, eps).to(output.dtype)
+
+
+@fused
+def _norm_and_drop(
+    rows: Tensor,
+    words: Tensor | None,
+    probability: float,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+) -> Tensor:
+    normed = functional.layer_norm(widened(rows), weight.shape, weight, bias, eps)
+    return dropped(normed, words, probability).to(rows.dtype)
+
+
+@fused
+def _gelu(inner: Tensor) -> Tensor:
+    return functional.gelu(widened(inner)).to(inner.dtype)
+
+
+@fused
+def _gelu_tanh(inner: Tensor) -> Tensor:
+    return functional.gelu(widened(inner), approximate="tanh").to(inner.dtype)
+
+
+_ACTIVATIONS = {
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+    "relu": functional.relu,
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}

@@ -1,0 +1,76 @@
+"""Token, segment and position ids -> the encoder's input.
+
+Looking rows up is easy; the gradient is where care is owed. A frequent token, a segment or a
+position occurs hundreds of times in a step, so its gradient is a long sum, made here in float32
+whatever the dtype of the weights. It does not know where the ids come from.
+
+Source: Devlin et al. 2018, Figure 2; google-research/bert, modeling.py, embedding_postprocessor.
+
+Legend: T tokens, H hidden size, R rows of a table, U distinct rows in the step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.model.config import BertConfig
+from bertsmith.model.dropout import EMBEDDING_SITE, site_words
+from bertsmith.model.elementwise import norm_and_drop
+from bertsmith.model.stream import Stream
+
+
+class Embeddings(nn.Module):
+    """dropout(LayerNorm(token + segment + position)): a stream -> (T, H)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dropout = config.hidden_dropout_prob
+        self.token = Table(config.vocab_size, config.hidden_size)
+        self.segment = Table(config.type_vocab_size, config.hidden_size)
+        self.position = Table(config.max_position_embeddings, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, stream: Stream) -> Tensor:
+        """The first hidden states of every token of the stream."""
+        rows = (
+            self.token(stream.token_ids)
+            + self.segment(stream.segment_ids)
+            + self.position(stream.positions)
+        )  # (T, H)
+        words = site_words(stream.row_keys, 0, EMBEDDING_SITE)
+        return norm_and_drop(rows, words, self.dropout, self.norm)  # (T, H)
+
+
+class Table(nn.Module):
+    """An embedding matrix (R, H) whose gradient is summed in float32."""
+
+    def __init__(self, num_rows: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_rows, width))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(T,) int64 -> (T, H)."""
+        rows: Tensor = _LookUp.apply(self.weight, ids)  # type: ignore[no-untyped-call]
+        return rows
+
+
+class _LookUp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, ids: Tensor) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.shape = weight.shape
+        return weight.index_select(0, ids)  # (T, H)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (ids,) = ctx.saved_tensors
+        (rows,) = gradients
+        wide = torch.promote_types(rows.dtype, torch.float32)
+        distinct, places = ids.unique(return_inverse=True)  # (U,), (T,)
+        sums = rows.new_zeros((distinct.shape[0], ctx.shape[1]), dtype=wide)
+        sums.index_add_(0, places, rows.to(wide))  # (U, H)
+        gradient = rows.new_zeros(ctx.shape)
+        return gradient.index_copy_(0, distinct, sums.to(rows.dtype)), None  # (R, H)

@@ -1,0 +1,52 @@
+"""One Transformer layer: attention and feed-forward, each with dropout, residual and LayerNorm.
+
+Post-LayerNorm, as in the original. The matrix multiplications run as they are; everything between
+them is fused into one pass over memory. It does not know what the hidden states are for.
+
+Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
+
+Legend: T tokens, H hidden size, F feed-forward size.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from bertsmith.model.attention import SelfAttention
+from bertsmith.model.config import BertConfig
+from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
+from bertsmith.model.elementwise import activate, add_and_norm
+from bertsmith.model.stream import Stream
+
+
+class Layer(nn.Module):
+    """(T, H) hidden states -> (T, H) hidden states."""
+
+    def __init__(self, config: BertConfig, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.attention = SelfAttention(config, number)
+        self.feed_forward = FeedForward(config, number)
+
+    def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
+        """Both sub-layers in turn."""
+        return self.feed_forward(self.attention(hidden, stream), stream)  # (T, H)
+
+
+class FeedForward(nn.Module):
+    """The position-wise sub-layer, with its residual and norm."""
+
+    def __init__(self, config: BertConfig, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.activation = config.hidden_act
+        self.dropout = config.hidden_dropout_prob
+        self.up = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.down = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
+        """(T, H) -> (T, H)."""
+        inner = activate(self.up(hidden), self.activation)  # (T, F)
+        words = site_words(stream.row_keys, self.number, FEED_FORWARD_SITE)
+        return add_and_norm(self.down(inner), hidden, words, self.dropout, self.norm)  # (T, H)

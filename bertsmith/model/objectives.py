@@ -1,0 +1,129 @@
+"""A pre-training batch -> losses: masked LM, next sentence, left-to-right and right-to-left LM.
+
+Each loss is the mean over the whole step's targets, whatever part of the step a micro-batch or a
+process holds: a part's loss is its sum divided by the step's count, so parts add up to the step.
+The language-model head reads target rows only. It does not know how the targets were chosen.
+
+Source: Devlin et al. 2018, sections 3.1, 5.1 and A.1; google-research/bert, run_pretraining.py.
+
+Legend: T tokens, N sequences, M target rows, H hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertsmith.batch import PretrainBatch
+from bertsmith.fusion import fused
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import BertConfig
+from bertsmith.model.elementwise import widened
+from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
+from bertsmith.model.stream import Stream
+
+Objective = Literal["masked_lm", "next_sentence", "left_to_right_lm", "right_to_left_lm"]
+
+_DIRECTIONS = {
+    "masked_lm": "bidirectional",
+    "left_to_right_lm": "left_to_right",
+    "right_to_left_lm": "right_to_left",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Losses:
+    """What one micro-batch adds to its step."""
+
+    loss: Tensor
+    """Scalar; the parts of a step add up to the step's loss."""
+    sums: dict[str, Tensor]
+    """Scalars without gradient, to be added up over parts: `{objective}_loss_sum`, `_correct` and
+    `_count`."""
+
+
+class PretrainModel(nn.Module):
+    """A `Bert` and the heads its objectives need."""
+
+    def __init__(self, config: BertConfig, objectives: tuple[Objective, ...]) -> None:
+        super().__init__()
+        self.config = config
+        self.objectives = objectives
+        self.language_model = _language_model(config, objectives)
+        with_next = "next_sentence" in objectives
+        self.bert = Bert(config, with_pooler=with_next)
+        self.masked_lm = LanguageModelHead(config)
+        self.next_sentence = NextSentenceHead(config) if with_next else None
+
+    def forward(self, batch: PretrainBatch, dropout: tuple[int, int] | None = None) -> Losses:
+        """The losses of one micro-batch; `dropout` = (seed, step) switches dropout on."""
+        device = self.masked_lm.bias.device
+        stream = Stream.of(batch.packed, device=device, dropout=dropout)
+        hidden = self.bert(stream)  # (T, H)
+        rows = hidden.index_select(0, _tensor(batch.target_rows, device))  # (M, H)
+        total, correct = language_model_loss(
+            self.masked_lm.transform(rows),
+            self.bert.embeddings.token.weight,
+            self.masked_lm.bias,
+            _tensor(batch.target_ids, device),
+        )
+        loss = total / batch.step_targets
+        sums = _sums(self.language_model, total, correct, len(batch.target_rows))
+        if self.next_sentence is not None:
+            total, correct = self._next_sentence(hidden, stream, batch)
+            loss = loss + total / batch.step_sequences
+            sums |= _sums("next_sentence", total, correct, batch.packed.num_sequences)
+        return Losses(loss=loss, sums=sums)
+
+    def _next_sentence(
+        self, hidden: Tensor, stream: Stream, batch: PretrainBatch
+    ) -> tuple[Tensor, Tensor]:
+        assert self.next_sentence is not None
+        if batch.next_labels is None:
+            raise ValueError("next_sentence is among the objectives, but the batch has no labels")
+        labels = _tensor(batch.next_labels, hidden.device)  # (N,)
+        logits = widened(self.next_sentence(self.bert.pool(hidden, stream)))  # (N, 2)
+        total = functional.cross_entropy(logits, labels, reduction="sum")
+        return total, (logits.argmax(dim=1) == labels).sum()
+
+
+@fused
+def language_model_loss(
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Summed cross entropy in nats of (M, H) rows against (M,) targets, and how many are right."""
+    logits = widened(functional.linear(rows, embedding, bias))  # (M, V)
+    total = functional.cross_entropy(logits, targets, reduction="sum")
+    return total, (logits.argmax(dim=1) == targets).sum()
+
+
+def _language_model(config: BertConfig, objectives: tuple[Objective, ...]) -> Objective:
+    """The one language-model objective among them, checked against the config's direction."""
+    language_models = [objective for objective in objectives if objective in _DIRECTIONS]
+    if len(language_models) != 1:
+        raise ValueError(
+            f"objectives must hold exactly one of {', '.join(_DIRECTIONS)}, found {objectives}"
+        )
+    expected = _DIRECTIONS[language_models[0]]
+    if config.direction != expected:
+        raise ValueError(
+            f"{language_models[0]} needs direction {expected!r}, found {config.direction!r}"
+        )
+    return language_models[0]
+
+
+def _sums(name: str, total: Tensor, correct: Tensor, count: int) -> dict[str, Tensor]:
+    return {
+        f"{name}_loss_sum": total.detach(),
+        f"{name}_correct": correct,
+        f"{name}_count": torch.tensor(count, device=total.device),
+    }
+
+
+def _tensor(array: np.ndarray[tuple[int], np.dtype[np.integer]], device: torch.device) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)).to(device)
