@@ -1,0 +1,155 @@
+"""What a person types -> the one command it names, with its options as a typed value.
+
+Commands are named by strings and only the chosen one is imported, so `bertsmith --help` and a
+mistyped name answer at once, without PyTorch. This file knows no command's options: each command's
+frozen dataclass is its command line, made by tyro.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from bertsmith.files import InUseError
+
+PERSON_MISTAKES = (ValueError, OSError, InUseError, ModuleNotFoundError)
+EXIT_MISTAKE, EXIT_INTERRUPTED = 2, 130
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Where a command lives."""
+
+    module: str
+    """Its file under bertsmith/commands/."""
+    options: str
+    """The dataclass (or union of dataclasses) that holds its options."""
+    function: str
+    """What runs it: options -> None."""
+    summary: str
+    """One line for the list of commands."""
+    default: str = ""
+    """A function, arguments -> options, where the defaults depend on an argument (a recipe)."""
+
+
+COMMANDS = {
+    "quickstart": Command(
+        module="quickstart",
+        options="Quickstart",
+        function="quickstart",
+        summary="A small BERT from the English that Python carries, in five minutes.",
+    ),
+    "pretrain": Command(
+        module="pretrain",
+        options="Pretrain",
+        function="pretrain",
+        summary="A folder of text -> a pre-trained BERT; or resume a run.",
+        default="defaults_of",
+    ),
+    "learn-vocab": Command(
+        module="learn_vocab",
+        options="LearnVocab",
+        function="learn_vocab",
+        summary="A folder of text -> a WordPiece vocabulary.",
+    ),
+    "build-corpus": Command(
+        module="build_corpus",
+        options="BuildCorpus",
+        function="build_corpus",
+        summary="A folder of text and a vocabulary -> a tokenised corpus.",
+    ),
+    "predict": Command(
+        module="predict",
+        options="Predict",
+        function="predict",
+        summary="Fill masks, or judge whether one sentence follows another.",
+    ),
+    "plot": Command(
+        module="plot",
+        options="Plot",
+        function="plot",
+        summary="A run's metrics -> a picture of its curves.",
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status: 0, 2 for a person's mistake, 130 after Ctrl-C.
+
+    A mistake is one line on standard error. BERTSMITH_TRACEBACK=1 shows where it was raised.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if given[0] in ("-V", "--version"):
+        print(f"bertsmith {importlib.metadata.version('bertsmith')}")
+        return 0
+    try:
+        _run(_chosen(given[0]), given[0], given[1:])
+    except KeyboardInterrupt:
+        print("bertsmith: stopped", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except PERSON_MISTAKES as mistake:
+        if os.environ.get("BERTSMITH_TRACEBACK", "0") != "0":
+            raise
+        print(f"bertsmith: {_one_line(mistake)}", file=sys.stderr)
+        return EXIT_MISTAKE
+    return 0
+
+
+def overview() -> str:
+    """The list of commands, as `bertsmith --help` prints it."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        (
+            "bertsmith makes BERTs: text -> vocabulary -> corpus -> pre-training -> answers.",
+            "",
+            "usage: bertsmith COMMAND [options]      bertsmith COMMAND --help lists its options",
+            "",
+            *lines,
+            "",
+            "first steps:  bertsmith quickstart      your own text:  bertsmith pretrain FOLDER",
+        )
+    )
+
+
+def _chosen(name: str) -> Command:
+    if name in COMMANDS:
+        return COMMANDS[name]
+    near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"the commands are {', '.join(COMMANDS)}"
+    raise ValueError(f"there is no command '{name}'; {hint}")
+
+
+def _run(command: Command, name: str, arguments: list[str]) -> None:
+    import tyro
+
+    module = importlib.import_module(f"bertsmith.commands.{command.module}")
+    options: object
+    if command.default:
+        defaults = cast(Callable[[Sequence[str]], object], vars(module)[command.default])
+        options = tyro.cli(
+            vars(module)[command.options],
+            prog=f"bertsmith {name}",
+            args=arguments,
+            default=defaults(arguments),
+        )
+    else:
+        options = tyro.cli(vars(module)[command.options], prog=f"bertsmith {name}", args=arguments)
+    cast(Callable[[object], None], vars(module)[command.function])(options)
+
+
+def _one_line(mistake: BaseException) -> str:
+    if isinstance(mistake, OSError) and mistake.filename is not None and mistake.strerror:
+        return f"{mistake.strerror}: {mistake.filename}"
+    return " ".join(str(mistake).split()) or type(mistake).__name__

@@ -1,0 +1,158 @@
+"""What a run is: everything that decides the weights, as one frozen value.
+
+A recipe builds one, a variant is `dataclasses.replace(...)`, the command line is made from the same
+fields, and `run.json` in the run's directory is the same value again. Nothing here does anything:
+where the text lies and how long to train are the command's questions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from bertsmith.data.masking import Masking
+from bertsmith.model.config import BASE, BertConfig
+from bertsmith.train.optimizer import OptimizerConfig
+
+Objective = Literal["masked_lm", "next_sentence", "left_to_right_lm", "right_to_left_lm"]
+InputForm = Literal["pairs", "consecutive_pair", "one_segment"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A stretch of steps with sequences of one length; phases share one learning-rate schedule."""
+
+    steps: int
+    """Updates of this phase (paper: 900,000, then 100,000)."""
+    sequence_length: int = 128
+    """The longest sequence, special tokens included (paper: 128, then 512)."""
+    batch_size: int = 256
+    """Sequences a step, over all micro-batches and processes (paper: 256)."""
+
+    def __post_init__(self) -> None:
+        """Refuses a phase that could not take a step."""
+        for name, least in (("steps", 1), ("sequence_length", 5), ("batch_size", 1)):
+            value = getattr(self, name)
+            if value < least:
+                raise ValueError(f"{name} of a phase must be at least {least}, found {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainRun:
+    """A pre-training run. Weights are a function of this value, the corpus and the machine."""
+
+    name: str = "pretrain"
+    """What the run is called in its report."""
+    model: BertConfig = BASE
+    """The encoder; `vocab_size` is taken from the vocabulary when the run starts."""
+    objectives: tuple[Objective, ...] = ("masked_lm", "next_sentence")
+    """What is predicted (paper: both)."""
+    form: InputForm = "pairs"
+    """What a sequence holds (paper: pairs, B random half of the time)."""
+    short_probability: float = 0.1
+    """Share of documents drawn at a shorter target length (google-research/bert: 0.1)."""
+    masking: Masking = field(default_factory=Masking)
+    """Which positions are predicted, and what stands there instead."""
+    phases: tuple[Phase, ...] = (
+        Phase(steps=900_000, sequence_length=128),
+        Phase(steps=100_000, sequence_length=512),
+    )
+    """Stretches of one sequence length each, in order (paper: 128, then 512)."""
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    """The optimizer and its peak learning rate."""
+    warmup_steps: int = 10_000
+    """Updates of linear warm-up, before linear decay to 0 over all phases (paper: 10,000)."""
+    accumulation: int = 1
+    """Micro-batches a step and process; changes memory, not the result."""
+    precision: Precision = "auto"
+    """Arithmetic of the matrices; auto: bf16 where the hardware has it, else fp16 or fp32."""
+    seed: int = 0
+    """Keys every draw: initial weights, pairs, masks, shuffling, dropout."""
+    evaluate_every: int = 10_000
+    """Steps between two evaluations on the held-out documents."""
+    evaluate_sequences: int = 1_024
+    """Held-out sequences of an evaluation, the same ones every time."""
+    save_every: int = 10_000
+    """Steps between two checkpoints."""
+    keep_checkpoints: int = 2
+    """Newest checkpoints kept; older ones are deleted."""
+    log_every: int = 100
+    """Steps between two printed lines where the output is not a terminal."""
+    loader_workers: int = 1
+    """Processes or threads that draw batches ahead; the bits do not depend on it."""
+
+    def __post_init__(self) -> None:
+        """Refuses contradictions between fields, before any text is read."""
+        if not self.phases:
+            raise ValueError("a run needs at least one phase, found none")
+        for name in (
+            "accumulation", "evaluate_every", "evaluate_sequences", "save_every",
+            "keep_checkpoints", "log_every",
+        ):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
+        if not 0 <= self.warmup_steps < self.num_steps:
+            raise ValueError(
+                f"warmup_steps must be in [0, {self.num_steps}), the steps of all phases; found "
+                f"{self.warmup_steps}"
+            )
+        longest = max(phase.sequence_length for phase in self.phases)
+        if longest > self.model.max_position_embeddings:
+            raise ValueError(
+                f"a phase has sequences of {longest} tokens, but the model has only "
+                f"{self.model.max_position_embeddings} positions (model.max_position_embeddings)"
+            )
+        if "next_sentence" in self.objectives and self.form != "pairs":
+            raise ValueError(
+                f"next_sentence needs the form 'pairs', found '{self.form}'; change the form or "
+                f"leave next_sentence out of the objectives"
+            )
+
+    @property
+    def num_steps(self) -> int:
+        """Updates over all phases."""
+        return sum(phase.steps for phase in self.phases)
+
+
+def stretched(run: PretrainRun, num_steps: int) -> PretrainRun:
+    """The same run over `num_steps` updates: phases, warm-up and set steps keep their shares."""
+    if num_steps == run.num_steps:
+        return run
+    if num_steps < 2 * len(run.phases):
+        raise ValueError(
+            f"a run of {len(run.phases)} phases needs at least {2 * len(run.phases)} steps, found "
+            f"{num_steps}"
+        )
+    ratio = num_steps / run.num_steps
+    later = [max(1, round(phase.steps * ratio)) for phase in run.phases[1:]]
+    steps = [num_steps - sum(later), *later]
+    return replace(
+        run,
+        phases=tuple(
+            replace(phase, steps=count) for phase, count in zip(run.phases, steps, strict=True)
+        ),
+        warmup_steps=min(num_steps - 1, round(run.warmup_steps * ratio)),
+        evaluate_every=max(1, round(run.evaluate_every * ratio)),
+        save_every=max(1, round(run.save_every * ratio)),
+        log_every=max(1, min(run.log_every, round(run.log_every * ratio))),
+    )
+
+
+def to_json(run: PretrainRun) -> dict[str, object]:
+    """The run as JSON values."""
+    return dataclasses.asdict(run)
+
+
+def from_json(value: Mapping[str, Any]) -> PretrainRun:
+    """The run that `to_json` wrote. Raises TypeError for fields this version does not know."""
+    parts = {
+        "model": BertConfig(**value["model"]),
+        "masking": Masking(**value["masking"]),
+        "optimizer": OptimizerConfig(**value["optimizer"]),
+        "objectives": tuple(value["objectives"]),
+        "phases": tuple(Phase(**phase) for phase in value["phases"]),
+    }
+    return PretrainRun(**{**value, **parts})
