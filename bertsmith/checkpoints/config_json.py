@@ -1,0 +1,125 @@
+"""`config.json` <-> BertConfig, as `transformers` and the servers that follow it read and write it.
+
+The fields of BertConfig keep the names of `config.json`, so this is a copy of equal names, three
+translations (the activation's spelling, the direction, the objectives as an architecture), and a
+refusal of everything that would compute something else than this package's encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import get_args
+
+from bertsmith.model.config import Activation, BertConfig, Direction
+
+_NATIVE_ACTIVATIONS: dict[str, Activation] = {
+    "gelu": "gelu", "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh",
+    "relu": "relu", "silu": "silu", "swish": "silu", "tanh": "tanh",
+}  # fmt: skip
+_WRITTEN_ACTIVATIONS: dict[Activation, str] = {"gelu_tanh": "gelu_new"}
+
+_REQUIRED = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+    "max_position_embeddings", "type_vocab_size",
+)  # fmt: skip
+_COPIED = tuple(
+    field.name for field in fields(BertConfig) if field.name not in ("hidden_act", "direction")
+)
+_DEFAULTS = BertConfig()
+
+_DIRECTION_FIELD = "bertsmith_direction"
+# Nothing but bertsmith computes a right-to-left BERT. Under its own model type other readers refuse
+# it, where under "bert" they would run it in both directions and answer nonsense.
+_MODEL_TYPES: dict[Direction, str] = {"right_to_left": "bert_right_to_left"}
+
+
+def config_to_json(
+    config: BertConfig, objectives: Iterable[str] = (), dtype: str = "float32"
+) -> dict[str, object]:
+    """The content of `config.json` for an encoder with these heads, stored in this number type."""
+    return {
+        "architectures": [_architecture(config, set(objectives))],
+        "model_type": _MODEL_TYPES.get(config.direction, "bert"),
+        "hidden_act": _WRITTEN_ACTIVATIONS.get(config.hidden_act, config.hidden_act),
+        **{name: getattr(config, name) for name in _COPIED},
+        "position_embedding_type": "absolute",
+        "is_decoder": config.direction == "left_to_right",
+        _DIRECTION_FIELD: config.direction,
+        "tie_word_embeddings": True,
+        "dtype": dtype,
+    }
+
+
+def config_from_json(content: Mapping[str, object], where: str = "config.json") -> BertConfig:
+    """The encoder that a `config.json` describes; fields that do not touch it are passed over.
+
+    Raises one ValueError that names every missing, mistyped or unsupported field.
+    """
+    faults = [f"{name} is missing" for name in _REQUIRED if name not in content]
+    faults += _mistyped(content)
+    faults += _unsupported(content)
+    if faults:
+        raise ValueError(
+            f"{where} does not describe a BERT that can be loaded: {'; '.join(faults)}"
+        )
+    values = {name: content[name] for name in _COPIED if content.get(name) is not None}
+    activation = _NATIVE_ACTIVATIONS[str(content.get("hidden_act", "gelu"))]
+    try:
+        return BertConfig(**values, hidden_act=activation, direction=_direction(content))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _architecture(config: BertConfig, objectives: set[str]) -> str:
+    if config.direction == "right_to_left":
+        return "BertsmithRightToLeft"
+    if config.direction == "left_to_right":
+        return "BertLMHeadModel"
+    if {"masked_lm", "next_sentence"} <= objectives:
+        return "BertForPreTraining"
+    if "masked_lm" in objectives:
+        return "BertForMaskedLM"
+    return "BertForNextSentencePrediction" if "next_sentence" in objectives else "BertModel"
+
+
+def _direction(content: Mapping[str, object]) -> Direction:
+    written = content.get(_DIRECTION_FIELD)
+    for direction in get_args(Direction):
+        if written == direction:
+            return direction  # type: ignore[no-any-return]
+    return "left_to_right" if content.get("is_decoder") else "bidirectional"
+
+
+def _mistyped(content: Mapping[str, object]) -> list[str]:
+    """Faults of fields whose JSON type is not that of the config's field; null counts as absent."""
+    faults = []
+    for name in _COPIED:
+        value = content.get(name)
+        if value is None:
+            if name in _REQUIRED and name in content:
+                faults.append(f"{name} is null")
+            continue
+        wanted = type(getattr(_DEFAULTS, name))
+        fits = isinstance(value, (int, float) if wanted is float else int)
+        if not fits or isinstance(value, bool):
+            faults.append(f"{name} is {value!r}, expected {wanted.__name__}")
+    return faults
+
+
+def _unsupported(content: Mapping[str, object]) -> list[str]:
+    """Faults of fields under which the same weights would compute something else."""
+    faults = []
+    known = {
+        "model_type": ("bert", *_MODEL_TYPES.values()),
+        "position_embedding_type": ("absolute",),
+        "add_cross_attention": (False,),
+        "hidden_act": tuple(_NATIVE_ACTIVATIONS),
+        _DIRECTION_FIELD: get_args(Direction),
+    }
+    for name, choices in known.items():
+        value = content.get(name)
+        if value is not None and value not in choices:
+            faults.append(f"{name} is {value!r}, expected {' or '.join(map(repr, choices))}")
+    return faults

@@ -1,0 +1,185 @@
+"""Parameter names: bertsmith's own <-> Hugging Face's, both ways.
+
+One table names every parameter of a pre-trained BERT. A row reads native name -> the Hugging Face
+names that make it up, joined along the first axis in the order given (our one query-key-value
+matrix is three there). This file knows neither disks nor modules: only names, shapes and values.
+
+Source: `transformers`' BertForPreTraining (state_dict); the oldest files on the Hub
+write a LayerNorm's weight and bias as gamma and beta, as google-research/bert did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+_OUTSIDE_LAYERS: dict[str, tuple[str, ...]] = {
+    "bert.embeddings.token.weight": ("bert.embeddings.word_embeddings.weight",),
+    "bert.embeddings.segment.weight": ("bert.embeddings.token_type_embeddings.weight",),
+    "bert.embeddings.position.weight": ("bert.embeddings.position_embeddings.weight",),
+    "bert.embeddings.norm": ("bert.embeddings.LayerNorm",),
+    "bert.pooler": ("bert.pooler.dense",),
+    "masked_lm.dense": ("cls.predictions.transform.dense",),
+    "masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
+    "masked_lm.bias": ("cls.predictions.bias",),
+    "next_sentence": ("cls.seq_relationship",),
+}
+
+_INSIDE_A_LAYER: dict[str, tuple[str, ...]] = {
+    "attention.qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
+    "attention.output": ("attention.output.dense",),
+    "attention.norm": ("attention.output.LayerNorm",),
+    "feed_forward.up": ("intermediate.dense",),
+    "feed_forward.down": ("output.dense",),
+    "feed_forward.norm": ("output.LayerNorm",),
+}
+
+LM_HEAD = "cls.predictions."
+"""What every name of the language-model head begins with, on disk."""
+NEXT_SENTENCE_HEAD = "cls.seq_relationship."
+"""What every name of the next-sentence head begins with, on disk."""
+POOLER = "bert.pooler."
+"""What every name of the pooler begins with, here and on disk."""
+
+_NATIVE_LAYER = re.compile(r"bert\.layers\.(\d+)\.(.+)")
+_COPIES = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+_BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
+_NAMES_SHOWN = 12
+
+
+def hugging_face_names(native: str) -> tuple[str, ...]:
+    """The names on disk whose tensors, joined along the first axis, are the parameter `native`.
+
+    Raises KeyError for a name that is no parameter of a pre-trained BERT.
+    """
+    layer = _NATIVE_LAYER.fullmatch(native)
+    table, prefix, name = _OUTSIDE_LAYERS, "", native
+    if layer:
+        table, prefix, name = _INSIDE_A_LAYER, f"bert.encoder.layer.{layer[1]}.", layer[2]
+    if name in table:
+        return tuple(prefix + part for part in table[name])
+    stem, _, kind = name.rpartition(".")
+    if stem not in table or kind not in ("weight", "bias"):
+        raise KeyError(native)
+    return tuple(f"{prefix}{part}.{kind}" for part in table[stem])
+
+
+def to_hugging_face(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same parameters under the names on disk, contiguous, the query-key-value matrix in three.
+
+    Raises ValueError naming every parameter that the table does not hold.
+    """
+    written: dict[str, Tensor] = {}
+    unknown = []
+    for native, tensor in state.items():
+        try:
+            names = hugging_face_names(native)
+        except KeyError:
+            unknown.append(native)
+            continue
+        for name, part in zip(names, tensor.detach().chunk(len(names)), strict=True):
+            written[name] = part.contiguous()
+    if unknown:
+        raise ValueError(
+            f"no Hugging Face name for {_listed(unknown)}: only the parameters of a PretrainModel "
+            f"can be saved as a BERT checkpoint"
+        )
+    return written
+
+
+def from_hugging_face(
+    state: Mapping[str, Tensor],
+    expected: Mapping[str, Sequence[int]],
+    where: str = "the checkpoint",
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The parameters named in `expected` (native name -> shape), and notes on what was left aside.
+
+    `state` is what a safetensors file holds, its names passed through `modern_names` or not. Copies
+    of tied tensors, position numbers and heads that `expected` does not ask for are harmless and
+    noted. Raises one ValueError that names everything missing, mis-shaped or left over at once.
+    """
+    state = modern_names(state)
+    native: dict[str, Tensor] = {}
+    used: set[str] = set()
+    missing: list[str] = []
+    misfits: list[str] = []
+    for name, shape in expected.items():
+        parts = hugging_face_names(name)
+        used.update(parts)
+        part_shape = (shape[0] // len(parts), *shape[1:])
+        missing += [part for part in parts if part not in state]
+        misfits += [
+            fault for part in parts if part in state
+            for fault in _misfit(part, state[part], part_shape)
+        ]  # fmt: skip
+        if not missing and not misfits:
+            native[name] = torch.cat([state[part] for part in parts])
+    left_over, notes = _left_over(state, used)
+    faults = [
+        f"{title}: {_listed(found)}"
+        for title, found in (
+            ("missing", missing), ("not as config.json says", misfits), ("unexpected", left_over),
+        )
+        if found
+    ]  # fmt: skip
+    if faults:
+        raise ValueError(
+            f"{where} does not hold the BERT that its config.json describes; {'; '.join(faults)}. "
+            f"Copy or convert the checkpoint again, or correct its config.json"
+        )
+    return native, notes
+
+
+def modern_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, LayerNorm's gamma and beta called weight and bias, a bare encoder prefixed.
+
+    A tied tensor that only its copy's name holds gets its own name.
+    """
+    bare = not any(name.startswith("bert.") for name in state)
+    named = {}
+    for name, tensor in state.items():
+        name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+        name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
+        if bare and name.startswith(("embeddings.", "encoder.", "pooler.")):
+            name = f"bert.{name}"
+        named[name] = tensor
+    for copy, original in _COPIES.items():
+        if copy in named and original not in named:
+            named[original] = named.pop(copy)
+    return named
+
+
+def _misfit(name: str, tensor: Tensor, shape: Sequence[int]) -> list[str]:
+    if tuple(tensor.shape) != tuple(shape):
+        return [f"{name} has shape {tuple(tensor.shape)}, expected {tuple(shape)}"]
+    if not tensor.is_floating_point():
+        return [f"{name} holds {tensor.dtype}, expected floating-point numbers"]
+    return []
+
+
+def _left_over(state: Mapping[str, Tensor], used: set[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Sorts the tensors nobody asked for into those that contradict the config, and notes."""
+    faults, unused = [], []
+    for name in sorted(set(state) - used - _BUFFERS):
+        original = state.get(_COPIES.get(name, ""))
+        if original is not None and name in _COPIES:
+            if not torch.equal(state[name], original):
+                faults.append(f"{name}, which differs from {_COPIES[name]} (an untied decoder)")
+        elif name.startswith("bert.") and not name.startswith(POOLER):
+            faults.append(name)
+        else:
+            unused.append(name)
+    notes = (f"left aside, not part of this model: {_listed(unused)}",) if unused else ()
+    return faults, notes
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"

@@ -1,0 +1,121 @@
+"""A model's name, path or Hub id -> the directory that holds its files.
+
+Looked up in this order: a name under the project's `models/`, a path (a checkpoint, or a run, whose
+newest checkpoint answers), a Hugging Face Hub id. It does not open the files it finds.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from huggingface_hub import errors as hub_errors
+from huggingface_hub import snapshot_download
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+WEIGHTS_INDEX = "model.safetensors.index.json"
+
+_FILES_OF_A_MODEL = (
+    CONFIG, WEIGHTS, WEIGHTS_INDEX, "model-*-of-*.safetensors", "vocab.txt", "tokenizer.json",
+    "tokenizer_config.json", "special_tokens_map.json",
+)  # fmt: skip
+_STEP = re.compile(r"step-(\d+)")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+
+
+def find_model(name_or_path: str | Path) -> Path:
+    """The directory of a model's files; downloads it into the Hub's own cache where it must.
+
+    Raises FileNotFoundError saying where was looked, and the nearest name of the project's models.
+    """
+    text = str(name_or_path)
+    for models in _project_models():
+        if _is_plain_name(text) and is_checkpoint(models / text):
+            return models / text
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        return _inside(path)
+    if path.exists():
+        raise FileNotFoundError(
+            f"{path} is a file, expected the directory of a checkpoint or of a run"
+        )
+    if isinstance(name_or_path, Path) or not _HUB_ID.fullmatch(text):
+        raise FileNotFoundError(f"no model at {path}{_nearest(text)}")
+    return _downloaded(text)
+
+
+def newest_checkpoint(run: Path) -> Path | None:
+    """The complete checkpoint with the highest step under `run/checkpoints`; None without one."""
+    steps = (
+        (int(match[1]), directory)
+        for directory in (run / "checkpoints").glob("step-*")
+        if (match := _STEP.fullmatch(directory.name)) and is_checkpoint(directory)
+    )
+    return max(steps, default=(0, None))[1]
+
+
+def is_checkpoint(directory: Path) -> bool:
+    """True when the directory holds a config and safetensors weights."""
+    weights = (directory / WEIGHTS, directory / WEIGHTS_INDEX)
+    return (directory / CONFIG).is_file() and any(file.is_file() for file in weights)
+
+
+def _project_models() -> Iterator[Path]:
+    """`models/` beside the package in a checkout, then in the current directory."""
+    yield Path(__file__).parents[2] / "models"
+    yield Path.cwd() / "models"
+
+
+def _is_plain_name(text: str) -> bool:
+    return bool(text) and "/" not in text and "\\" not in text and not text.startswith(".")
+
+
+def _inside(directory: Path) -> Path:
+    if is_checkpoint(directory):
+        return directory
+    newest = newest_checkpoint(directory)
+    if newest is not None:
+        return newest
+    found = sorted(file.name for file in directory.iterdir())
+    pickled = [name for name in found if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".h5"))]
+    hint = (
+        f"; {pickled[0]} is not read, because pickles can run code: write it again as safetensors"
+        if pickled
+        else ""
+    )
+    raise FileNotFoundError(
+        f"{directory} is neither a checkpoint ({CONFIG} and {WEIGHTS}) nor a run with a complete "
+        f"one under checkpoints/step-*; it holds {', '.join(found[:8]) or 'nothing'}{hint}"
+    )
+
+
+def _downloaded(hub_id: str) -> Path:
+    try:
+        directory = Path(snapshot_download(hub_id, allow_patterns=list(_FILES_OF_A_MODEL)))
+    except (hub_errors.HfHubHTTPError, hub_errors.HFValidationError, OSError, ValueError) as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise FileNotFoundError(
+            f"no model {hub_id!r}: not a name under models/, not a directory here, and the Hugging "
+            f"Face Hub gave none ({reason[0]}){_nearest(hub_id)}"
+        ) from error
+    if not is_checkpoint(directory):
+        raise FileNotFoundError(
+            f"the Hub's {hub_id} has no {CONFIG} with {WEIGHTS}; only safetensors are read, "
+            f"because pickles can run code"
+        )
+    return directory
+
+
+def _nearest(text: str) -> str:
+    names = sorted(
+        entry.name
+        for models in _project_models() if models.is_dir()
+        for entry in models.iterdir() if is_checkpoint(entry)
+    )  # fmt: skip
+    near = difflib.get_close_matches(text, names, n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; models here: {', '.join(dict.fromkeys(names))}" if names else ""
