@@ -11,6 +11,7 @@ Legend: T tokens, N sequences, M target rows, S the longest sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -134,7 +135,7 @@ class PretrainBatch:
         if not 1 <= parts <= num_sequences:
             raise ValueError(f"cannot cut {num_sequences} sequences into {parts} micro-batches")
         edges = [-(-part * num_sequences // parts) for part in range(parts + 1)]
-        return [self._slice(start, end) for start, end in zip(edges, edges[1:], strict=False)]
+        return [self._slice(start, end) for start, end in pairwise(edges)]
 
     def _slice(self, start: int, end: int) -> PretrainBatch:
         packed = self.packed

@@ -31,7 +31,8 @@ def fused(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         if not is_available() or torch.compiler.is_compiling():
             return function(*args, **kwargs)
-        return _compiled(function)(*args, **kwargs)
+        result: Result = _compiled(function)(*args, **kwargs)
+        return result
 
     return call
 

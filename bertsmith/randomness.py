@@ -5,7 +5,7 @@ any order, in any process, for any version of numpy. Two hashes live here: `hash
 masks, shuffling, initialisation) and `mix32` for dropout, which `model.dropout` repeats in torch to
 the bit.
 
-Source: splitmix64's finaliser (Steele, Lea, Flood 2014) and "lowbias32" (C. Wellons, hash-prospector).
+Source: splitmix64's finaliser (Steele, Lea, Flood 2014); "lowbias32" (C. Wellons, hash-prospector).
 """
 
 from __future__ import annotations

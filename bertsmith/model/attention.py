@@ -14,6 +14,7 @@ Legend: T tokens, H hidden size, A heads, K = H/A; n sequences of a block, S its
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +147,7 @@ def _backward(
 
 
 def _scale(queries: Tensor) -> float:
-    return float(queries.shape[-1]) ** -0.5
+    return 1.0 / math.sqrt(queries.shape[-1])
 
 
 def _block_words(words: Tensor | None, block: Block) -> Tensor | None:

@@ -8,6 +8,8 @@ Legend: T tokens, H hidden size, F feed-forward size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -19,7 +21,8 @@ from bertsmith.model.dropout import dropped
 
 def activate(inner: Tensor, activation: Activation) -> Tensor:
     """The feed-forward activation on (T, F) rows."""
-    return _ACTIVATIONS[activation](inner)
+    activated: Tensor = _ACTIVATIONS[activation](inner)
+    return activated
 
 
 def add_and_norm(
@@ -78,7 +81,7 @@ def _gelu_tanh(inner: Tensor) -> Tensor:
     return functional.gelu(widened(inner), approximate="tanh").to(inner.dtype)
 
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
     "relu": functional.relu,

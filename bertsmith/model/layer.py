@@ -30,7 +30,9 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
         """Both sub-layers in turn."""
-        return self.feed_forward(self.attention(hidden, stream), stream)  # (T, H)
+        attended = self.attention(hidden, stream)  # (T, H)
+        output: Tensor = self.feed_forward(attended, stream)  # (T, H)
+        return output
 
 
 class FeedForward(nn.Module):

@@ -65,7 +65,7 @@ class Stream:
         device: torch.device | str = "cpu",
         dropout: tuple[int, int] | None = None,
     ) -> Stream:
-        """Moves a batch to a device; `dropout` = (seed, step) switches dropout on, keyed by them."""
+        """Moves a batch to a device; `dropout` = (seed, step) switches keyed dropout on."""
         starts = packed.starts
         blocks, cell_rows = _blocks(packed.lengths, starts)
         keys = None
@@ -104,7 +104,9 @@ def _blocks(
 ) -> tuple[list[tuple[IntArray, IntArray, int]], IntArray]:
     """Groups sequences by length: (rows, lengths, width) of each block, and each row's cell."""
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
-    blocks, cell_rows, num_cells = [], np.empty(int(lengths.sum()), dtype=np.int64), 0
+    blocks: list[tuple[IntArray, IntArray, int]] = []
+    cell_rows: IntArray = np.empty(int(lengths.sum()), dtype=np.int64)
+    num_cells = 0
     for members in _groups(lengths[order]):
         block_lengths = lengths[order[members]].astype(np.int64)
         block_starts = starts[order[members]]

@@ -1,0 +1,97 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from bertsmith.model.attention import AttentionRules, attend, attention_probabilities
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import BertConfig, sized
+from bertsmith.model.init import initialise
+from bertsmith.model.stream import Stream
+
+from tests.model.plain import plain_bias, plain_hidden, random_packed
+
+CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
+LENGTHS = [5, 30, 1, 17, 17, 40, 2, 31]
+DIRECTIONS = ["bidirectional", "left_to_right", "right_to_left"]
+
+
+def small_bert(config: BertConfig) -> Bert:
+    bert = Bert(config)
+    initialise(bert, std=0.2, seed=3)
+    return bert.double()
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_packed_encoder_equals_the_plain_definition_in_values_and_gradients(direction):
+    bert = small_bert(replace(CONFIG, direction=direction))
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    weights = torch.randn(packed.num_tokens, CONFIG.hidden_size, dtype=torch.float64)
+
+    hidden = bert(Stream.of(packed))
+    (hidden * weights).sum().backward()
+    gradients = {name: p.grad.clone() for name, p in bert.named_parameters() if p.grad is not None}
+    bert.zero_grad()
+
+    token_ids = torch.from_numpy(packed.token_ids).long().split(LENGTHS)
+    segment_ids = torch.from_numpy(packed.segment_ids).long().split(LENGTHS)
+    plain = torch.cat(
+        [plain_hidden(bert, t, s) for t, s in zip(token_ids, segment_ids, strict=True)]
+    )
+    (plain * weights).sum().backward()
+
+    torch.testing.assert_close(hidden, plain, rtol=1e-11, atol=1e-11)
+    assert len(gradients) > 20
+    for name, parameter in bert.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(
+                gradients[name], parameter.grad, rtol=1e-9, atol=1e-10, msg=name
+            )
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_hidden_keys_get_exactly_zero_weight(direction):
+    packed = random_packed([7, 4], 60)
+    stream = Stream.of(packed)
+    rules = AttentionRules(num_heads=2, direction=direction, probability=0.0)
+    assert len(stream.blocks) == 2
+    for block, length in zip(stream.blocks, [7, 4], strict=True):
+        weights = attention_probabilities(torch.randn(11, 48), block, rules)
+        expected = plain_bias(length, direction, torch.float32).exp() > 0
+        assert torch.equal((weights[0, 0] > 0), expected)
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
+
+
+def test_a_sequence_never_sees_its_neighbours():
+    bert = small_bert(CONFIG)
+    packed = random_packed([9, 12], CONFIG.vocab_size)
+    changed = packed.token_ids.copy()
+    changed[9:] = (changed[9:] + 1) % 50
+    other = replace(packed, token_ids=changed)
+    with torch.no_grad():
+        first, second = bert(Stream.of(packed)), bert(Stream.of(other))
+    assert torch.equal(first[:9], second[:9])
+    assert not torch.allclose(first[9:], second[9:])
+
+
+def test_attention_dropout_drops_at_its_rate_and_keeps_the_mean():
+    packed = random_packed([64] * 8, 60)
+    rules = AttentionRules(num_heads=4, direction="bidirectional", probability=0.1)
+    # Equal scores and values of one: a context is the sum of the kept probabilities, 1/64 each.
+    qkv = torch.zeros(512, 96)
+    qkv[:, 64:] = 1.0
+    stream = Stream.of(packed, dropout=(1, 2))
+    context = attend(qkv, stream.row_keys, stream, rules)[:, ::8]  # (T, A)
+    # 512 * 4 * 64 Bernoulli draws: four standard deviations of the mean are 0.0035.
+    assert abs(context.mean().item() - 1.0) < 0.0035
+    # One context sums 64 draws of variance p / (1 - p) / 64^2.
+    assert context.var().item() == pytest.approx(0.1 / 0.9 / 64, rel=0.15)
+
+
+def test_attention_gradient_with_dropout_is_that_of_the_same_mask():
+    packed = random_packed([6, 9, 9], 60)
+    stream = Stream.of(packed, dropout=(5, 7))
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.3)
+    qkv = torch.randn(24, 24, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda rows: attend(rows, stream.row_keys, stream, rules), (qkv,), fast_mode=True
+    )

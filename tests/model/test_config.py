@@ -1,0 +1,52 @@
+from dataclasses import replace
+
+import pytest
+from bertsmith.model import config as sizes
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import BertConfig
+from bertsmith.model.objectives import PretrainModel
+
+# Encoder with pooler, and with both heads: the figures of the released models.
+COUNTS = [
+    (sizes.BASE, 109_482_240, 110_106_428),
+    (sizes.BASE_CASED, 108_310_272, 108_932_934),
+    (sizes.LARGE, 335_141_888, 336_226_108),
+    (sizes.LARGE_CASED, 333_579_264, 334_661_958),
+    (sizes.TINY, 4_385_920, None),
+    (sizes.MINI, 11_170_560, None),
+    (sizes.SMALL, 28_763_648, None),
+    (sizes.MEDIUM, 41_373_184, None),
+]
+
+
+@pytest.mark.parametrize(("config", "encoder", "pretraining"), COUNTS)
+def test_sizes_have_the_released_parameter_counts(config, encoder, pretraining):
+    import torch
+
+    with torch.device("meta"):
+        assert sum(p.numel() for p in Bert(config).parameters()) == encoder
+        if pretraining is not None:
+            model = PretrainModel(config, ("masked_lm", "next_sentence"))
+            assert sum(p.numel() for p in model.parameters()) == pretraining
+
+
+def test_there_are_24_miniatures_and_the_sizes_of_table_6():
+    assert len(sizes.MINIATURES) == 24
+    assert sizes.MINIATURES["L2-H128"] == sizes.TINY
+    assert sizes.MINIATURES["L12-H768"] == sizes.BASE
+    shapes = [
+        (c.num_hidden_layers, c.hidden_size, c.num_attention_heads) for c in sizes.TABLE_6
+    ]
+    assert shapes == [
+        (3, 768, 12), (6, 768, 3), (6, 768, 12), (12, 768, 12), (12, 1024, 16), (24, 1024, 16)
+    ]  # fmt: skip
+    assert all(c.intermediate_size == 4 * c.hidden_size for c in sizes.TABLE_6)
+
+
+def test_contradictions_are_refused_with_both_values():
+    with pytest.raises(ValueError, match="hidden_size 768 is not a multiple .* 7"):
+        replace(sizes.BASE, num_attention_heads=7)
+    with pytest.raises(ValueError, match="num_hidden_layers must be at least 1, found 0"):
+        BertConfig(num_hidden_layers=0)
+    with pytest.raises(ValueError, match="hidden_dropout_prob must be in"):
+        BertConfig(hidden_dropout_prob=1.0)

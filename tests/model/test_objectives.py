@@ -1,0 +1,84 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from bertsmith.model.config import sized
+from bertsmith.model.init import initialise
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.stream import Stream
+from torch.nn import functional
+
+from tests.model.plain import random_pretrain_batch
+
+CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
+BATCH = random_pretrain_batch([5, 30, 17, 17, 40], 60)
+
+
+def model_of(objectives=("masked_lm", "next_sentence"), direction="bidirectional"):
+    model = PretrainModel(replace(CONFIG, direction=direction), objectives)
+    initialise(model, std=0.2, seed=3)
+    return model.double()
+
+
+def test_loss_is_mean_masked_lm_plus_mean_next_sentence():
+    model = model_of()
+    losses = model(BATCH)
+    stream = Stream.of(BATCH.packed)
+    hidden = model.bert(stream)
+    every_row = model.masked_lm(hidden, model.bert.embeddings.token.weight)
+    masked_lm = functional.cross_entropy(
+        every_row[BATCH.target_rows], torch.from_numpy(BATCH.target_ids).long()
+    )
+    pooled = torch.tanh(model.bert.pooler(hidden[BATCH.packed.starts]))
+    next_sentence = functional.cross_entropy(
+        model.next_sentence(pooled), torch.from_numpy(BATCH.next_labels).long()
+    )
+    torch.testing.assert_close(losses.loss, masked_lm + next_sentence)
+    count = len(BATCH.target_rows)
+    assert losses.sums["masked_lm_count"].item() == count
+    assert losses.sums["masked_lm_loss_sum"].item() == pytest.approx(masked_lm.item() * count)
+    right = (every_row[BATCH.target_rows].argmax(1).numpy() == BATCH.target_ids).sum()
+    assert losses.sums["masked_lm_correct"].item() == right
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_micro_batches_add_up_to_the_step_in_loss_and_gradient_with_dropout(parts):
+    model = model_of()
+    model(BATCH, (1, 7)).loss.backward()
+    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    losses = [model(part, (1, 7)) for part in BATCH.split(parts)]
+    sum(part.loss for part in losses).backward()
+    assert sum(part.sums["masked_lm_count"].item() for part in losses) == BATCH.step_targets
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-12, atol=1e-12)
+
+
+def test_without_next_sentence_there_is_no_pooler_and_no_head():
+    model = model_of(("masked_lm",))
+    assert model.bert.pooler is None
+    assert model.next_sentence is None
+    assert set(model(BATCH).sums) == {"masked_lm_loss_sum", "masked_lm_correct", "masked_lm_count"}
+
+
+def test_left_to_right_model_reads_the_last_token_when_it_pools():
+    model = model_of(("left_to_right_lm", "next_sentence"), "left_to_right")
+    stream = Stream.of(BATCH.packed)
+    hidden = model.bert(stream)
+    ends = BATCH.packed.starts + BATCH.packed.lengths - 1
+    expected = torch.tanh(model.bert.pooler(hidden[ends]))
+    torch.testing.assert_close(model.bert.pool(hidden, stream), expected)
+
+
+@pytest.mark.parametrize(
+    ("objectives", "direction", "message"),
+    [
+        (("next_sentence",), "bidirectional", "exactly one of"),
+        (("masked_lm", "left_to_right_lm"), "bidirectional", "exactly one of"),
+        (("left_to_right_lm",), "bidirectional", "needs direction 'left_to_right'"),
+        (("masked_lm",), "left_to_right", "needs direction 'bidirectional'"),
+    ],
+)
+def test_contradictory_objectives_are_refused(objectives, direction, message):
+    with pytest.raises(ValueError, match=message):
+        model_of(objectives, direction)
