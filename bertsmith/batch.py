@@ -125,6 +125,11 @@ class PretrainBatch:
     step_sequences: int
     """Sequences of the whole step, over all micro-batches and processes."""
 
+    @property
+    def num_tokens(self) -> int:
+        """T."""
+        return self.packed.num_tokens
+
     def split(self, parts: int) -> list[PretrainBatch]:
         """Cuts the step into `parts` micro-batches of consecutive sequences, divisors unchanged.
 

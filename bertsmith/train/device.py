@@ -1,0 +1,158 @@
+"""The machine -> a device, a precision and a place among the processes of a run.
+
+Every choice is made here once, from what the hardware and the environment say, and can be overruled
+by name. It knows no model beyond torch's modules, and no random seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+Precision = Literal["bf16", "fp16", "fp32"]
+PrecisionChoice = Literal["auto", "bf16", "fp16", "fp32"]
+
+DTYPES: dict[Precision, torch.dtype] = {
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "fp32": torch.float32,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processes:
+    """This process's place among the processes of one run, as torchrun numbers them."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    """The number on this machine: the GPU it takes."""
+
+    @property
+    def is_first(self) -> bool:
+        """True for the one process that prints and saves."""
+        return self.rank == 0
+
+
+ALONE = Processes()
+
+
+def choose_device(name: str = "auto", processes: Processes = ALONE) -> torch.device:
+    """The named device, or for `auto` the first of: this process's GPU, Apple's GPU, the CPU.
+
+    Raises ValueError for a name torch does not know or a device that is not there.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+        name = "mps" if name == "cpu" and torch.backends.mps.is_available() else name
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"unknown device {name!r}: expected auto, cpu, cuda or mps") from error
+    if device.type == "cuda":
+        device = torch.device("cuda", device.index or processes.local_rank)
+        count = torch.cuda.device_count()
+        if device.index >= count:
+            raise ValueError(f"device {device} is not here: torch sees {count} GPUs")
+        torch.cuda.set_device(device)
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("device mps is not here: torch sees no Apple GPU; use cpu")
+    return device
+
+
+def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision:
+    """The precision of weights and activations; masters are float32 whatever it is.
+
+    `auto` is bf16 where the hardware multiplies it (GPUs from Ampere on; CPUs with AMX or
+    AVX512_BF16), fp16 with loss scaling on older GPUs, and fp32 elsewhere: without the
+    instructions bf16 is slower than fp32 on a CPU. Raises ValueError for fp16 off a GPU.
+    """
+    if choice == "fp16" and device.type != "cuda":
+        raise ValueError(f"precision fp16 needs an NVIDIA or AMD GPU, found device {device}")
+    if choice != "auto":
+        return choice
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    return "bf16" if device.type == "cpu" and cpu_multiplies_bf16() else "fp32"
+
+
+def cpu_multiplies_bf16() -> bool:
+    """True when this CPU has bf16 matrix instructions and oneDNN is allowed to use them.
+
+    `ONEDNN_MAX_CPU_ISA` caps what oneDNN uses, so AVX2 there imitates an older machine.
+    """
+    # The public torch.cpu.get_capabilities is younger than the oldest torch supported here.
+    found = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    cap = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "")).upper()
+    is_free = cap in ("", "ALL", "DEFAULT")
+    return found and (is_free or any(isa in cap for isa in ("BF16", "FP16", "AMX", "AVX10")))
+
+
+def cast_(module: nn.Module, precision: Precision) -> None:
+    """Casts parameters in place: matrices and biases to `precision`, norms to float32.
+
+    A norm is a module typed or named so (`LayerNorm`, `attention.norm`); it keeps float32 because
+    its sums need the digits and its weights cost nothing. Tied parameters stay tied.
+    """
+    kept = {
+        id(parameter)
+        for name, part in module.named_modules()
+        if "norm" in type(part).__name__.lower() or "norm" in name.rpartition(".")[2].lower()
+        for parameter in part.parameters()
+    }
+    for parameter in module.parameters():
+        dtype = torch.float32 if id(parameter) in kept else DTYPES[precision]
+        parameter.data = parameter.data.to(dtype)
+
+
+def set_threads(count: int | None) -> int:
+    """Makes torch use `count` CPU threads (None: as many as it chose); returns the number in use.
+
+    More threads than cores this process may run on only wait for each other, so they are refused.
+    """
+    if count is not None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+        cores = cores or os.cpu_count() or 1
+        if not 1 <= count <= cores:
+            raise ValueError(f"threads must be 1 to {cores}, the cores at hand; found {count}")
+        torch.set_num_threads(count)
+    return torch.get_num_threads()
+
+
+@contextlib.contextmanager
+def joined_processes(device_name: str = "auto") -> Iterator[Processes]:
+    """Joins the processes that torchrun started, for the block; one process alone joins nobody.
+
+    Uses NCCL where the run is on GPUs and gloo elsewhere.
+    """
+    processes = processes_of_environment()
+    if processes.world_size == 1:
+        yield processes
+        return
+    device = choose_device(device_name, processes)
+    torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield processes
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def processes_of_environment() -> Processes:
+    """Reads RANK, WORLD_SIZE and LOCAL_RANK, as torchrun sets them; without them, one process."""
+    values = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    if values["WORLD_SIZE"] is None:
+        return ALONE
+    missing = [name for name, value in values.items() if value is None]
+    if missing:
+        raise ValueError(
+            f"WORLD_SIZE is set but {' and '.join(missing)} is not: start the run with torchrun, "
+            f"or unset WORLD_SIZE"
+        )
+    rank, world_size, local_rank = (int(value or 0) for value in values.values())
+    return Processes(rank=rank, world_size=world_size, local_rank=local_rank)

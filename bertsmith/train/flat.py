@@ -1,0 +1,147 @@
+"""Parameters -> flat buffers: weights, moments and half-precision copies, each in one stretch.
+
+One stretch a group makes an optimizer step one pass over memory instead of hundreds of small ones.
+The parameters become views of the buffers, so the model sees every update at once. It does not know
+how weights are updated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.train.updates import Flat
+
+ALIGNED_ELEMENTS = 64
+LARGE_ELEMENTS = 2**22
+"""Gradients this large are used where they lie; smaller ones are first laid end to end."""
+
+
+@dataclass
+class Piece:
+    """One parameter's place in its group."""
+
+    name: str
+    parameter: nn.Parameter
+    start: int
+    end: int
+    updates: int = 0
+    """Updates this parameter has had: the t of bias correction, 1-based at its first."""
+
+
+@dataclass
+class Run:
+    """Consecutive pieces of a group that take the same update, with their gradients."""
+
+    group: Group
+    pieces: list[Piece]
+    gradient: Tensor = field(init=False)
+    """(E,) in the gradients' own type."""
+
+    def __post_init__(self) -> None:
+        """Lays the gradients end to end; one alone is used where it lies."""
+        gradients = [piece.parameter.grad for piece in self.pieces]
+        rows = [gradient.reshape(-1) for gradient in gradients if gradient is not None]
+        self.gradient = rows[0] if len(rows) == 1 else torch.cat(rows)
+
+    @property
+    def flat(self) -> Flat:
+        """The run's stretch of the group's buffers."""
+        return self.group.stretch(self.pieces[0].start, self.pieces[-1].end)
+
+
+class Group:
+    """Parameters of one type and device that all decay, or all do not."""
+
+    def __init__(self, named_parameters: list[tuple[str, nn.Parameter]], *, decays: bool) -> None:
+        self.decays = decays
+        self.pieces = list(_lay(named_parameters))
+        first, size = self.pieces[0].parameter, self.pieces[-1].end
+        wide = torch.promote_types(first.dtype, torch.float32)
+        self.weight = torch.empty(size, dtype=wide, device=first.device)
+        self.exp_avg = torch.zeros_like(self.weight)
+        self.exp_avg_sq = torch.zeros_like(self.weight)
+        is_half = first.dtype != wide
+        self.copy = torch.empty_like(self.weight, dtype=first.dtype) if is_half else None
+        seen = self.weight if self.copy is None else self.copy
+        for piece in self.pieces:
+            values, shape = piece.parameter.detach(), piece.parameter.shape
+            self.weight[piece.start : piece.end] = values.reshape(-1)
+            piece.parameter.data = seen[piece.start : piece.end].view(shape)
+        self.refresh_copy()
+
+    def refresh_copy(self) -> None:
+        """Rounds the weights into the half-precision copy, if there is one."""
+        if self.copy is not None:
+            self.copy.copy_(self.weight)
+
+    def stretch(self, start: int, end: int) -> Flat:
+        """Elements [start, end) of every buffer."""
+        copy = None if self.copy is None else self.copy[start:end]
+        rows = slice(start, end)
+        return Flat(self.weight[rows], self.exp_avg[rows], self.exp_avg_sq[rows], copy)
+
+    def runs(self) -> Iterator[Run]:
+        """Cuts the pieces that have gradients into as few runs as can be.
+
+        A run ends before a piece without a gradient, with another gradient type, with another count
+        of updates, and around a large piece.
+        """
+        seen = self.weight if self.copy is None else self.copy
+        pieces: list[Piece] = []
+        for piece in self.pieces:
+            if piece.parameter.data_ptr() != seen[piece.start :].data_ptr():
+                raise ValueError(
+                    f"parameter {piece.name} was moved or replaced after the optimizer was made; "
+                    f"move, cast and load the model first, then make the optimizer"
+                )
+            if pieces and not _share_run(pieces[-1], piece):
+                yield Run(self, pieces)
+                pieces = []
+            if piece.parameter.grad is not None:
+                pieces.append(piece)
+        if pieces:
+            yield Run(self, pieces)
+
+
+def grouped(named_parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Group]:
+    """Lays out every trainable parameter once; tensors of fewer than two dimensions do not decay.
+
+    That rule names exactly LayerNorm and biases; embeddings and matrices decay.
+    """
+    kinds: dict[tuple[torch.device, torch.dtype, bool], list[tuple[str, nn.Parameter]]] = {}
+    seen: set[int] = set()
+    for name, parameter in named_parameters:
+        if parameter.requires_grad and id(parameter) not in seen:
+            seen.add(id(parameter))
+            kind = (parameter.device, parameter.dtype, parameter.dim() >= 2)
+            kinds.setdefault(kind, []).append((name, parameter))
+    if not kinds:
+        raise ValueError("the optimizer was given no parameter that requires a gradient")
+    return [Group(members, decays=kind[2]) for kind, members in kinds.items()]
+
+
+def _lay(named_parameters: list[tuple[str, nn.Parameter]]) -> Iterator[Piece]:
+    # Sizes that break the alignment come last, so that the others all start on a cache line.
+    start = 0
+    for name, parameter in sorted(
+        named_parameters, key=lambda item: item[1].numel() % ALIGNED_ELEMENTS != 0
+    ):
+        end = start + math.prod(parameter.shape)
+        yield Piece(name, parameter, start, end)
+        start = end
+
+
+def _share_run(before: Piece, piece: Piece) -> bool:
+    first, second = before.parameter.grad, piece.parameter.grad
+    return (
+        first is not None
+        and second is not None
+        and first.dtype == second.dtype
+        and before.updates == piece.updates
+        and max(first.numel(), second.numel()) < LARGE_ELEMENTS
+    )

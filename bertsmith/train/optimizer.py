@@ -1,0 +1,213 @@
+"""Gradients -> weights: BERT's own Adam, AdamW or LAMB, with float32 masters and clipping.
+
+The update runs over flat buffers in one fused pass (`train.updates`); the same numbers come out as
+from the plain definition in the tests. It knows no schedule (the loop hands it each step's rate),
+no BERT and no files.
+
+Source: google-research/bert optimization.py; You et al. 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.train import updates
+from bertsmith.train.flat import Group, Piece, Run, grouped
+from bertsmith.train.scaler import LossScaler
+
+OptimizerName = Literal["bert_adam", "adamw", "lamb"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """How gradients become updates."""
+
+    name: OptimizerName = "bert_adam"
+    """BERT's own Adam without bias correction, AdamW (with it), or LAMB for very large steps."""
+    learning_rate: float = 1e-4
+    """The peak of the schedule (paper: 1e-4 in pre-training; 5e-5, 3e-5, 2e-5 in fine-tuning)."""
+    beta1: float = 0.9
+    """Memory of the first moment (paper: 0.9)."""
+    beta2: float = 0.999
+    """Memory of the second moment (paper: 0.999)."""
+    epsilon: float = 1e-6
+    """Added outside the root (google-research/bert: 1e-6)."""
+    weight_decay: float = 0.01
+    """Decoupled decay on matrices and embeddings, none on LayerNorm and biases (paper: 0.01)."""
+    clip_norm: float | None = 1.0
+    """Largest global norm of the gradient (google-research/bert: 1.0); None: no clipping."""
+
+    def __post_init__(self) -> None:
+        """Refuses values that cannot train."""
+        for name in ("beta1", "beta2"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name} must be in [0, 1), found {getattr(self, name)}")
+        for name in ("learning_rate", "epsilon", "weight_decay"):
+            if getattr(self, name) < 0.0:
+                raise ValueError(f"{name} must be at least 0, found {getattr(self, name)}")
+        if self.clip_norm is not None and self.clip_norm <= 0.0:
+            raise ValueError(
+                f"clip_norm must be above 0, or None for no clipping, found {self.clip_norm}"
+            )
+
+
+class Optimizer:
+    """Holds the moments, and the float32 masters of half-precision parameters.
+
+    Make it last: after the model was moved, cast and loaded, since the parameters become views of
+    the optimizer's buffers. Tied parameters are taken once, frozen ones not at all. float64
+    parameters keep float64 moments.
+    """
+
+    def __init__(
+        self, named_parameters: Iterable[tuple[str, nn.Parameter]], config: OptimizerConfig
+    ) -> None:
+        self.config = config
+        self._groups: list[Group] = grouped(named_parameters)
+        is_fp16 = any(piece.parameter.dtype == torch.float16 for piece in self._pieces())
+        self.scaler = LossScaler() if is_fp16 else None
+        """Scales the loss of float16 models; None for every other type."""
+        self.skipped = False
+        """True when the latest `step` left everything as it was, for float16 overflow."""
+
+    @torch.no_grad()
+    def step(self, learning_rate: float) -> Tensor:
+        """Updates every parameter that has a gradient; returns the norm before clipping.
+
+        The norm is global, a scalar tensor on the device, in float32 (float64 for float64). A
+        parameter without a gradient keeps its weight, moments and count. On a float16 model an
+        overflowing step changes nothing but the loss scale, and sets `skipped`.
+        """
+        runs = [run for group in self._groups for run in group.runs()]
+        if not runs:
+            raise ValueError("no parameter has a gradient: call backward() before step()")
+        scale = 1.0 if self.scaler is None else self.scaler.scale
+        norm = _global_norm(runs) / scale
+        if self.scaler is not None:
+            self.skipped = not bool(torch.isfinite(norm))
+            self.scaler.update(overflowed=self.skipped)
+            if self.skipped:
+                return norm
+        factor = self._clip_factor(norm) / scale
+        for run in runs:
+            self._update(run, learning_rate, factor)
+        return norm
+
+    def zero_grad(self) -> None:
+        """Drops every gradient."""
+        for piece in self._pieces():
+            piece.parameter.grad = None
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Every parameter it updates, once."""
+        return [piece.parameter for piece in self._pieces()]
+
+    def masters(self) -> dict[str, Tensor]:
+        """The weights by parameter name, float32 (float64 for float64): what a checkpoint keeps.
+
+        Views: they change with the next step.
+        """
+        return {name: weight for name, (weight, _, _) in self._named_views().items()}
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything the next step depends on, by name, as plain tensors (views of the buffers)."""
+        state: dict[str, Tensor] = {}
+        for name, (weight, exp_avg, exp_avg_sq) in self._named_views().items():
+            state[f"weight.{name}"] = weight
+            state[f"exp_avg.{name}"] = exp_avg
+            state[f"exp_avg_sq.{name}"] = exp_avg_sq
+        for piece in self._pieces():
+            state[f"updates.{piece.name}"] = torch.tensor(piece.updates)
+        if self.scaler is not None:
+            state["loss_scale"] = torch.tensor(self.scaler.scale, dtype=torch.float64)
+            state["clean_steps"] = torch.tensor(self.scaler.clean_steps)
+        return state
+
+    @torch.no_grad()
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Takes over what `state` gave, weights included, to the bit.
+
+        Raises ValueError that names every missing, unexpected and mis-shaped entry together.
+        """
+        own = self.state()
+        _check_entries(own, state)
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
+        for group in self._groups:
+            group.refresh_copy()
+        for piece in self._pieces():
+            piece.updates = int(state[f"updates.{piece.name}"])
+        if self.scaler is not None:
+            self.scaler.scale = float(state["loss_scale"])
+            self.scaler.clean_steps = int(state["clean_steps"])
+
+    def _update(self, run: Run, learning_rate: float, factor: Tensor) -> None:
+        for piece in run.pieces:
+            piece.updates += 1
+        config, decays = self.config, run.group.decays
+        time = run.pieces[0].updates
+        corrects = config.name != "bert_adam"
+        flat = run.flat
+        numbers = (
+            learning_rate,
+            config.weight_decay if decays else 0.0,
+            config.beta1,
+            1.0 - config.beta1,
+            config.beta2,
+            1.0 - config.beta2,
+            config.epsilon,
+            1.0 - config.beta1**time if corrects else 1.0,
+            1.0 - config.beta2**time if corrects else 1.0,
+        )
+        # Filled on the device, not copied to it: a copy would wait for the device.
+        rates = updates.Rates(
+            factor.to(flat.weight),
+            *(flat.weight.new_full((), number) for number in numbers),
+        )
+        if config.name == "lamb" and decays:
+            updates.lamb(flat, run.gradient, rates, [p.end - p.start for p in run.pieces])
+        else:
+            updates.adam(flat, run.gradient, rates)
+
+    def _clip_factor(self, norm: Tensor) -> Tensor:
+        # Differs from the paper's code on TPUs: the norm is global, not of each core's share.
+        # TensorFlow's rule, clip / max(norm, clip); torch's own adds 1e-6 to the norm.
+        clip = self.config.clip_norm
+        return torch.ones_like(norm) if clip is None else clip / norm.clamp(min=clip)
+
+    def _pieces(self) -> Iterator[Piece]:
+        return (piece for group in self._groups for piece in group.pieces)
+
+    def _named_views(self) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
+        views = {}
+        for group in self._groups:
+            for piece in group.pieces:
+                flat, shape = group.stretch(piece.start, piece.end), piece.parameter.shape
+                views[piece.name] = (
+                    flat.weight.view(shape),
+                    flat.exp_avg.view(shape),
+                    flat.exp_avg_sq.view(shape),
+                )
+        return views
+
+
+def _global_norm(runs: list[Run]) -> Tensor:
+    squares = [updates.squared_norm(run.gradient) for run in runs]
+    return torch.stack([square.to(squares[0].device) for square in squares]).sum().sqrt()
+
+
+def _check_entries(own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
+    problems = [f"missing {name}" for name in own if name not in state]
+    problems += [f"unexpected {name}" for name in state if name not in own]
+    problems += [
+        f"{name} has shape {tuple(state[name].shape)}, expected {tuple(own[name].shape)}"
+        for name in own
+        if name in state and state[name].shape != own[name].shape
+    ]
+    if problems:
+        raise ValueError("the optimizer's state does not fit the model: " + "; ".join(problems))

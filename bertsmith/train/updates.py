@@ -1,0 +1,106 @@
+"""Flat weights, moments and gradients -> new weights and moments: the arithmetic of the optimizers.
+
+Each function is its own definition; `fused` turns it into one pass over memory where a compiler is
+at hand. Everything happens in the weights' own type (float32 or float64); a half-precision copy is
+refreshed in the same pass. It knows no parameters, no names and no schedule.
+
+Source: Kingma and Ba 2015 (Adam); google-research/bert optimization.py, AdamWeightDecayOptimizer;
+You et al. 2020 (LAMB), algorithm 2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bertsmith.fusion import fused
+
+
+class Rates(NamedTuple):
+    """The numbers of one update, each a scalar tensor where the weights are."""
+
+    gradient_factor: Tensor
+    """Clipping and loss scale in one factor on every gradient."""
+    learning_rate: Tensor
+    weight_decay: Tensor
+    """0 for LayerNorm and biases."""
+    beta1: Tensor
+    new1: Tensor
+    """1 - beta1."""
+    beta2: Tensor
+    new2: Tensor
+    """1 - beta2."""
+    epsilon: Tensor
+    correction1: Tensor
+    """1 - beta1^t, or 1 without bias correction."""
+    correction2: Tensor
+    """1 - beta2^t, or 1 without bias correction."""
+
+
+class Flat(NamedTuple):
+    """One run of parameters, laid end to end; all (E,) and of one length."""
+
+    weight: Tensor
+    exp_avg: Tensor
+    exp_avg_sq: Tensor
+    copy: Tensor | None
+    """The half-precision weights that the model computes with; None when `weight` itself is."""
+
+
+@fused
+def squared_norm(gradient: Tensor) -> Tensor:
+    """Sum of squares, in float32 (float64 for float64), as a scalar tensor."""
+    wide = torch.promote_types(gradient.dtype, torch.float32)
+    return gradient.to(wide).square().sum()
+
+
+@fused
+def adam(flat: Flat, gradient: Tensor, rates: Rates) -> None:
+    """Moments, decoupled decay, weights and their half-precision copy, in place, in one pass."""
+    exp_avg, exp_avg_sq, direction = _direction(flat, gradient, rates)
+    weight = flat.weight - rates.learning_rate * direction
+    flat.exp_avg.copy_(exp_avg)
+    flat.exp_avg_sq.copy_(exp_avg_sq)
+    flat.weight.copy_(weight)
+    if flat.copy is not None:
+        flat.copy.copy_(weight)
+
+
+@fused
+def lamb_direction(flat: Flat, gradient: Tensor, rates: Rates) -> Tensor:
+    """Updates the moments in place and returns Adam's direction, decay included, unscaled."""
+    exp_avg, exp_avg_sq, direction = _direction(flat, gradient, rates)
+    flat.exp_avg.copy_(exp_avg)
+    flat.exp_avg_sq.copy_(exp_avg_sq)
+    return direction
+
+
+def lamb(flat: Flat, gradient: Tensor, rates: Rates, sizes: list[int]) -> None:
+    """Like `adam`, with each tensor's rate multiplied by norm(weight) / norm(direction).
+
+    `sizes` are the elements of each tensor in the run. A tensor of zeros, and one with a direction
+    of zeros, keeps the ratio 1.
+    """
+    direction = lamb_direction(flat, gradient, rates)
+    directions = list(torch.split(direction, sizes))
+    weight_norms = torch.stack(torch._foreach_norm(list(torch.split(flat.weight, sizes))))
+    direction_norms = torch.stack(torch._foreach_norm(directions))
+    ratios = torch.where(
+        (weight_norms > 0) & (direction_norms > 0), weight_norms / direction_norms, 1.0
+    )
+    torch._foreach_mul_(directions, list((ratios * rates.learning_rate).unbind()))
+    flat.weight.sub_(direction)
+    if flat.copy is not None:
+        flat.copy.copy_(flat.weight)
+
+
+def _direction(flat: Flat, gradient: Tensor, rates: Rates) -> tuple[Tensor, Tensor, Tensor]:
+    """New first and second moment, and m / (sqrt(v) + epsilon) + decay * weight."""
+    scaled = gradient.to(flat.weight.dtype) * rates.gradient_factor
+    exp_avg = rates.beta1 * flat.exp_avg + rates.new1 * scaled
+    exp_avg_sq = rates.beta2 * flat.exp_avg_sq + rates.new2 * scaled * scaled
+    root = (exp_avg_sq / rates.correction2).sqrt() + rates.epsilon
+    direction = exp_avg / rates.correction1 / root + rates.weight_decay * flat.weight
+    return exp_avg, exp_avg_sq, direction
