@@ -7,17 +7,21 @@ no model.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 import torch
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+
+_PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
 
 
 def fused(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -29,12 +33,25 @@ def fused(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        if not is_available() or torch.compiler.is_compiling():
+        if _PLAIN.get() or not is_available() or torch.compiler.is_compiling():
             return function(*args, **kwargs)
         result: Result = _compiled(function)(*args, **kwargs)
         return result
 
     return call
+
+
+@contextlib.contextmanager
+def unfused(condition: bool = True) -> Iterator[None]:
+    """Runs the plain functions inside the block, if `condition` holds: no waiting for a compiler.
+
+    For short work, such as one question to a model, that ends before a compilation would.
+    """
+    token = _PLAIN.set(condition or _PLAIN.get())
+    try:
+        yield
+    finally:
+        _PLAIN.reset(token)
 
 
 @functools.cache
