@@ -1,0 +1,94 @@
+"""Token ids of texts -> sequences the model reads, and sequences -> packed batches.
+
+For texts that somebody asks about, one by one; pre-training draws its sequences from the corpus
+instead (`data.inputs`). What does not fit the model's positions is counted, never dropped silently.
+This file knows no characters and no tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertsmith.batch import IntArray, PackedBatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One sequence of the model's input."""
+
+    token_ids: IntArray
+    """(n,) int32, special tokens included."""
+    segment_ids: IntArray
+    """(n,) int32: 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`."""
+    num_unread: int
+    """Tokens of the texts that did not fit."""
+
+
+def one_text(ids: IntArray, *, limit: int, cls_id: int, sep_id: int, keep: tuple[int, int]) -> Item:
+    """`[CLS] text [SEP]`, at most `limit` tokens of it, cut around the tokens `keep` (half-open).
+
+    The cut leaves as many tokens before `keep` as after it, where the text has them. Raises
+    ValueError when `keep` alone is too long.
+    """
+    keep_start, keep_end = keep
+    capacity = limit - 2
+    kept = keep_end - keep_start
+    if kept > capacity:
+        raise ValueError(f"{kept} tokens must be read together, but the model reads {capacity}")
+    start = keep_start - (capacity - kept) // 2
+    start = max(0, min(start, len(ids) - capacity))
+    body = ids[start : start + capacity]
+    token_ids = np.concatenate([[cls_id], body, [sep_id]]).astype(np.int32)
+    return Item(
+        token_ids=token_ids,
+        segment_ids=np.zeros_like(token_ids),
+        num_unread=len(ids) - len(body),
+    )
+
+
+def two_texts(first: IntArray, second: IntArray, *, limit: int, cls_id: int, sep_id: int) -> Item:
+    """`[CLS] first [SEP] second [SEP]`, at most `limit` tokens, the longer side trimmed at its end.
+
+    Equal lengths trim the second text first, as in pre-training.
+    """
+    capacity = limit - 3
+    first_kept = min(len(first), max(capacity - capacity // 2, capacity - len(second)))
+    second_kept = min(len(second), capacity - first_kept)
+    token_ids = np.concatenate(
+        [[cls_id], first[:first_kept], [sep_id], second[:second_kept], [sep_id]]
+    ).astype(np.int32)
+    segment_ids = np.repeat(np.int32([0, 1]), [first_kept + 2, second_kept + 1])
+    unread = len(first) + len(second) - first_kept - second_kept
+    return Item(token_ids=token_ids, segment_ids=segment_ids, num_unread=unread)
+
+
+def packs(items: Sequence[Item], num_tokens: int) -> Iterator[tuple[list[int], PackedBatch]]:
+    """Packs the items, longest first, into batches of at most `num_tokens` tokens (or one item).
+
+    Yields the items' numbers with each batch. The longest come first so that a batch that does not
+    fit the memory shows at once.
+    """
+    lengths = np.array([len(item.token_ids) for item in items], dtype=np.int64)
+    numbers: list[int] = []
+    total = 0
+    for number in np.argsort(-lengths, kind="stable").tolist():
+        length = int(lengths[number])
+        if numbers and total + length > num_tokens:
+            yield numbers, _packed(items, numbers)
+            numbers, total = [], 0
+        numbers.append(number)
+        total += length
+    if numbers:
+        yield numbers, _packed(items, numbers)
+
+
+def _packed(items: Sequence[Item], numbers: Sequence[int]) -> PackedBatch:
+    return PackedBatch(
+        token_ids=np.concatenate([items[number].token_ids for number in numbers]),
+        segment_ids=np.concatenate([items[number].segment_ids for number in numbers]),
+        lengths=np.array([len(items[number].token_ids) for number in numbers], dtype=np.int32),
+        keys=np.arange(len(numbers), dtype=np.int64),
+    )

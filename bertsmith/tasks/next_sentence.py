@@ -1,0 +1,47 @@
+"""Pairs of texts -> sequences to read, and a model's answer whether the second follows the first.
+
+It knows the vocabulary and no model.
+
+Source: Devlin et al. 2018, section 3.1 (next sentence prediction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bertsmith.data.items import Item, two_texts
+from bertsmith.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Follows:
+    """Whether one text follows another."""
+
+    probability: float
+    """That the second text follows the first."""
+    num_unread: int
+    """Tokens at the ends of the texts that the model did not see, because they were too long."""
+
+
+def encode(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, limit: int) -> list[Item]:
+    """Pairs -> `[CLS] first [SEP] second [SEP]` of at most `limit` tokens each.
+
+    Of a longer pair the longer side is trimmed at its end, and what is trimmed is counted. Raises
+    ValueError for a pair of which one text has no token.
+    """
+    texts = [text for pair in pairs for text in pair]
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    for text, encoding in zip(texts, encodings, strict=True):
+        if not len(encoding.ids):
+            raise ValueError(f"{text!r} is empty: a pair needs two texts with words in them")
+    return [
+        two_texts(
+            first.ids,
+            second.ids,
+            limit=limit,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+        )
+        for first, second in zip(encodings[::2], encodings[1::2], strict=True)
+    ]
