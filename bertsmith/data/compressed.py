@@ -1,0 +1,170 @@
+"""A file, compressed or not, archive or not -> named streams of bytes, and bytes -> checked text.
+
+Compression and tar are told by the first bytes, never by the name, so a misnamed file reads all the
+same. It knows neither formats nor documents.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+BLOCK_BYTES = 1 << 20
+_TAR_MAGIC_AT = 257
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One stream of bytes: a whole file, or one regular file inside a tar archive."""
+
+    name: str
+    """The path; inside an archive `archive:member`."""
+    stream: IO[bytes]
+    """Decompressed bytes, read once from the beginning."""
+    position: Callable[[], int]
+    """Bytes of the file on disk consumed so far, for progress."""
+
+
+def open_members(path: Path) -> Iterator[Member]:
+    """Yields the file's only stream, or each regular file of a tar archive in the archive's order.
+
+    Each must be read before the next is asked for. Raises ValueError for damaged compression.
+    """
+    with path.open("rb") as raw, naming_damage(str(path)):
+        stream = io.BufferedReader(_RawView(_decompressed(raw)), BLOCK_BYTES)
+        if stream.peek(_TAR_MAGIC_AT + 5)[_TAR_MAGIC_AT:][:5] != b"ustar":
+            yield Member(name=str(path), stream=stream, position=raw.tell)
+            return
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for info in archive:
+                inner = archive.extractfile(info) if info.isreg() else None
+                if inner is not None:
+                    yield Member(name=f"{path}:{info.name}", stream=inner, position=raw.tell)
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether the file begins like a gzip, xz, bzip2 or Zstandard file."""
+    with path.open("rb") as file:
+        return _compression(file.read(6)) is not None
+
+
+def text_blocks(member: Member, block_bytes: int = BLOCK_BYTES) -> Iterator[str]:
+    r"""Yields the member's text in blocks, in bounded memory: UTF-8 checked, line ends made `\n`.
+
+    A byte order mark is dropped. Raises ValueError with byte offset and line for a byte that is not
+    UTF-8, for a NUL byte (a binary file, or UTF-16), and for damaged compression.
+    """
+    newlines = io.IncrementalNewlineDecoder(None, translate=True)
+    pending, offset, line, first = b"", 0, 1, True
+    with naming_damage(member.name):
+        while block := member.stream.read(block_bytes):
+            pending += block
+            text, consumed = checked_utf8(pending, member.name, offset, line)
+            line += pending.count(b"\n", 0, consumed)
+            offset += consumed
+            pending = pending[consumed:]
+            text = newlines.decode(text)
+            yield text.removeprefix(_BYTE_ORDER_MARK) if first else text
+            first = False
+    checked_utf8(pending, member.name, offset, line, final=True)
+    if rest := newlines.decode("", final=True):
+        yield rest
+
+
+def checked_utf8(
+    data: bytes, name: str, offset: int = 0, line: int = 1, *, final: bool = False
+) -> tuple[str, int]:
+    """Decodes as much as is whole; returns the text and the bytes consumed.
+
+    `offset` and `line` say where `data` begins, for the error.
+    """
+    if (nul := data.find(b"\0")) >= 0:
+        raise ValueError(
+            f"{name}: NUL byte at byte {offset + nul}: this is not UTF-8 text but a binary file "
+            f"(or UTF-16). Give plain text, or .gz .xz .bz2 .zst of it"
+        )
+    try:
+        return codecs.utf_8_decode(data, "strict", final)
+    except UnicodeDecodeError as error:
+        where = line + data.count(b"\n", 0, error.start)
+        raise ValueError(
+            f"{name}:{where}: not UTF-8: byte 0x{data[error.start]:02x} at byte offset "
+            f"{offset + error.start} ({error.reason}). Convert the file to UTF-8 first, for "
+            f"example `iconv -f LATIN1 -t UTF-8`"
+        ) from error
+
+
+@contextmanager
+def naming_damage(name: str) -> Iterator[None]:
+    """Turns every decompressor's own error into one ValueError that names the file."""
+    damages = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, tarfile.TarError)
+    try:
+        yield
+    except damages as error:
+        raise ValueError(f"{name}: damaged or cut-short compression ({error})") from error
+
+
+class _Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+class _RawView(io.RawIOBase):
+    """A raw view of any decompressor, so that one BufferedReader gives all of them `peek`."""
+
+    def __init__(self, inner: _Readable) -> None:
+        self._inner = inner
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        data = self._inner.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _compression(start: bytes) -> str | None:
+    magics = {b"\x1f\x8b": "gz", b"\xfd7zXZ\0": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst"}
+    return next((name for magic, name in magics.items() if start.startswith(magic)), None)
+
+
+def _decompressed(raw: IO[bytes]) -> _Readable:
+    compression = _compression(raw.read(6))
+    raw.seek(0)
+    if compression == "gz":
+        return gzip.GzipFile(fileobj=raw)
+    if compression == "xz":
+        return lzma.LZMAFile(raw)
+    if compression == "bz2":
+        return bz2.BZ2File(raw)
+    if compression == "zst":
+        return _zstandard(raw)
+    return raw
+
+
+def _zstandard(raw: IO[bytes]) -> _Readable:
+    import zstandard
+
+    class Reader(io.RawIOBase):
+        """Reads across frames, and reports damage as the standard library's decompressors do."""
+
+        inner = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+
+        def read(self, size: int = -1) -> bytes:
+            try:
+                return bytes(self.inner.read(size))
+            except zstandard.ZstdError as error:
+                raise EOFError(str(error)) from error
+
+    return Reader()  # type: ignore[return-value]

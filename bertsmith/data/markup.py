@@ -1,0 +1,87 @@
+"""Text with markup left in it -> text: tags, templates, links, entities, emptied brackets.
+
+Each rule runs only where its character occurs, because nearly all text has none of them. It works
+on one line and knows no document structure.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+# Where none of these occurs there is nothing to clean: one scan instead of eight.
+_SUSPICIOUS = re.compile(r"[<>{}\[&]|''|\([\s,;:]|\(\)|formula_|codice_|\s[,)]|\s\s|\xa0")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->")
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
+_UNCLOSED = re.compile(r"\{\{.*|^.*?\}\}")
+_LINK = re.compile(r"\[\[([^\[\]]*)\]\]")
+_EXTERNAL = re.compile(r"\[(?:https?:|ftp:)?//\S+?(?:\s+([^\[\]]*))?\]")
+_QUOTES = re.compile("''+")
+_PLACEHOLDER = re.compile(r"\b(formula|codice)_\d+")
+_OPENING = re.compile(r"([(（])[\s,;:]+")
+_EMPTY = re.compile(r"\s*(?:\(\s*\)|（\s*）|\[\s*\])")
+_BLANKS = re.compile(r"\s+")
+_BEFORE_STOP = re.compile(r" (?=[,.;:)](?:\s|$))")
+# Files, images and categories, in the languages with the largest Wikipedias; not text.
+_NOT_TEXT = re.compile(
+    r"""(?:file|image|media|category|파일|그림|분류|미디어|datei|bild|kategorie|fichier|catégorie
+    |archivo|categoría|imagen|immagine|categoria|ficheiro|imagem|bestand|categorie|afbeelding|plik|grafika
+    |kategoria|файл|изображение|категория|ファイル|画像|カテゴリ|文件|分类|分類)\s*:""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_OTHER_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?:[^|]*$")
+
+
+def clean_leftovers(line: str) -> str:
+    """Removes what an extractor left behind; the same string where there is nothing."""
+    if _SUSPICIOUS.search(line) is None:
+        return line
+    if "<" in line:
+        line = _TAG.sub(" ", line)
+    if "{{" in line or "}}" in line:
+        line = _UNCLOSED.sub("", innermost_first(_TEMPLATE, "", line))
+    if "[" in line:
+        line = resolve_links(line)
+    if "&" in line:
+        line = html.unescape(line)
+    if "_" in line:
+        line = _PLACEHOLDER.sub(lambda match: _PLAIN_WORD[match[1]], line)
+    return tidy(_QUOTES.sub("", line) if "''" in line else line)
+
+
+_PLAIN_WORD = {"formula": "formula", "codice": "code"}
+
+
+def resolve_links(text: str) -> str:
+    """`[[target|label]]` becomes its label, `[http://... label]` too; files and categories go."""
+    while True:
+        replaced = _LINK.sub(_label, text)
+        if replaced == text:
+            break
+        text = replaced
+    return _EXTERNAL.sub(lambda match: match[1] or "", text) if "//" in text else text
+
+
+def innermost_first(pattern: re.Pattern[str], replacement: str, text: str) -> str:
+    """Substitutes until nothing matches, so that nested pairs close from the inside out."""
+    while True:
+        text, count = pattern.subn(replacement, text)
+        if not count:
+            return text
+
+
+def tidy(text: str) -> str:
+    """One blank between words, no emptied brackets, no blank before a stop."""
+    if "(" in text or "（" in text or "[" in text:
+        text = _OPENING.sub(r"\1", text)
+        text = _EMPTY.sub("", text)
+    return _BEFORE_STOP.sub("", _BLANKS.sub(" ", text))
+
+
+def _label(match: re.Match[str]) -> str:
+    inside = match[1].strip()
+    target, bar, label = inside.partition("|")
+    if _NOT_TEXT.match(target) or (not bar and _OTHER_LANGUAGE.match(target)):
+        return ""
+    # "[[:Category:X]]" is a visible link to the page; a bare one shows its own name.
+    return label.rpartition("|")[2] if bar else target.lstrip(":")
