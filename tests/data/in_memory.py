@@ -1,0 +1,87 @@
+"""Documents in memory -> a corpus with the face of `bertsmith.data.store.Corpus`, for the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from bertsmith.randomness import integers
+
+Document = list[int]  # sentence lengths in tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class InMemoryShard:
+    sentence_lengths: np.ndarray
+    documents: np.ndarray
+    every64: np.ndarray
+    token_base: int
+    document_base: int
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.documents) - 1
+
+    @property
+    def num_sentences(self) -> int:
+        return len(self.sentence_lengths)
+
+    @property
+    def num_tokens(self) -> int:
+        return int(self.documents[-1, 1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class InMemoryTokenizer:
+    """Vocabulary: [PAD] [UNK] [CLS] [SEP] [MASK], then words; every third one continues a word."""
+
+    vocab_size: int
+    cls_id: int = 2
+    sep_id: int = 3
+    mask_id: int = 4
+
+    @property
+    def is_continuation(self) -> np.ndarray:
+        numbers = np.arange(self.vocab_size)
+        return (numbers > 4) & (numbers % 3 == 0)
+
+
+class InMemoryCorpus:
+    """Token n of the split has the id 5 + (hash of n) % (vocab_size - 5)."""
+
+    def __init__(self, shards: Sequence[Sequence[Document]], vocab_size: int = 1000) -> None:
+        self.vocab_size = vocab_size
+        made, token_base, document_base = [], 0, 0
+        for documents in shards:
+            shard = _shard(documents, token_base, document_base)
+            made.append(shard)
+            token_base += shard.num_tokens
+            document_base += shard.num_documents
+        self.shards = tuple(made)
+        self.num_tokens, self.num_documents = token_base, document_base
+
+    def tokenizer(self) -> InMemoryTokenizer:
+        return InMemoryTokenizer(vocab_size=self.vocab_size)
+
+    def shard_of_document(self, documents: np.ndarray) -> np.ndarray:
+        bases = [shard.document_base for shard in self.shards]
+        return np.searchsorted(bases, documents, side="right") - 1
+
+    def read(self, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        numbers = [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
+        ids = 5 + integers(self.vocab_size - 5, 99, np.concatenate(numbers))
+        return ids.astype(np.int32), ends - starts
+
+
+def _shard(documents: Sequence[Document], token_base: int, document_base: int) -> InMemoryShard:
+    lengths = np.array([n for document in documents for n in document], dtype=np.uint16)
+    edges = np.append(0, np.cumsum(lengths, dtype=np.int64))
+    first = np.append(0, np.cumsum([len(document) for document in documents])).astype(np.int64)
+    return InMemoryShard(
+        sentence_lengths=lengths,
+        documents=np.column_stack([first, edges[first]]),
+        every64=edges[:-1][::64],
+        token_base=token_base,
+        document_base=document_base,
+    )
