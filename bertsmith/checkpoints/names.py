@@ -62,11 +62,11 @@ def hugging_face_names(native: str) -> tuple[str, ...]:
     table, prefix, name = _OUTSIDE_LAYERS, "", native
     if layer:
         table, prefix, name = _INSIDE_A_LAYER, f"bert.encoder.layer.{layer[1]}.", layer[2]
+    stem, _, kind = name.rpartition(".")
+    if kind not in ("weight", "bias") or not {name, stem} & table.keys():
+        raise KeyError(native)
     if name in table:
         return tuple(prefix + part for part in table[name])
-    stem, _, kind = name.rpartition(".")
-    if stem not in table or kind not in ("weight", "bias"):
-        raise KeyError(native)
     return tuple(f"{prefix}{part}.{kind}" for part in table[stem])
 
 

@@ -1,0 +1,95 @@
+from pathlib import Path
+
+import pytest
+
+from bertsmith.checkpoints import places
+
+
+def make_checkpoint(directory: Path, weights: str = "model.safetensors") -> Path:
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text("{}")
+    (directory / weights).write_bytes(b"")
+    return directory
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current directory, a Hub that cannot be reached."""
+
+    def unreachable(*_: object, **__: object) -> str:
+        raise ConnectionError("offline mode is enabled")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(places, "snapshot_download", unreachable)
+    return tmp_path
+
+
+def test_a_name_under_models_comes_before_a_path(here):
+    make_checkpoint(here / "mini-test")
+    named = make_checkpoint(here / "models" / "mini-test")
+    assert places.find_model("mini-test") == named
+    assert places.find_model("./mini-test") == Path("mini-test")
+    assert places.find_model(Path("models/mini-test")) == Path("models/mini-test")
+
+
+def test_a_run_stands_for_its_newest_complete_checkpoint(here):
+    for step in (9, 10, 200):
+        make_checkpoint(here / "run" / "checkpoints" / f"step-{step:07d}")
+    (here / "run/checkpoints/step-0000200/model.safetensors").unlink()
+    make_checkpoint(here / "run" / "checkpoints" / ".step-0000300.abc.part")
+    assert places.newest_checkpoint(here / "run") == here / "run/checkpoints/step-0000010"
+    assert places.find_model("run") == Path("run/checkpoints/step-0000010")
+
+
+def test_a_run_without_a_checkpoint_says_what_it_holds(here):
+    (here / "run").mkdir()
+    (here / "run" / "metrics.jsonl").write_text("")
+    assert places.newest_checkpoint(here / "run") is None
+    with pytest.raises(FileNotFoundError, match=r"it holds metrics\.jsonl"):
+        places.find_model("run")
+
+
+def test_pickled_weights_are_refused_with_the_reason(here):
+    (here / "old").mkdir()
+    (here / "old" / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin is not read"):
+        places.find_model("old")
+
+
+def test_an_unknown_name_suggests_the_nearest(here):
+    make_checkpoint(here / "models" / "mini-test")
+    with pytest.raises(FileNotFoundError, match="did you mean 'mini-test'") as caught:
+        places.find_model("mini-tset")
+    assert "offline mode is enabled" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["no/such/directory", "./nothing", "/no/where", "a b"])
+def test_what_cannot_be_a_hub_id_is_never_asked_of_the_hub(here, text):
+    with pytest.raises(FileNotFoundError, match="no model at"):
+        places.find_model(text)
+
+
+def test_a_file_is_not_a_model(here):
+    (here / "model.safetensors").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match="is a file"):
+        places.find_model("model.safetensors")
+
+
+def test_the_hub_is_asked_last_and_for_no_pickle(here, monkeypatch):
+    asked = {}
+
+    def download(hub_id: str, allow_patterns: list[str]) -> str:
+        asked[hub_id] = allow_patterns
+        return str(make_checkpoint(here / "cache"))
+
+    monkeypatch.setattr(places, "snapshot_download", download)
+    assert places.find_model("someone/some-bert") == here / "cache"
+    assert "model.safetensors" in asked["someone/some-bert"]
+    assert not any(pattern.endswith((".bin", "*")) for pattern in asked["someone/some-bert"])
+
+
+def test_a_hub_model_of_pickles_alone_is_refused(here, monkeypatch):
+    (here / "cache").mkdir()
+    monkeypatch.setattr(places, "snapshot_download", lambda *_, **__: str(here / "cache"))
+    with pytest.raises(FileNotFoundError, match="only safetensors are read"):
+        places.find_model("someone/some-bert")
