@@ -9,6 +9,7 @@ Source: google-research/bert optimization.py; You et al. 2020.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -161,8 +162,8 @@ class Optimizer:
             config.beta2,
             1.0 - config.beta2,
             config.epsilon,
-            1.0 - config.beta1**time if corrects else 1.0,
-            1.0 - config.beta2**time if corrects else 1.0,
+            1.0 / (1.0 - config.beta1**time) if corrects else 1.0,
+            1.0 / math.sqrt(1.0 - config.beta2**time) if corrects else 1.0,
         )
         # Filled on the device, not copied to it: a copy would wait for the device.
         rates = updates.Rates(

@@ -15,7 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bertsmith import fusion
 from bertsmith.fusion import fused
+
+CHUNK_ELEMENTS = 2**16
+"""Stays in a core's cache between the passes of the kernel without a compiler."""
 
 
 class Rates(NamedTuple):
@@ -34,9 +38,9 @@ class Rates(NamedTuple):
     """1 - beta2."""
     epsilon: Tensor
     correction1: Tensor
-    """1 - beta1^t, or 1 without bias correction."""
+    """1 / (1 - beta1^t), or 1 without bias correction."""
     correction2: Tensor
-    """1 - beta2^t, or 1 without bias correction."""
+    """1 / sqrt(1 - beta2^t), or 1 without bias correction."""
 
 
 class Flat(NamedTuple):
@@ -49,16 +53,35 @@ class Flat(NamedTuple):
     """The half-precision weights that the model computes with; None when `weight` itself is."""
 
 
-@fused
 def squared_norm(gradient: Tensor) -> Tensor:
     """Sum of squares, in float32 (float64 for float64), as a scalar tensor."""
+    if not _lacks_compiler(gradient):
+        return squared_norm_in_one_pass(gradient)
+    chunks = torch.split(gradient, CHUNK_ELEMENTS)
+    return torch.stack([squared_norm_in_one_pass(chunk) for chunk in chunks]).sum()
+
+
+@fused
+def squared_norm_in_one_pass(gradient: Tensor) -> Tensor:
+    """The definition of `squared_norm`."""
     wide = torch.promote_types(gradient.dtype, torch.float32)
     return gradient.to(wide).square().sum()
 
 
-@fused
 def adam(flat: Flat, gradient: Tensor, rates: Rates) -> None:
-    """Moments, decoupled decay, weights and their half-precision copy, in place, in one pass."""
+    """Moments, decoupled decay, weights and their half-precision copy, in place.
+
+    In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
+    """
+    if _lacks_compiler(gradient):
+        _adam_without_compiler(flat, gradient, rates)
+    else:
+        adam_in_one_pass(flat, gradient, rates)
+
+
+@fused
+def adam_in_one_pass(flat: Flat, gradient: Tensor, rates: Rates) -> None:
+    """The definition of `adam`."""
     exp_avg, exp_avg_sq, direction = _direction(flat, gradient, rates)
     weight = flat.weight - rates.learning_rate * direction
     flat.exp_avg.copy_(exp_avg)
@@ -96,11 +119,42 @@ def lamb(flat: Flat, gradient: Tensor, rates: Rates, sizes: list[int]) -> None:
         flat.copy.copy_(flat.weight)
 
 
+def _lacks_compiler(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and not fusion.is_available()
+
+
+def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Rates) -> None:
+    # torch's kernel corrects by 1 - beta^t. A t beyond every memory makes that 1, and this step's
+    # own corrections move into its rate, epsilon and decay: the same numbers in exact arithmetic.
+    endless = torch.tensor(1e9)
+    ratio = float(rates.correction1 / rates.correction2)
+    for start in range(0, gradient.numel(), CHUNK_ELEMENTS):
+        rows = slice(start, start + CHUNK_ELEMENTS)
+        weight = flat.weight[rows]
+        torch._fused_adamw_(
+            [weight],
+            [gradient[rows].to(weight.dtype) * rates.gradient_factor],
+            [flat.exp_avg[rows]],
+            [flat.exp_avg_sq[rows]],
+            [],
+            [endless],
+            lr=float(rates.learning_rate) * ratio,
+            beta1=float(rates.beta1),
+            beta2=float(rates.beta2),
+            weight_decay=float(rates.weight_decay) / ratio,
+            eps=float(rates.epsilon / rates.correction2),
+            amsgrad=False,
+            maximize=False,
+        )
+        if flat.copy is not None:
+            flat.copy[rows] = weight
+
+
 def _direction(flat: Flat, gradient: Tensor, rates: Rates) -> tuple[Tensor, Tensor, Tensor]:
     """New first and second moment, and m / (sqrt(v) + epsilon) + decay * weight."""
     scaled = gradient.to(flat.weight.dtype) * rates.gradient_factor
     exp_avg = rates.beta1 * flat.exp_avg + rates.new1 * scaled
     exp_avg_sq = rates.beta2 * flat.exp_avg_sq + rates.new2 * scaled * scaled
-    root = (exp_avg_sq / rates.correction2).sqrt() + rates.epsilon
-    direction = exp_avg / rates.correction1 / root + rates.weight_decay * flat.weight
+    root = exp_avg_sq.sqrt() * rates.correction2 + rates.epsilon
+    direction = exp_avg * rates.correction1 / root + rates.weight_decay * flat.weight
     return exp_avg, exp_avg_sq, direction
