@@ -1,0 +1,355 @@
+"""Text -> token ids with their character spans, and back: WordPiece by the original's rules.
+
+Almost every text goes through the native `tokenizers` library; a text with a character on which it
+differs from the original goes through `rules`, chosen by one regular expression. It does not know
+corpora or models; `tokenizer_files` knows the files.
+
+Source: google-research/bert, tokenization.py (FullTokenizer).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from bertsmith.text import tokenizer_files
+from bertsmith.text.rules import (
+    TokenizerConfig,
+    UnicodeForm,
+    exact_words,
+    rare_characters,
+    word_pieces,
+)
+from bertsmith.text.unicode_form import Origin, in_form
+
+__all__ = ["Encoding", "Tokenizer", "TokenizerConfig", "UnicodeForm", "warn_about_hangul"]
+
+_HANGUL = re.compile("[가-힣]")
+_BEFORE_BLANK = re.compile(r"(?<=[(\[{]) ")
+_AFTER_BLANK = re.compile(r" (?=[.,!?;:)\]}%…。、！？])")
+_APOSTROPHE = re.compile(r"(?<=[^\W\d_]) (['’]) (?=[^\W\d_])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """The n tokens of one text or pair."""
+
+    ids: npt.NDArray[np.int32]
+    """(n,) rows of the vocabulary."""
+    spans: npt.NDArray[np.int32]
+    """(n, 2) first and past-the-last character in the token's own original text; (0, 0) for the
+    special tokens that encoding added."""
+    words: npt.NDArray[np.int32]
+    """(n,) number of the word inside its own text; -1 for the special tokens that were added."""
+    segments: npt.NDArray[np.int32]
+    """(n,) 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`."""
+
+
+class _Tokens(NamedTuple):
+    """The n tokens of one text."""
+
+    ids: npt.NDArray[np.int32]
+    spans: npt.NDArray[np.int32]
+    words: npt.NDArray[np.int32]
+
+
+class Tokenizer:
+    """A vocabulary and the rules beside it; equal values encode equally, in any process."""
+
+    def __init__(self, vocabulary: Sequence[str], config: TokenizerConfig | None = None) -> None:
+        """Raises ValueError when one of the five special tokens is missing from the vocabulary."""
+        self.vocabulary = tuple(vocabulary)
+        self.config = config or TokenizerConfig()
+        # Of equal entries the last one counts, as in the original's dictionary.
+        self._ids = {token: row for row, token in enumerate(self.vocabulary)}
+        missing = [token for token in tokenizer_files.SPECIAL_TOKENS if token not in self._ids]
+        missing += [token for token in self.config.added_tokens if token not in self._ids]
+        if missing:
+            raise ValueError(
+                f"the vocabulary of {len(self.vocabulary)} entries lacks {', '.join(missing)}; a "
+                f"BERT vocabulary holds {', '.join(tokenizer_files.SPECIAL_TOKENS)}, one per line"
+            )
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
+            self._ids[token] for token in tokenizer_files.SPECIAL_TOKENS
+        )
+        self.special_ids = frozenset(self._ids[token] for token in tokenizer_files.SPECIAL_TOKENS)
+        self.is_continuation: npt.NDArray[np.bool_] = np.array(
+            [token.startswith("##") for token in self.vocabulary], dtype=np.bool_
+        )
+        self._rare = rare_characters(self.config)
+        self._native = tokenizer_files.native_tokenizer(self._ids, self.config)
+
+    def __reduce__(self) -> tuple[type[Tokenizer], tuple[tuple[str, ...], TokenizerConfig]]:
+        """Pickled as vocabulary and config: the native part is built anew, in some 30 ms."""
+        return Tokenizer, (self.vocabulary, self.config)
+
+    @classmethod
+    def load(cls, path: str | Path, config: TokenizerConfig | None = None) -> Tokenizer:
+        """Reads a directory of Hugging Face files, a `vocab.txt` or a `tokenizer.json`.
+
+        `config` replaces the choices found in the files. A `vocab.txt` alone says nothing of case:
+        it counts as uncased when none of its entries holds a capital, and as accent-stripping when
+        it is uncased and holds no Hangul syllable. Raises FileNotFoundError, or ValueError for
+        files that are no WordPiece vocabulary.
+        """
+        vocabulary, found = tokenizer_files.read(Path(path))
+        return cls(vocabulary, config or found)
+
+    def save(self, directory: str | Path) -> None:
+        """Writes the four Hugging Face files, which load in `transformers` with equal ids.
+
+        `tokenizer.json` is the nearest form the library has: the rare rules of `rules` are not in
+        it, and `transformers` takes special tokens in a text for what they name.
+        """
+        tokenizer_files.write(Path(directory), self.vocabulary, self.config)
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return len(self.vocabulary)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 in hexadecimal over the vocabulary and the config."""
+        value = [self.vocabulary, dataclasses.asdict(self.config)]
+        return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+    def id_of(self, token: str) -> int | None:
+        """The token's row, or None when the vocabulary lacks it."""
+        return self._ids.get(token)
+
+    def token_of(self, id: int) -> str:
+        """The entry in a row; ValueError outside the vocabulary."""
+        if not 0 <= id < self.vocab_size:
+            raise ValueError(f"token id {id} is outside the vocabulary of {self.vocab_size} rows")
+        return self.vocabulary[id]
+
+    def normalize(self, text: str) -> str:
+        """The text as its words are spelt in the vocabulary, blanks between them."""
+        return " ".join(word for word, _ in self.words(text))
+
+    def words(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """The normalised words, each with its character range in the original text."""
+        text, origin = self._in_form(text)
+        if self._needs_exact(text):
+            found = [
+                (w.text, w.positions[0], w.positions[-1] + 1)
+                for w in exact_words(text, self.config)
+            ]
+        else:
+            split = tokenizers.PreTokenizedString(text)
+            split.normalize(self._native.normalizer.normalize)
+            self._native.pre_tokenizer.pre_tokenize(split)
+            found = [(word, *span) for word, span, _ in split.get_splits("original", "char")]
+        spans = np.array([span for _, *span in found], np.int32).reshape(-1, 2)
+        spans = self._original_spans(spans, text, origin)
+        return [
+            (word, (int(start), int(end)))
+            for (word, *_), (start, end) in zip(found, spans, strict=True)
+        ]
+
+    def tokenize(self, text: str) -> list[str]:
+        """The tokens as text, without special tokens around them."""
+        return [self.vocabulary[id] for id in self.encode(text, add_special_tokens=False).ids]
+
+    def encode(
+        self,
+        text: str,
+        pair: str | None = None,
+        *,
+        add_special_tokens: bool = True,
+        special_tokens_in_text: bool | None = None,
+    ) -> Encoding:
+        """Encodes a text or a pair; `special_tokens_in_text` overrules the config where given.
+
+        A special token read in a text keeps its span and is a word of its own.
+        """
+        special = special_tokens_in_text
+        special = self.config.reads_special_tokens if special is None else special
+        texts = [text] if pair is None else [text, pair]
+        return self._assembled(self._tokens_of(texts, special), add_special_tokens)
+
+    def encode_batch(
+        self, texts: Sequence[str | tuple[str, str]], *, add_special_tokens: bool = True
+    ) -> list[Encoding]:
+        """Encodes texts and pairs, in the given order, equal to `encode` one by one but faster."""
+        sides = [[text] if isinstance(text, str) else list(text) for text in texts]
+        tokens = iter(
+            self._tokens_of(list(chain.from_iterable(sides)), self.config.reads_special_tokens)
+        )
+        return [self._assembled([next(tokens) for _ in side], add_special_tokens) for side in sides]
+
+    def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """All texts' ids end to end (T,), and how many each text has; no special tokens, no spans.
+
+        The fastest way in. The native library uses every core unless the environment variable
+        TOKENIZERS_PARALLELISM is `false`.
+        """
+        lists: list[Sequence[int]]
+        if self._added_pattern(self.config.reads_special_tokens) is not None:
+            tokens = self._tokens_of(texts, self.config.reads_special_tokens)
+            lists = [one.ids.tolist() for one in tokens]
+        else:
+            form = self.config.unicode_form
+            if form != "none":
+                texts = [unicodedata.normalize(form, text) for text in texts]
+            rare = [number for number, text in enumerate(texts) if self._needs_exact(text)]
+            exact = {number: self._exact(texts[number]).ids.tolist() for number in rare}
+            plain = [text for number, text in enumerate(texts) if number not in exact]
+            native = self._native.encode_batch_fast(plain, add_special_tokens=False)
+            lists = [encoding.ids for encoding in native]
+            for number in rare:
+                lists.insert(number, exact[number])
+        counts = np.fromiter(map(len, lists), np.int64, count=len(lists))
+        flat = np.fromiter(chain.from_iterable(lists), np.uint32, count=int(counts.sum()))
+        return flat, counts
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """Readable text: pieces joined, blanks around punctuation as English and Korean set them.
+
+        Case, accents and the text's own blanks are lost in encoding. Decomposed Hangul is composed.
+        """
+        tokens = [
+            self.token_of(int(id))
+            for id in ids
+            if not (skip_special_tokens and int(id) in self.special_ids)
+        ]
+        text = " ".join(tokens).replace(" ##", "")
+        text = _APOSTROPHE.sub(r"\1", _AFTER_BLANK.sub("", _BEFORE_BLANK.sub("", text)))
+        is_decomposed = self.config.strip_accents or self.config.unicode_form in ("NFD", "NFKD")
+        return unicodedata.normalize("NFC", text) if is_decomposed else text
+
+    def _assembled(self, sides: Sequence[_Tokens], add_special_tokens: bool) -> Encoding:
+        """`[CLS] A [SEP] B [SEP]`, or the bare tokens."""
+        separator = _special(self.sep_id)
+        parts: list[tuple[_Tokens, int]] = []
+        if add_special_tokens:
+            parts.append((_special(self.cls_id), 0))
+        for segment, tokens in enumerate(sides):
+            parts.append((tokens, segment))
+            if add_special_tokens:
+                parts.append((separator, segment))
+        segments = [np.full(len(tokens.ids), segment, np.int32) for tokens, segment in parts]
+        return Encoding(
+            ids=np.concatenate([tokens.ids for tokens, _ in parts]),
+            spans=np.concatenate([tokens.spans for tokens, _ in parts]),
+            words=np.concatenate([tokens.words for tokens, _ in parts]),
+            segments=np.concatenate(segments),
+        )
+
+    def _tokens_of(self, texts: Sequence[str], special: bool) -> list[_Tokens]:
+        """Each text's tokens; entries to be taken whole are cut out first."""
+        pattern = self._added_pattern(special)
+        if pattern is None:
+            return self._plain_tokens_of(texts)
+        return [self._tokens_around(text, pattern) for text in texts]
+
+    def _added_pattern(self, special: bool) -> re.Pattern[str] | None:
+        whole = (*self.config.added_tokens, *(tokenizer_files.SPECIAL_TOKENS if special else ()))
+        longest_first = sorted(whole, key=len, reverse=True)
+        return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if whole else None
+
+    def _tokens_around(self, text: str, pattern: re.Pattern[str]) -> _Tokens:
+        pieces = pattern.split(text)
+        between = iter(self._plain_tokens_of(pieces[::2]))
+        parts: list[_Tokens] = []
+        place = word = 0
+        for number, piece in enumerate(pieces):
+            if number % 2:
+                ids = np.array([self._ids[piece]], np.int32)
+                tokens = _Tokens(ids, np.array([[0, len(piece)]], np.int32), np.zeros(1, np.int32))
+            else:
+                tokens = next(between)
+            parts.append(_Tokens(tokens.ids, tokens.spans + place, tokens.words + word))
+            place += len(piece)
+            word += int(tokens.words.max(initial=-1)) + 1
+        return _Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def _plain_tokens_of(self, texts: Sequence[str]) -> list[_Tokens]:
+        in_forms = [self._in_form(text) for text in texts]
+        plain = [text for text, _ in in_forms if not self._needs_exact(text)]
+        native = iter(self._native.encode_batch(plain, add_special_tokens=False))
+        result = []
+        for text, origin in in_forms:
+            if self._needs_exact(text):
+                tokens = self._exact(text)
+            else:
+                encoding = next(native)
+                spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
+                words = np.array(encoding.word_ids, np.int32)
+                tokens = _Tokens(np.array(encoding.ids, np.int32), spans, words)
+            spans = self._original_spans(tokens.spans, text, origin)
+            result.append(tokens._replace(spans=spans))
+        return result
+
+    def _exact(self, text: str) -> _Tokens:
+        """The tokens by the plain rules, spans in the text as given."""
+        ids, spans, words = [], [], []
+        for number, word in enumerate(exact_words(text, self.config)):
+            end = 0
+            pieces = word_pieces(word.text, self._ids, self.unk_id, self.config.word_limit)
+            for id, length in pieces:
+                begin, end = end, end + length
+                ids.append(id)
+                spans.append((word.positions[begin], word.positions[end - 1] + 1))
+                words.append(number)
+        return _Tokens(
+            np.array(ids, np.int32),
+            np.array(spans, np.int32).reshape(-1, 2),
+            np.array(words, np.int32),
+        )
+
+    def _needs_exact(self, text: str) -> bool:
+        return not text.isascii() and self._rare.search(text) is not None
+
+    def _in_form(self, text: str) -> tuple[str, Origin | None]:
+        form = self.config.unicode_form
+        return (text, None) if form == "none" else in_form(text, form)
+
+    def _original_spans(
+        self, spans: npt.NDArray[np.int32], text: str, origin: Origin | None
+    ) -> npt.NDArray[np.int32]:
+        """Spans in the user's text, each with the stripped accents that follow its last letter."""
+        if self.config.strip_accents and not text.isascii():
+            ends = [_past_marks(text, end) for end in spans[:, 1].tolist()]
+            spans = np.stack([spans[:, 0], np.array(ends, np.int32)], axis=1)
+        if origin is None or not len(spans):
+            return spans
+        return np.stack([origin.starts[spans[:, 0]], origin.ends[spans[:, 1] - 1]], axis=1)
+
+
+def warn_about_hangul(config: TokenizerConfig, sample_texts: Iterable[str]) -> str | None:
+    """The warning that accent stripping would break Hangul into jamo, or None where it cannot."""
+    if not config.strip_accents:
+        return None
+    for text in sample_texts:
+        found = _HANGUL.search(text)
+        if found is not None:
+            jamo = " ".join(unicodedata.normalize("NFD", found[0]))
+            return (
+                f"strip_accents is on and the text holds Hangul: every syllable falls apart into "
+                f"jamo ({found[0]} becomes {jamo}); set strip_accents to off, lowercase may stay on"
+            )
+    return None
+
+
+def _special(id: int) -> _Tokens:
+    return _Tokens(np.array([id], np.int32), np.zeros((1, 2), np.int32), np.full(1, -1, np.int32))
+
+
+def _past_marks(text: str, end: int) -> int:
+    while end < len(text) and unicodedata.category(text[end]) == "Mn":
+        end += 1
+    return end
