@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.items import Item, one_text, packs, two_texts
+
+CLS, SEP = 101, 102
+
+
+def read(num_tokens, keep, limit=8):
+    return one_text(np.arange(num_tokens), limit=limit, cls_id=CLS, sep_id=SEP, keep=keep)
+
+
+def test_a_text_that_fits_is_read_whole():
+    item = read(6, (2, 3))
+    assert item.token_ids.tolist() == [CLS, 0, 1, 2, 3, 4, 5, SEP]
+    assert item.segment_ids.tolist() == [0] * 8
+    assert item.num_unread == 0
+
+
+def test_a_long_text_is_cut_around_what_must_be_kept():
+    assert read(50, (20, 22)).token_ids.tolist() == [CLS, 18, 19, 20, 21, 22, 23, SEP]
+    assert read(50, (0, 1)).token_ids.tolist() == [CLS, 0, 1, 2, 3, 4, 5, SEP]
+    assert read(50, (49, 50)).token_ids.tolist() == [CLS, 44, 45, 46, 47, 48, 49, SEP]
+    assert read(50, (20, 22)).num_unread == 44
+
+
+def test_what_must_be_kept_together_must_fit():
+    assert read(50, (20, 26)).token_ids[1:-1].tolist() == list(range(20, 26))
+    with pytest.raises(ValueError, match="7 tokens must be read together, but the model reads 6"):
+        read(50, (20, 27))
+
+
+@given(first=st.integers(1, 40), second=st.integers(1, 40), limit=st.integers(5, 40))
+def test_a_pair_is_trimmed_like_one_token_at_a_time_from_the_longer_side(first, second, limit):
+    left, right = first, second
+    while left + right > limit - 3:
+        if left > right:
+            left -= 1
+        else:
+            right -= 1
+    item = two_texts(
+        np.arange(first), np.arange(1000, 1000 + second), limit=limit, cls_id=CLS, sep_id=SEP
+    )
+    a, b = list(range(left)), list(range(1000, 1000 + right))
+    assert item.token_ids.tolist() == [CLS, *a, SEP, *b, SEP]
+    assert item.segment_ids.tolist() == [0] * (left + 2) + [1] * (right + 1)
+    assert item.num_unread == first + second - left - right
+
+
+@given(lengths=st.lists(st.integers(1, 30), max_size=40), budget=st.integers(1, 60))
+def test_packs_hold_every_item_once_within_the_budget_longest_first(lengths, budget):
+    items = [
+        Item(
+            token_ids=np.full(length, number, dtype=np.int32),
+            segment_ids=np.zeros(length, dtype=np.int32),
+            num_unread=0,
+        )
+        for number, length in enumerate(lengths)
+    ]
+    seen = []
+    for numbers, packed in packs(items, budget):
+        assert packed.num_tokens <= budget or len(numbers) == 1
+        assert packed.lengths.tolist() == [lengths[number] for number in numbers]
+        assert packed.token_ids.tolist() == [n for n in numbers for _ in range(lengths[n])]
+        seen += numbers
+    assert sorted(seen) == list(range(len(lengths)))
+    assert [lengths[number] for number in seen] == sorted(lengths, reverse=True)

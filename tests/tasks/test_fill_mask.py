@@ -1,0 +1,67 @@
+import pytest
+
+from bertsmith.tasks.fill_mask import Candidate, FilledText, encode, target_ids
+from tests.checkpoints.tiny import tiny_tokenizer
+
+TOKENIZER = tiny_tokenizer()
+
+
+def filled(text, *tokens):
+    (question,) = encode([text], TOKENIZER, 24)
+    masks = tuple((Candidate(token=t, token_id=0, probability=1.0),) for t in tokens)
+    return FilledText(question=question, masks=masks).filled
+
+
+def test_a_mask_in_the_text_is_the_mask_token():
+    (question,) = encode(["the [MASK] is hairy"], TOKENIZER, 24)
+    tokens = [TOKENIZER.token_of(token_id) for token_id in question.item.token_ids.tolist()]
+    assert tokens == ["[CLS]", "the", "[MASK]", "is", "hairy", "[SEP]"]
+    assert question.mask_spans == ((4, 10),)
+
+
+def test_several_masks_keep_their_places_in_the_text():
+    text = "The [MASK] of[MASK], is"
+    (question,) = encode([text], TOKENIZER, 24)
+    assert [text[start:end] for start, end in question.mask_spans] == ["[MASK]", "[MASK]"]
+
+
+def test_a_long_text_is_read_around_its_masks_and_counted():
+    text = f"{'dog ' * 30}the [MASK] is {'cat ' * 30}"
+    (question,) = encode([text], TOKENIZER, 24)
+    ids = question.item.token_ids
+    assert len(ids) == 24
+    assert question.item.num_unread == 63 - 22
+    assert (ids == TOKENIZER.mask_id).sum() == 1
+    assert text[slice(*question.mask_spans[0])] == "[MASK]"
+
+
+def test_masks_too_far_apart_are_refused_with_the_text():
+    text = f"[MASK] {'dog ' * 30} [MASK]"
+    with pytest.raises(ValueError, match="lie too far apart: 32 tokens must be read together"):
+        encode([text], TOKENIZER, 24)
+
+
+def test_a_text_without_a_mask_is_refused_and_shown():
+    with pytest.raises(ValueError, match=r"no \[MASK\] in 'the dog': write \[MASK\]"):
+        encode(["[MASK]", "the dog"], TOKENIZER, 24)
+
+
+def test_the_likeliest_tokens_take_the_masks_places_in_the_users_own_text():
+    assert filled("My  [MASK] is [MASK]!", "dog", "hairy") == "My  dog is hairy!"
+    assert filled("he likes play [MASK].", "##ing") == "he likes playing."
+
+
+def test_targets_are_single_tokens_in_the_models_own_case():
+    assert target_ids(["Paris", "##ing"], TOKENIZER) == [
+        TOKENIZER.id_of("paris"),
+        TOKENIZER.id_of("##ing"),
+    ]
+
+
+def test_all_unusable_targets_are_named_at_once():
+    with pytest.raises(ValueError, match="one token") as caught:
+        target_ids(["dog", "playing", "zebra", ""], TOKENIZER)
+    assert "'playing' (in tokens: play ##ing)" in str(caught.value)
+    assert "'zebra' (in tokens: [UNK])" in str(caught.value)
+    assert "'' (in tokens: nothing)" in str(caught.value)
+    assert "'dog'" not in str(caught.value)

@@ -1,0 +1,142 @@
+import pytest
+import torch
+
+from bertsmith.batch import PackedBatch
+from bertsmith.checkpoints.store import Loaded
+from bertsmith.data.items import Item
+from bertsmith.fusion import unfused
+from bertsmith.inference import Predictor
+from bertsmith.model.stream import Stream
+from bertsmith.tasks.fill_mask import encode
+from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_model, tiny_tokenizer
+
+TEXTS = [
+    "paris is the [MASK] of france .",
+    "[MASK]",
+    "my [MASK] is [MASK] ?",
+    "the dog likes the cat . he likes play [MASK] . is the dog hairy ? my dog was .",
+]
+PAIRS = [
+    ("my dog", "he likes playing ."),
+    ("the capital of france is paris . london was", "the dog"),
+    ("a", "a"),
+]
+
+
+def predictor_of(*objectives, direction="bidirectional", tokens_per_batch=4096):
+    model = tiny_model(*objectives, direction=direction)
+    loaded = Loaded(
+        model=model,
+        config=model.config,
+        tokenizer=tiny_tokenizer(),
+        directory="tiny",
+        notes=(),
+    )
+    return Predictor(loaded, tokens_per_batch=tokens_per_batch)
+
+
+def plain_distributions(predictor, text):
+    """The definition: one text alone, every row's logits, softmax over the vocabulary."""
+    (question,) = encode([text], predictor.tokenizer, CONFIG.max_position_embeddings)
+    model, ids = predictor.model, question.item.token_ids
+    stream = Stream.of(PackedBatch.from_padded(ids[None], None, question.item.segment_ids[None]))
+    with torch.no_grad(), unfused():
+        logits = model.masked_lm(model.bert(stream), model.bert.embeddings.token.weight)
+    return logits.softmax(1)[torch.from_numpy(ids == predictor.tokenizer.mask_id)]
+
+
+@pytest.mark.parametrize("tokens_per_batch", [1, 16, 4096])
+def test_every_text_gets_its_own_answer_in_the_order_asked(tokens_per_batch):
+    predictor = predictor_of(tokens_per_batch=tokens_per_batch)
+    answers = predictor.fill_mask(TEXTS, top_k=len(VOCABULARY))
+    for text, answer in zip(TEXTS, answers, strict=True):
+        assert answer.question.text == text
+        expected = plain_distributions(predictor, text)
+        assert len(answer.masks) == len(expected) == text.count("[MASK]")
+        for candidates, distribution in zip(answer.masks, expected, strict=True):
+            found = {c.token: c.probability for c in candidates}
+            assert found == pytest.approx(
+                dict(zip(VOCABULARY, distribution.tolist(), strict=True)), abs=1e-6
+            )
+
+
+def test_candidates_come_likeliest_first_and_top_k_of_them():
+    (answer,) = predictor_of().fill_mask(TEXTS[:1], top_k=3)
+    (candidates,) = answer.masks
+    everything = plain_distributions(predictor_of(), TEXTS[0])[0]
+    assert [c.token_id for c in candidates] == everything.topk(3).indices.tolist()
+    assert candidates[0].token == VOCABULARY[candidates[0].token_id]
+
+
+def test_targets_alone_are_judged_with_their_probability_among_all():
+    predictor = predictor_of()
+    (answer,) = predictor.fill_mask(TEXTS[:1], top_k=1, targets=["Paris", "dog", "##ing"])
+    everything = plain_distributions(predictor, TEXTS[0])[0]
+    (candidates,) = answer.masks
+    assert {c.token for c in candidates} == {"paris", "dog", "##ing"}
+    for candidate in candidates:
+        assert candidate.probability == pytest.approx(everything[candidate.token_id].item(), 1e-4)
+    probabilities = [c.probability for c in candidates]
+    assert probabilities == sorted(probabilities, reverse=True)
+
+
+def test_next_sentence_is_the_first_class_of_the_pooled_vector():
+    predictor = predictor_of()
+    answers = predictor.next_sentence(PAIRS)
+    model, tokenizer = predictor.model, predictor.tokenizer
+    for pair, answer in zip(PAIRS, answers, strict=True):
+        encoding = tokenizer.encode(*pair)
+        stream = Stream.of(
+            PackedBatch.from_padded(encoding.ids[None], None, encoding.segments[None])
+        )
+        with torch.no_grad(), unfused():
+            logits = model.next_sentence(model.bert.pool(model.bert(stream), stream))
+        assert answer.probability == pytest.approx(logits.softmax(1)[0, 0].item(), abs=1e-6)
+
+
+def test_what_does_not_fit_is_counted():
+    predictor = predictor_of()
+    filled, follows = (
+        predictor.fill_mask([f"[MASK] {'dog ' * 40}"])[0],
+        predictor.next_sentence([("dog " * 40, "cat")])[0],
+    )
+    assert filled.num_unread == 41 - (CONFIG.max_position_embeddings - 2)
+    assert follows.num_unread == 41 - (CONFIG.max_position_embeddings - 3)
+
+
+def test_a_model_without_the_head_says_what_it_was_trained_for():
+    with pytest.raises(ValueError, match="pre-trained for masked_lm only; this needs a model"):
+        predictor_of("masked_lm").next_sentence(PAIRS)
+    with pytest.raises(ValueError, match="pre-trained for left_to_right_lm only"):
+        predictor_of("left_to_right_lm", direction="left_to_right").fill_mask(TEXTS)
+
+
+def test_no_questions_get_no_answers():
+    assert predictor_of().fill_mask([]) == []
+    assert predictor_of().next_sentence([]) == []
+
+
+def test_top_k_below_one_is_refused():
+    with pytest.raises(ValueError, match="top_k must be at least 1, found 0"):
+        predictor_of().fill_mask(TEXTS, top_k=0)
+
+
+def test_answers_come_in_the_order_of_the_items_whatever_their_lengths():
+    predictor = predictor_of(tokens_per_batch=8)
+    ids = tiny_tokenizer().encode("the dog likes my cat").ids
+    items = [
+        Item(token_ids=ids[:length], segment_ids=0 * ids[:length], num_unread=0)
+        for length in (2, 7, 1, 5, 5, 3)
+    ]
+    answers = predictor.in_order(items, lambda numbers, packed: packed.lengths.tolist())
+    assert answers == [2, 7, 1, 5, 5, 3]
+
+
+def test_the_public_names_are_those_of_their_rooms():
+    import bertsmith
+
+    assert bertsmith.Predictor is Predictor
+    assert set(bertsmith.__all__) <= set(dir(bertsmith))
+    assert all(getattr(bertsmith, name).__name__ == name for name in bertsmith.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Bort'"):
+        _ = bertsmith.Bort
