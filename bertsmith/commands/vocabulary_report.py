@@ -1,0 +1,102 @@
+"""A learned vocabulary and the words it was learned from -> the figures a person judges it by.
+
+It does not learn, and does not know where the text came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from bertsmith.text.counting import WordCounts
+from bertsmith.text.learn import LearnedVocabulary, VocabularyConfig
+from bertsmith.text.tokenizer import Tokenizer
+
+_WORDS_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyReport:
+    """What became of the text; written beside the vocabulary."""
+
+    vocab_size: int
+    """Rows."""
+    vocab_size_asked: int
+    """Rows asked for; more than there are where the text has no more pairs to join."""
+    num_words: int
+    """Words of the text, punctuation marks included."""
+    num_distinct_words: int
+    """Different words."""
+    tokens_per_word: float
+    """Over the whole text."""
+    num_unknown_words: int
+    """Words of the text that become `[UNK]`."""
+    unknown_word_rate: float
+    """Their share of the words."""
+    num_characters_kept: int
+    """The alphabet."""
+    num_characters_dropped: int
+    """Different characters too rare for it."""
+    min_word_count: int
+    """Words seen less often were left out of the learning, for lack of memory; 1: none."""
+    skipped: Mapping[str, int]
+    """What was not read, by reason."""
+
+
+def report_on(
+    learned: LearnedVocabulary,
+    tokenizer: Tokenizer,
+    counts: WordCounts,
+    config: VocabularyConfig,
+    skipped: Mapping[str, int],
+) -> VocabularyReport:
+    """Tokenises every different word once and adds up."""
+    return VocabularyReport(
+        vocab_size=len(learned.vocabulary),
+        vocab_size_asked=config.vocab_size,
+        num_words=learned.num_words,
+        num_distinct_words=learned.num_distinct_words,
+        tokens_per_word=sum(_num_tokens(tokenizer, counts)) / learned.num_words,
+        num_unknown_words=learned.num_unknown_words,
+        unknown_word_rate=learned.num_unknown_words / learned.num_words,
+        num_characters_kept=learned.num_characters_kept,
+        num_characters_dropped=learned.num_characters_dropped,
+        min_word_count=learned.min_word_count,
+        skipped=dict(sorted(skipped.items())),
+    )
+
+
+def described(report: VocabularyReport) -> list[str]:
+    """The report as lines for a person."""
+    lines = [
+        f"{report.vocab_size:,} rows from {report.num_words:,} words, "
+        f"{report.num_distinct_words:,} of them different",
+        f"{report.tokens_per_word:.3f} tokens a word, {report.unknown_word_rate:.4%} of the words "
+        f"unknown ({report.num_unknown_words:,})",
+        f"alphabet: {report.num_characters_kept:,} characters kept, "
+        f"{report.num_characters_dropped:,} rare ones dropped",
+    ]
+    if report.vocab_size < report.vocab_size_asked:
+        lines.append(
+            f"{report.vocab_size_asked:,} rows were asked for, but no further pair of symbols "
+            f"occurs often enough; more text or a lower --min-pair-count gives more"
+        )
+    if report.min_word_count > 1:
+        lines.append(
+            f"words seen fewer than {report.min_word_count} times were left out of the learning; "
+            f"a higher --memory-mb takes them in"
+        )
+    lines += [f"skipped: {times:,} {reason}" for reason, times in report.skipped.items()]
+    return lines
+
+
+def _num_tokens(tokenizer: Tokenizer, counts: WordCounts) -> Iterator[int]:
+    """Tokens of the text, a block of different words at a time."""
+    pairs = iter(counts)
+    while block := list(islice(pairs, _WORDS_AT_ONCE)):
+        _, num_tokens = tokenizer.ids([word for word, _ in block])
+        times = np.array([count for _, count in block], dtype=np.int64)
+        yield int(num_tokens @ times)

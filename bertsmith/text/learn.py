@@ -1,0 +1,240 @@
+"""Counts of words -> a WordPiece vocabulary, the same to the byte for the same counts.
+
+The alphabet comes first, every kept character in both its forms; then pairs of symbols are joined,
+best first, until the vocabulary is full. It does not know files, workers or documents.
+
+Source: the original learner was never published. Wu et al. 2016, section 4.1, describe the idea;
+the layout of the special and `[unused]` rows is that of the released uncased vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import get_args
+
+import numpy as np
+
+from bertsmith.text.chains import BYTES_PER_SYMBOL, CONTINUATION, SymbolChains
+from bertsmith.text.counting import SPECIAL_TOKENS, WordCounts, count_words
+from bertsmith.text.merges import Score, joined_texts
+from bertsmith.text.tokenizer import TokenizerConfig
+
+__all__ = [
+    "LearnedVocabulary",
+    "VocabularyConfig",
+    "WordCounts",
+    "count_words",
+    "learn",
+    "learn_vocabulary",
+]
+
+RELEASED_UNUSED_ROWS = 994
+_UNUSED_BEFORE_UNK = 99
+_LARGE_VOCABULARY = 28_000
+_BYTES_PER_WORD = 120
+# The automatic alphabet leaves out at most this share of all characters of the text.
+_UNCOVERED_SHARE = 1e-5
+_JOINS_BETWEEN_REPORTS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """What kind of vocabulary to learn."""
+
+    vocab_size: int = 30_522
+    """Rows, special and `[unused]` ones included (paper: 30,522 uncased, 28,996 cased)."""
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    """The rules that make words of text."""
+    min_count: int = 2
+    """A character seen less often is left out; words that hold it become `[UNK]`."""
+    alphabet_limit: int = 0
+    """The most characters kept, most frequent first; 0: as many as cover all but 1 in 100,000
+    characters of the text, at most a quarter of the rows."""
+    score: Score = "frequency"
+    """`frequency`: join the most frequent pair; `likelihood`: the highest count/(left * right)."""
+    min_pair_count: int = 2
+    """Pairs seen less often are never joined; with `likelihood` a higher value (100) is wise."""
+    unused_rows: int | None = None
+    """`[unused]` rows; by default 994, the released layout, from 28,000 rows on, else none."""
+    memory_bytes: int = 1 << 30
+    """Where the words need more than this, the rarest are left out of the learning and counted."""
+
+    def __post_init__(self) -> None:
+        """Refuses a contradiction before the text is read."""
+        if self.score not in get_args(Score):
+            raise ValueError(f"score must be one of {get_args(Score)}, found {self.score!r}")
+        for name in ("min_count", "min_pair_count", "memory_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
+        for name in ("alphabet_limit", "num_unused"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, found {getattr(self, name)}")
+        fewest = len(SPECIAL_TOKENS) + self.num_unused + 2 * max(1, self.alphabet_limit)
+        if self.vocab_size < fewest:
+            raise ValueError(
+                f"vocab_size {self.vocab_size} has no room for {len(SPECIAL_TOKENS)} special "
+                f"tokens, {self.num_unused} [unused] rows and an alphabet in two forms; expected "
+                f"at least {fewest}: raise vocab_size, or lower unused_rows or alphabet_limit"
+            )
+
+    @property
+    def num_unused(self) -> int:
+        """The `[unused]` rows, the default decided."""
+        if self.unused_rows is not None:
+            return self.unused_rows
+        return RELEASED_UNUSED_ROWS if self.vocab_size >= _LARGE_VOCABULARY else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedVocabulary:
+    """A vocabulary and what was left out of it."""
+
+    vocabulary: tuple[str, ...]
+    """Row number -> token; shorter than asked when the text has no more pairs to join."""
+    num_words: int
+    """All words of the text, repetitions included."""
+    num_distinct_words: int
+    """Different words."""
+    num_characters_kept: int
+    """The alphabet; each stands in two rows."""
+    num_characters_dropped: int
+    """Different characters too rare for the alphabet."""
+    num_unknown_words: int
+    """Words of the text, repetitions included, too long or with a dropped character: `[UNK]`."""
+    min_word_count: int
+    """Words seen less often were left out of the joining, for lack of memory; 1: none were."""
+
+
+def learn_vocabulary(counts: WordCounts | Mapping[str, int], config: VocabularyConfig) -> list[str]:
+    """Learns a vocabulary from the counts of words; row number -> token."""
+    return list(learn(counts, config).vocabulary)
+
+
+def learn(
+    counts: WordCounts | Mapping[str, int],
+    config: VocabularyConfig,
+    on_progress: Callable[[int], None] = lambda num_tokens: None,
+) -> LearnedVocabulary:
+    """Learns a vocabulary and says what was left out; `on_progress` hears the rows found so far.
+
+    Raises ValueError when there are no words, or the alphabet does not fit.
+    """
+    census = _Census(counts, config.tokenizer.word_limit)
+    alphabet = _alphabet(census.characters, config)
+    min_word_count = _min_word_count(census.bytes_by_count, config.memory_bytes)
+    words, times, num_unknown = _choose_words(counts, alphabet, min_word_count, config)
+    head = special_rows(config.num_unused)
+    tokens = dict.fromkeys(head)
+    tokens.update(dict.fromkeys(alphabet))
+    tokens.update(dict.fromkeys(CONTINUATION + character for character in alphabet))
+    chains = SymbolChains(words, np.array(times, dtype=np.int64), alphabet)
+    for text in joined_texts(chains, config.score, config.min_pair_count):
+        if len(tokens) >= config.vocab_size:
+            break
+        tokens[text] = None
+        if len(tokens) % _JOINS_BETWEEN_REPORTS == 0:
+            on_progress(len(tokens))
+    return LearnedVocabulary(
+        vocabulary=tuple(tokens),
+        num_words=census.num_words,
+        num_distinct_words=census.num_distinct,
+        num_characters_kept=len(alphabet),
+        num_characters_dropped=len(census.characters) - len(alphabet),
+        num_unknown_words=num_unknown,
+        min_word_count=min_word_count,
+    )
+
+
+def special_rows(num_unused: int) -> list[str]:
+    """The rows before the alphabet: `[PAD]` first, `[unused]` rows as in the released file."""
+    pad, *others = SPECIAL_TOKENS
+    unused = [f"[unused{number}]" for number in range(num_unused)]
+    return [pad, *unused[:_UNUSED_BEFORE_UNK], *others, *unused[_UNUSED_BEFORE_UNK:]]
+
+
+class _Census:
+    """One pass over all words: characters, and how much memory the words of each count need."""
+
+    def __init__(self, counts: WordCounts | Mapping[str, int], longest_word: int) -> None:
+        self.num_words = 0
+        self.num_distinct = 0
+        self.characters: Counter[str] = Counter()
+        self.bytes_by_count: Counter[int] = Counter()
+        for word, times in _pairs(counts):
+            self.num_words += times
+            self.num_distinct += 1
+            if len(word) > longest_word:
+                continue
+            self.bytes_by_count[times] += len(word) * BYTES_PER_SYMBOL + _BYTES_PER_WORD
+            for character in word:
+                self.characters[character] += times
+        if not self.characters:
+            raise ValueError("there are no words to learn from: the text is empty")
+
+
+def _pairs(counts: WordCounts | Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Words ascending, whatever order they come in."""
+    return iter(sorted(counts.items())) if isinstance(counts, Mapping) else iter(counts)
+
+
+def _alphabet(characters: Counter[str], config: VocabularyConfig) -> list[str]:
+    """The characters kept, ascending: the most frequent, ties by code point."""
+    ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+    frequent = [character for character, times in ranked if times >= config.min_count]
+    limit = config.alphabet_limit or _covering(ranked, config.vocab_size // 4)
+    kept = frequent[:limit]
+    if not kept:
+        raise ValueError(
+            f"no character occurs min_count = {config.min_count} times; give more text or lower it"
+        )
+    needed = 2 * len(kept) + config.num_unused + len(SPECIAL_TOKENS)
+    if needed > config.vocab_size:
+        raise ValueError(
+            f"vocab_size {config.vocab_size} has no room for an alphabet of {len(kept)} characters "
+            f"in two forms; expected at least {needed}: raise vocab_size, or set alphabet_limit"
+        )
+    return sorted(kept)
+
+
+def _covering(ranked: list[tuple[str, int]], limit: int) -> int:
+    """How many of the most frequent characters leave out at most `_UNCOVERED_SHARE` of the text."""
+    times = np.array([count for _, count in ranked], dtype=np.int64)
+    uncovered = times.sum() - np.cumsum(times)
+    enough = int(np.searchsorted(-uncovered, -_UNCOVERED_SHARE * float(times.sum()))) + 1
+    return min(enough, limit)
+
+
+def _min_word_count(bytes_by_count: Counter[int], memory_bytes: int) -> int:
+    """The lowest count such that all words seen at least that often fit into the memory.
+
+    Whole classes of equally frequent words go, so that the choice needs no ties.
+    """
+    used = 0
+    lowest = max(bytes_by_count) + 1
+    for times in sorted(bytes_by_count, reverse=True):
+        used += bytes_by_count[times]
+        if used > memory_bytes:
+            return lowest
+        lowest = times
+    return 1
+
+
+def _choose_words(
+    counts: WordCounts | Mapping[str, int],
+    alphabet: list[str],
+    min_word_count: int,
+    config: VocabularyConfig,
+) -> tuple[list[str], list[int], int]:
+    """The words to join within, their counts, and how many words of the text are `[UNK]`."""
+    known = frozenset(alphabet)
+    words, word_times = [], []
+    num_unknown = 0
+    for word, times in _pairs(counts):
+        if len(word) > config.tokenizer.word_limit or not known.issuperset(word):
+            num_unknown += times
+        elif times >= min_word_count:
+            words.append(word)
+            word_times.append(times)
+    return words, word_times, num_unknown
