@@ -17,7 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 BLOCK_BYTES = 1 << 20
 _TAR_MAGIC_AT = 257
@@ -39,16 +42,18 @@ class Member:
 def open_members(path: Path) -> Iterator[Member]:
     """Yields the file's only stream, or each regular file of a tar archive in the archive's order.
 
-    Each must be read before the next is asked for. Raises ValueError for damaged compression.
+    Hidden names are left out, as in folders. Each stream must be read before the next is asked for.
+    Raises ValueError for damaged compression.
     """
     with path.open("rb") as raw, naming_damage(str(path)):
-        stream = io.BufferedReader(_RawView(_decompressed(raw)), BLOCK_BYTES)
+        stream = io.BufferedReader(_decompressed(raw), BLOCK_BYTES)
         if stream.peek(_TAR_MAGIC_AT + 5)[_TAR_MAGIC_AT:][:5] != b"ustar":
             yield Member(name=str(path), stream=stream, position=raw.tell)
             return
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for info in archive:
-                inner = archive.extractfile(info) if info.isreg() else None
+                is_hidden = info.name.rpartition("/")[2].startswith(".")
+                inner = archive.extractfile(info) if info.isreg() and not is_hidden else None
                 if inner is not None:
                     yield Member(name=f"{path}:{info.name}", stream=inner, position=raw.tell)
 
@@ -108,10 +113,9 @@ def checked_utf8(
 @contextmanager
 def naming_damage(name: str) -> Iterator[None]:
     """Turns every decompressor's own error into one ValueError that names the file."""
-    damages = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, tarfile.TarError)
     try:
         yield
-    except damages as error:
+    except (EOFError, gzip.BadGzipFile, tarfile.TarError) as error:
         raise ValueError(f"{name}: damaged or cut-short compression ({error})") from error
 
 
@@ -120,17 +124,25 @@ class _Readable(Protocol):
 
 
 class _RawView(io.RawIOBase):
-    """A raw view of any decompressor, so that one BufferedReader gives all of them `peek`."""
+    """A raw view of any decompressor, so that one BufferedReader gives all of them `peek`.
 
-    def __init__(self, inner: _Readable) -> None:
+    The decompressor's own kind of damage becomes EOFError, which every caller knows.
+    """
+
+    def __init__(self, inner: _Readable, damage: type[Exception]) -> None:
         self._inner = inner
+        self._damage = damage
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        data = self._inner.read(len(buffer))
-        buffer[: len(data)] = data
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        try:
+            data = self._inner.read(len(view))
+        except self._damage as error:
+            raise EOFError(str(error)) from error
+        view[: len(data)] = data
         return len(data)
 
 
@@ -139,32 +151,18 @@ def _compression(start: bytes) -> str | None:
     return next((name for magic, name in magics.items() if start.startswith(magic)), None)
 
 
-def _decompressed(raw: IO[bytes]) -> _Readable:
+def _decompressed(raw: IO[bytes]) -> _RawView:
     compression = _compression(raw.read(6))
     raw.seek(0)
     if compression == "gz":
-        return gzip.GzipFile(fileobj=raw)
+        return _RawView(gzip.GzipFile(fileobj=raw), zlib.error)
     if compression == "xz":
-        return lzma.LZMAFile(raw)
+        return _RawView(lzma.LZMAFile(raw), lzma.LZMAError)
     if compression == "bz2":
-        return bz2.BZ2File(raw)
+        return _RawView(bz2.BZ2File(raw), EOFError)
     if compression == "zst":
-        return _zstandard(raw)
-    return raw
+        import zstandard
 
-
-def _zstandard(raw: IO[bytes]) -> _Readable:
-    import zstandard
-
-    class Reader(io.RawIOBase):
-        """Reads across frames, and reports damage as the standard library's decompressors do."""
-
-        inner = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-
-        def read(self, size: int = -1) -> bytes:
-            try:
-                return bytes(self.inner.read(size))
-            except zstandard.ZstdError as error:
-                raise EOFError(str(error)) from error
-
-    return Reader()  # type: ignore[return-value]
+        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        return _RawView(reader, zstandard.ZstdError)
+    return _RawView(raw, EOFError)

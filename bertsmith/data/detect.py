@@ -7,7 +7,6 @@ made here, by reading the beginning of the file (and, for plain text, samples of
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -18,14 +17,13 @@ from bertsmith.data.compressed import (
     open_members,
     text_blocks,
 )
-from bertsmith.data.passages import ends_like_a_sentence
-from bertsmith.data.prose import GOES_ON, is_gutenberg, wrap_width
+from bertsmith.data.prose import BROKEN_SHARE, is_gutenberg, num_broken
 from bertsmith.data.records import check_first_record, check_parquet
 from bertsmith.text.sentences import split_sentences
 
 Format = Literal["auto", "lines", "prose", "jsonl", "parquet", "wikiextractor", "mediawiki"]
 SAMPLE_BYTES = 1 << 18
-_MOST_LINES_AGAINST = 0.2
+_SAMPLED_LINES = 2000
 _CHECKED_WHOLE = 1 << 26
 _SAMPLES = 64
 _INSIDE_CHARACTER = bytes(range(0x80, 0xC0))
@@ -65,28 +63,18 @@ def lines_or_prose(text: str) -> Literal["lines", "prose"]:
     """Tells one sentence a line from free prose, by the lines at the beginning of a text.
 
     A line speaks against `lines` when it holds more than one sentence, or when a sentence is broken
-    at its end: the next line follows without a blank line, no stop stands at the end, and either a
-    comma or dash does, or the next line begins in lower case (in a text that has capitals), or the
-    next line's first word would not have fitted into the width of the text (at most 100 columns).
-    Above one line in five the text is `prose`, and any Project Gutenberg book is. In text of one
-    sentence a line a few in a hundred speak against it; in paragraphs, wrapped books and verse from
-    a third to nearly all do.
+    at its end (`prose.num_broken` says when). Above one line in five the text is `prose`, and any
+    Project Gutenberg book is. In text of one sentence a line a few in a hundred speak against it;
+    in paragraphs, wrapped books and verse from a third to nearly all do.
     """
     if is_gutenberg(text):
         return "prose"
-    lines = text.replace("\r\n", "\n").split("\n")[:2000]
+    lines = text.replace("\r\n", "\n").split("\n")[:_SAMPLED_LINES]
     if len(text) > 1000 and len(lines) > 1:
         lines.pop()  # cut in the middle by the sample's end
-    width = wrap_width(lines)
-    has_capitals = not text.islower()
-    against = sum(len(split_sentences(line)) > 1 for line in lines)
-    for line, following in pairwise(map(str.strip, lines)):
-        if line and following and not ends_like_a_sentence(line):
-            fits = not width or len(line) + 1 + len(following.split(maxsplit=1)[0]) <= width
-            goes_on = line.endswith(GOES_ON) or (has_capitals and following[0].islower())
-            against += (goes_on or not fits) and len(split_sentences(line)) < 2
+    several = sum(len(split_sentences(line)) > 1 for line in lines)
     count = sum(not line.isspace() and line != "" for line in lines)
-    return "prose" if against > _MOST_LINES_AGAINST * count else "lines"
+    return "prose" if several + num_broken(lines) > BROKEN_SHARE * count else "lines"
 
 
 def suffix_of(name: str) -> str:
@@ -100,8 +88,8 @@ def suffix_of(name: str) -> str:
 def check_text(path: Path, name: str, start: bytes, format: Format, text_field: str) -> None:
     """Raises ValueError for what can be known of a file before the long work.
 
-    Text must be UTF-8: a file that is not compressed is checked whole up to 64 MiB, in 64 samples if
-    larger; a compressed one at its beginning. The rest is checked while reading.
+    Text must be UTF-8: a file that is not compressed is checked whole up to 64 MiB and in samples
+    if larger, a compressed one at its beginning. The rest is checked while reading.
     """
     if format == "parquet":
         check_parquet(path, text_field)

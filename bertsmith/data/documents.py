@@ -1,9 +1,9 @@
 """Files and folders of any known format -> documents -> sentences.
 
 Three doors, in the order text passes them: `find_sources` finds and checks the files before the
-long work, `read_raw` streams documents out of one of them in bounded memory and does light work only,
-and `sentences_of` does the heavy work on one document, in any process. What is skipped is counted
-by reason in a `Counter`; counters of several processes add up. Nothing here knows tokens.
+long work; `read_raw` streams documents out of one of them in bounded memory, with light work only;
+`sentences_of` does the heavy work on one document, in any process. What is skipped is counted by
+reason in a `Counter`; counters of several processes add up. Nothing here knows tokens.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def find_sources(
 
     Format, compression and archives are told by content first, then by extension. Inside a folder,
     empty files and files of unknown kind are counted in `skipped`; a file named by the user must
-    be readable. Raises FileNotFoundError for a missing path or a folder without text, ValueError for
-    an empty, binary or wrongly encoded file, and for JSONL and Parquet without the text field.
+    be readable. Raises FileNotFoundError for a missing path or a folder without text, ValueError
+    for an empty, binary or wrongly encoded file and for JSONL or Parquet without the text field.
     """
     skipped = Counter() if skipped is None else skipped
     if not paths:
@@ -177,9 +177,12 @@ def _source(
 ) -> Source | None:
     """Decides one file's format and checks what its beginning can tell."""
     size = path.stat().st_size
-    members = open_members(path)
-    member = next(members, None) if size else None
-    start = member.stream.read(SAMPLE_BYTES) if member is not None else b""
+    member, start = None, b""
+    members = open_members(path) if size else iter(())
+    for member in members:
+        start = member.stream.read(SAMPLE_BYTES)
+        if start.strip():
+            break
     if member is None or not start.strip():
         if is_named:
             raise ValueError(f"{path}: the file is empty")

@@ -43,7 +43,7 @@ _ELEMENT = re.compile(
 )
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _PARAMETER = re.compile(r"\{\{\{[^{}]*\}\}\}")
-_TEMPLATE = re.compile(r"\{\{((?:[^{}]|\{(?!\{)|\}(?!\}))*)\}\}")
+_TEMPLATE = re.compile(r"\{\{((?:[^{}]++|\{(?!\{)|\}(?!\}))*+)\}\}")
 _TABLE = re.compile(r"^[ :]*\{\|(?:(?!^[ :]*\{\|).)*?^\s*\|\}", re.DOTALL | re.MULTILINE)
 _BEHAVIOUR = re.compile(r"__[A-Z]+__")
 _QUOTES = re.compile("''+")

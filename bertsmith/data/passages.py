@@ -27,7 +27,7 @@ _CLAUSE_WORD = re.compile(
     |may|might|must|became|become|becomes|began|went|came|come|comes|goes|go|made|makes|took|takes
     |said|says|got|gets|found|lost|won|died|lives|lived|born|called|named|used|includes|included
     |contains|consists|remains|remained|won't|can't|don't|doesn't|didn't|isn't|wasn't|it's|there's
-    |he|she|they|we|i|you|it|see)\b""",
+    |he|she|they|we|you|it|see)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
 

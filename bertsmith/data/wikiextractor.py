@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bertsmith.data.markup import clean_leftovers
+from bertsmith.data.markup import clean_leftovers, marks_in
 from bertsmith.data.passages import (
     FRAGMENTS,
     HEADINGS,
@@ -28,10 +28,11 @@ _ROW_MARKS = ("|", "!", "#", "*", ":", ";")
 def passages(document: str, skipped: Counter[str]) -> list[str]:
     """The document's paragraphs in order, cleaned; counts every line it drops by reason."""
     kept = []
+    marks = marks_in(document)
     for line in _body(document, skipped):
         if not line or line.isspace():
             continue
-        line = clean_leftovers(line).strip()
+        line = clean_leftovers(line, marks).strip()
         reason = _reason_to_drop(line)
         if reason is None:
             kept.append(line)
