@@ -93,7 +93,7 @@ class Epochs:
         return rows
 
     def _visit(self, shard: int, epoch: int) -> Int64Array:
-        """(quota, 6) rows of one shard: a selection of a pass, or all of it and some of the next."""
+        """(quota, 6) rows of one shard: some of a pass, or all of it and some of a further one."""
         pass_number = epoch % self._fixed_copies if self._fixed_copies else epoch
         missing = int(self.measure.quotas[shard])
         parts: list[Int64Array] = []

@@ -27,7 +27,8 @@ def _token_starts(shard: Shard, sentences: Int64Array) -> Int64Array:
     """(n,) first token of each sentence in its shard: the mark before it and the way from there."""
     marks = sentences // SENTENCES_A_MARK
     window = _lengths(shard, marks * SENTENCES_A_MARK, sentences, SENTENCES_A_MARK)
-    return shard.every64[marks].astype(np.int64) + window.sum(axis=1)
+    starts: Int64Array = shard.every64[marks].astype(np.int64) + window.sum(axis=1)
+    return starts
 
 
 def _filled_lengths(

@@ -9,8 +9,6 @@ sequences, T tokens of the packed stream, C content tokens (T without `[CLS]` an
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 
@@ -40,19 +38,16 @@ def assemble(
 
 
 def neighbour_targets(
-    token_ids: Int32Array,
-    lengths: Int32Array,
-    direction: Literal["left_to_right", "right_to_left"],
+    token_ids: Int32Array, lengths: Int32Array, step: int
 ) -> tuple[Int64Array, Int32Array]:
     """What a one-directional model predicts: target_rows (M,) ascending and target_ids (M,).
 
-    Left to right, every row but a sequence's last predicts the token after it; right to left, every
-    row but its first predicts the token before it. `[CLS]` and `[SEP]` are predicted like others.
+    With step 1 (left to right) every row but a sequence's last predicts the token after it, with
+    step -1 (right to left) every row but its first the one before. `[CLS]` and `[SEP]` count too.
     """
     first_rows = starts_of(lengths)
-    ends = first_rows if direction == "right_to_left" else first_rows + lengths - 1
+    ends = first_rows + lengths - 1 if step == 1 else first_rows
     has_target = np.ones(len(token_ids), dtype=bool)
     has_target[ends] = False
     rows = np.flatnonzero(has_target).astype(np.int64)
-    step = -1 if direction == "right_to_left" else 1
     return rows, token_ids[rows + step]

@@ -128,7 +128,7 @@ class _Purpose(IntEnum):
 
 def _num_predictions(lengths: Int32Array, masking: Masking) -> Int64Array:
     """(N,) positions to predict: rounded half to even, as Python's round in the original."""
-    numbers = np.maximum(np.rint(lengths * masking.rate).astype(np.int64), 1)
+    numbers: Int64Array = np.maximum(np.rint(lengths * masking.rate).astype(np.int64), 1)
     if masking.max_predictions is not None:
         numbers = np.minimum(numbers, masking.max_predictions)
     return numbers

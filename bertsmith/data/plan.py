@@ -152,9 +152,8 @@ class Plan:
             # The start of A differs in every row of a pass, so with the pass it names the example.
             names = hash64(rules.pairs.sequence_length, rows[:, 5], rows[:, 0]).view(np.int64)
             return mask(token_ids, lengths, names, rules.masking, self._vocabulary, rules.seed)
-        rightwards = "left_to_right_lm" in rules.objectives
-        direction = "left_to_right" if rightwards else "right_to_left"
-        return token_ids, *neighbour_targets(token_ids, lengths, direction)
+        goes_right = "left_to_right_lm" in rules.objectives
+        return token_ids, *neighbour_targets(token_ids, lengths, 1 if goes_right else -1)
 
 
 def _facts(tokenizer: Tokenizer) -> VocabularyFacts:
@@ -172,9 +171,9 @@ def _refuse_hopeless(corpus: Corpus, rules: StepRules) -> None:
         raise ValueError("the corpus has no tokens: build it from text that has some")
     if NEXT_SENTENCE in rules.objectives and corpus.num_documents < 2:
         raise ValueError(
-            "next_sentence needs at least 2 documents, found 1: a random B would come from the same "
-            "document and carry the wrong label. Separate the documents (one file each, or a blank "
-            "line between them where a line is a sentence), or leave next_sentence out"
+            "next_sentence needs at least 2 documents, found 1: a random B would come from the "
+            "same document and carry the wrong label. Separate the documents (one file each, or a "
+            "blank line between them where a line is a sentence), or leave next_sentence out"
         )
 
 
@@ -187,6 +186,6 @@ def _warnings(measure: Measure, rules: StepRules) -> tuple[str, ...]:
     return (
         f"{measure.one_sentence_documents} of {measure.documents} documents looked at have one "
         f"sentence only, so {measure.random_share:.0%} of all B are random and next_sentence has "
-        f"little to learn: is a blank line between all sentences, where there should be one between "
-        f"documents? Else leave next_sentence out",
+        f"little to learn. If the text has a blank line after every sentence, leave blank lines "
+        f"between documents only; else train without next_sentence",
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from bertsmith.randomness import integers
 
 Document = list[int]  # sentence lengths in tokens
