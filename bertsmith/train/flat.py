@@ -7,7 +7,6 @@ how weights are updated.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -18,7 +17,7 @@ from bertsmith.train.updates import Flat
 
 ALIGNED_ELEMENTS = 64
 LARGE_ELEMENTS = 2**22
-"""Gradients this large are used where they lie; smaller ones are first laid end to end."""
+"""A gradient this large is used where it lies; smaller ones are first laid end to end."""
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Run:
         """Lays the gradients end to end; one alone is used where it lies."""
         gradients = [piece.parameter.grad for piece in self.pieces]
         rows = [gradient.reshape(-1) for gradient in gradients if gradient is not None]
-        self.gradient = rows[0] if len(rows) == 1 else torch.cat(rows)
+        self.gradient = _plain(rows[0]) if len(rows) == 1 else torch.cat(rows)
 
     @property
     def flat(self) -> Flat:
@@ -81,15 +80,19 @@ class Group:
 
     def stretch(self, start: int, end: int) -> Flat:
         """Elements [start, end) of every buffer."""
-        copy = None if self.copy is None else self.copy[start:end]
         rows = slice(start, end)
-        return Flat(self.weight[rows], self.exp_avg[rows], self.exp_avg_sq[rows], copy)
+        return Flat(
+            _plain(self.weight[rows]),
+            _plain(self.exp_avg[rows]),
+            _plain(self.exp_avg_sq[rows]),
+            None if self.copy is None else _plain(self.copy[rows]),
+        )
 
     def runs(self) -> Iterator[Run]:
         """Cuts the pieces that have gradients into as few runs as can be.
 
-        A run ends before a piece without a gradient, with another gradient type, with another count
-        of updates, and around a large piece.
+        A run ends before a piece without a gradient, with another gradient type, or with another
+        count of updates.
         """
         seen = self.weight if self.copy is None else self.copy
         pieces: list[Piece] = []
@@ -111,18 +114,25 @@ class Group:
 def grouped(named_parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Group]:
     """Lays out every trainable parameter once; tensors of fewer than two dimensions do not decay.
 
-    That rule names exactly LayerNorm and biases; embeddings and matrices decay.
+    That rule names exactly LayerNorm and biases; embeddings and matrices decay. A large parameter
+    is a group of its own. Raises ValueError for two parameters of one name, or none at all.
     """
-    kinds: dict[tuple[torch.device, torch.dtype, bool], list[tuple[str, nn.Parameter]]] = {}
+    kinds: dict[tuple[object, ...], list[tuple[str, nn.Parameter]]] = {}
+    names: set[str] = set()
     seen: set[int] = set()
     for name, parameter in named_parameters:
-        if parameter.requires_grad and id(parameter) not in seen:
-            seen.add(id(parameter))
-            kind = (parameter.device, parameter.dtype, parameter.dim() >= 2)
-            kinds.setdefault(kind, []).append((name, parameter))
+        if not parameter.requires_grad or id(parameter) in seen:
+            continue
+        if name in names:
+            raise ValueError(f"two different parameters are named {name!r}")
+        seen.add(id(parameter))
+        names.add(name)
+        alone = name if parameter.numel() >= LARGE_ELEMENTS else ""
+        kind = (parameter.device, parameter.dtype, parameter.dim() >= 2, alone)
+        kinds.setdefault(kind, []).append((name, parameter))
     if not kinds:
         raise ValueError("the optimizer was given no parameter that requires a gradient")
-    return [Group(members, decays=kind[2]) for kind, members in kinds.items()]
+    return [Group(members, decays=members[0][1].dim() >= 2) for members in kinds.values()]
 
 
 def _lay(named_parameters: list[tuple[str, nn.Parameter]]) -> Iterator[Piece]:
@@ -131,7 +141,7 @@ def _lay(named_parameters: list[tuple[str, nn.Parameter]]) -> Iterator[Piece]:
     for name, parameter in sorted(
         named_parameters, key=lambda item: item[1].numel() % ALIGNED_ELEMENTS != 0
     ):
-        end = start + math.prod(parameter.shape)
+        end = start + parameter.numel()
         yield Piece(name, parameter, start, end)
         start = end
 
@@ -143,5 +153,10 @@ def _share_run(before: Piece, piece: Piece) -> bool:
         and second is not None
         and first.dtype == second.dtype
         and before.updates == piece.updates
-        and max(first.numel(), second.numel()) < LARGE_ELEMENTS
     )
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    # The same memory as a tensor of its own, not a view: torch.compile makes another kernel for a
+    # view, and one more for each kind of tensor it is a view of.
+    return tensor.data
