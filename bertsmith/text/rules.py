@@ -18,6 +18,9 @@ from typing import Literal, NamedTuple, get_args
 
 UnicodeForm = Literal["none", "NFC", "NFD", "NFKC", "NFKD"]
 
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+"""The entries that every BERT vocabulary holds."""
+
 _ORIGINAL_LONGEST_WORD = 200
 _LIBRARY_LONGEST_WORD = 100
 

@@ -1,8 +1,7 @@
 """Text -> token ids with their character spans, and back: WordPiece by the original's rules.
 
-Almost every text goes through the native `tokenizers` library; a text with a character on which it
-differs from the original goes through `rules`, chosen by one regular expression. It does not know
-corpora or models; `tokenizer_files` knows the files.
+The door of this room: special tokens, pairs, decoding. `wordpiece` encodes, `rules` holds the
+original's rules, `tokenizer_files` the files. It does not know corpora or models.
 
 Source: google-research/bert, tokenization.py (FullTokenizer).
 """
@@ -18,21 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tokenizers
 
 from bertsmith.text import tokenizer_files
-from bertsmith.text.rules import (
-    TokenizerConfig,
-    UnicodeForm,
-    exact_words,
-    rare_characters,
-    word_pieces,
-)
-from bertsmith.text.unicode_form import Origin, in_form
+from bertsmith.text.rules import SPECIAL_TOKENS, TokenizerConfig, UnicodeForm
+from bertsmith.text.wordpiece import Tokens, WordPiece
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig", "UnicodeForm", "warn_about_hangul"]
 
@@ -57,14 +48,6 @@ class Encoding:
     """(n,) 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`."""
 
 
-class _Tokens(NamedTuple):
-    """The n tokens of one text."""
-
-    ids: npt.NDArray[np.int32]
-    spans: npt.NDArray[np.int32]
-    words: npt.NDArray[np.int32]
-
-
 class Tokenizer:
     """A vocabulary and the rules beside it; equal values encode equally, in any process."""
 
@@ -73,23 +56,24 @@ class Tokenizer:
         self.vocabulary = tuple(vocabulary)
         self.config = config or TokenizerConfig()
         # Of equal entries the last one counts, as in the original's dictionary.
-        self._ids = {token: row for row, token in enumerate(self.vocabulary)}
-        missing = [token for token in tokenizer_files.SPECIAL_TOKENS if token not in self._ids]
-        missing += [token for token in self.config.added_tokens if token not in self._ids]
+        self._row_of = {token: row for row, token in enumerate(self.vocabulary)}
+        missing = [token for token in SPECIAL_TOKENS if token not in self._row_of]
+        missing += [token for token in self.config.added_tokens if token not in self._row_of]
         if missing:
             raise ValueError(
                 f"the vocabulary of {len(self.vocabulary)} entries lacks {', '.join(missing)}; a "
-                f"BERT vocabulary holds {', '.join(tokenizer_files.SPECIAL_TOKENS)}, one per line"
+                f"BERT vocabulary holds {', '.join(SPECIAL_TOKENS)}, one per line"
             )
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            self._ids[token] for token in tokenizer_files.SPECIAL_TOKENS
+            self._row_of[token] for token in SPECIAL_TOKENS
         )
-        self.special_ids = frozenset(self._ids[token] for token in tokenizer_files.SPECIAL_TOKENS)
+        self.special_ids = frozenset(self._row_of[token] for token in SPECIAL_TOKENS)
         self.is_continuation: npt.NDArray[np.bool_] = np.array(
             [token.startswith("##") for token in self.vocabulary], dtype=np.bool_
         )
-        self._rare = rare_characters(self.config)
-        self._native = tokenizer_files.native_tokenizer(self._ids, self.config)
+        self._wordpiece = WordPiece(self._row_of, self.unk_id, self.config)
+        self._added = _any_of(self.config.added_tokens)
+        self._added_or_special = _any_of((*self.config.added_tokens, *SPECIAL_TOKENS))
 
     def __reduce__(self) -> tuple[type[Tokenizer], tuple[tuple[str, ...], TokenizerConfig]]:
         """Pickled as vocabulary and config: the native part is built anew, in some 30 ms."""
@@ -128,7 +112,7 @@ class Tokenizer:
 
     def id_of(self, token: str) -> int | None:
         """The token's row, or None when the vocabulary lacks it."""
-        return self._ids.get(token)
+        return self._row_of.get(token)
 
     def token_of(self, id: int) -> str:
         """The entry in a row; ValueError outside the vocabulary."""
@@ -142,23 +126,7 @@ class Tokenizer:
 
     def words(self, text: str) -> list[tuple[str, tuple[int, int]]]:
         """The normalised words, each with its character range in the original text."""
-        text, origin = self._in_form(text)
-        if self._needs_exact(text):
-            found = [
-                (w.text, w.positions[0], w.positions[-1] + 1)
-                for w in exact_words(text, self.config)
-            ]
-        else:
-            split = tokenizers.PreTokenizedString(text)
-            split.normalize(self._native.normalizer.normalize)
-            self._native.pre_tokenizer.pre_tokenize(split)
-            found = [(word, *span) for word, span, _ in split.get_splits("original", "char")]
-        spans = np.array([span for _, *span in found], np.int32).reshape(-1, 2)
-        spans = self._original_spans(spans, text, origin)
-        return [
-            (word, (int(start), int(end)))
-            for (word, *_), (start, end) in zip(found, spans, strict=True)
-        ]
+        return self._wordpiece.words(text)
 
     def tokenize(self, text: str) -> list[str]:
         """The tokens as text, without special tokens around them."""
@@ -197,21 +165,11 @@ class Tokenizer:
         The fastest way in. The native library uses every core unless the environment variable
         TOKENIZERS_PARALLELISM is `false`.
         """
-        lists: list[Sequence[int]]
-        if self._added_pattern(self.config.reads_special_tokens) is not None:
+        if self._taken_whole(self.config.reads_special_tokens) is None:
+            lists = self._wordpiece.ids(texts)
+        else:
             tokens = self._tokens_of(texts, self.config.reads_special_tokens)
             lists = [one.ids.tolist() for one in tokens]
-        else:
-            form = self.config.unicode_form
-            if form != "none":
-                texts = [unicodedata.normalize(form, text) for text in texts]
-            rare = [number for number, text in enumerate(texts) if self._needs_exact(text)]
-            exact = {number: self._exact(texts[number]).ids.tolist() for number in rare}
-            plain = [text for number, text in enumerate(texts) if number not in exact]
-            native = self._native.encode_batch_fast(plain, add_special_tokens=False)
-            lists = [encoding.ids for encoding in native]
-            for number in rare:
-                lists.insert(number, exact[number])
         counts = np.fromiter(map(len, lists), np.int64, count=len(lists))
         flat = np.fromiter(chain.from_iterable(lists), np.uint32, count=int(counts.sum()))
         return flat, counts
@@ -231,103 +189,45 @@ class Tokenizer:
         is_decomposed = self.config.strip_accents or self.config.unicode_form in ("NFD", "NFKD")
         return unicodedata.normalize("NFC", text) if is_decomposed else text
 
-    def _assembled(self, sides: Sequence[_Tokens], add_special_tokens: bool) -> Encoding:
+    def _assembled(self, sides: Sequence[Tokens], add_special_tokens: bool) -> Encoding:
         """`[CLS] A [SEP] B [SEP]`, or the bare tokens."""
         separator = _special(self.sep_id)
-        parts: list[tuple[_Tokens, int]] = []
+        parts: list[tuple[Tokens, int]] = []
         if add_special_tokens:
             parts.append((_special(self.cls_id), 0))
         for segment, tokens in enumerate(sides):
             parts.append((tokens, segment))
             if add_special_tokens:
                 parts.append((separator, segment))
-        segments = [np.full(len(tokens.ids), segment, np.int32) for tokens, segment in parts]
-        return Encoding(
-            ids=np.concatenate([tokens.ids for tokens, _ in parts]),
-            spans=np.concatenate([tokens.spans for tokens, _ in parts]),
-            words=np.concatenate([tokens.words for tokens, _ in parts]),
-            segments=np.concatenate(segments),
-        )
+        ids, spans, words = (np.concatenate(arrays) for arrays in zip(*(t for t, _ in parts)))
+        segments = np.repeat([side for _, side in parts], [len(tokens.ids) for tokens, _ in parts])
+        return Encoding(ids=ids, spans=spans, words=words, segments=segments.astype(np.int32))
 
-    def _tokens_of(self, texts: Sequence[str], special: bool) -> list[_Tokens]:
+    def _tokens_of(self, texts: Sequence[str], special: bool) -> list[Tokens]:
         """Each text's tokens; entries to be taken whole are cut out first."""
-        pattern = self._added_pattern(special)
+        pattern = self._taken_whole(special)
         if pattern is None:
-            return self._plain_tokens_of(texts)
+            return self._wordpiece.encode(texts)
         return [self._tokens_around(text, pattern) for text in texts]
 
-    def _added_pattern(self, special: bool) -> re.Pattern[str] | None:
-        whole = (*self.config.added_tokens, *(tokenizer_files.SPECIAL_TOKENS if special else ()))
-        longest_first = sorted(whole, key=len, reverse=True)
-        return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if whole else None
+    def _taken_whole(self, special: bool) -> re.Pattern[str] | None:
+        return self._added_or_special if special else self._added
 
-    def _tokens_around(self, text: str, pattern: re.Pattern[str]) -> _Tokens:
+    def _tokens_around(self, text: str, pattern: re.Pattern[str]) -> Tokens:
         pieces = pattern.split(text)
-        between = iter(self._plain_tokens_of(pieces[::2]))
-        parts: list[_Tokens] = []
+        between = iter(self._wordpiece.encode(pieces[::2]))
+        parts: list[Tokens] = []
         place = word = 0
         for number, piece in enumerate(pieces):
             if number % 2:
-                ids = np.array([self._ids[piece]], np.int32)
-                tokens = _Tokens(ids, np.array([[0, len(piece)]], np.int32), np.zeros(1, np.int32))
+                ids = np.array([self._row_of[piece]], np.int32)
+                tokens = Tokens(ids, np.array([[0, len(piece)]], np.int32), np.zeros(1, np.int32))
             else:
                 tokens = next(between)
-            parts.append(_Tokens(tokens.ids, tokens.spans + place, tokens.words + word))
+            parts.append(Tokens(tokens.ids, tokens.spans + place, tokens.words + word))
             place += len(piece)
             word += int(tokens.words.max(initial=-1)) + 1
-        return _Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-
-    def _plain_tokens_of(self, texts: Sequence[str]) -> list[_Tokens]:
-        in_forms = [self._in_form(text) for text in texts]
-        plain = [text for text, _ in in_forms if not self._needs_exact(text)]
-        native = iter(self._native.encode_batch(plain, add_special_tokens=False))
-        result = []
-        for text, origin in in_forms:
-            if self._needs_exact(text):
-                tokens = self._exact(text)
-            else:
-                encoding = next(native)
-                spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
-                words = np.array(encoding.word_ids, np.int32)
-                tokens = _Tokens(np.array(encoding.ids, np.int32), spans, words)
-            spans = self._original_spans(tokens.spans, text, origin)
-            result.append(tokens._replace(spans=spans))
-        return result
-
-    def _exact(self, text: str) -> _Tokens:
-        """The tokens by the plain rules, spans in the text as given."""
-        ids, spans, words = [], [], []
-        for number, word in enumerate(exact_words(text, self.config)):
-            end = 0
-            pieces = word_pieces(word.text, self._ids, self.unk_id, self.config.word_limit)
-            for id, length in pieces:
-                begin, end = end, end + length
-                ids.append(id)
-                spans.append((word.positions[begin], word.positions[end - 1] + 1))
-                words.append(number)
-        return _Tokens(
-            np.array(ids, np.int32),
-            np.array(spans, np.int32).reshape(-1, 2),
-            np.array(words, np.int32),
-        )
-
-    def _needs_exact(self, text: str) -> bool:
-        return not text.isascii() and self._rare.search(text) is not None
-
-    def _in_form(self, text: str) -> tuple[str, Origin | None]:
-        form = self.config.unicode_form
-        return (text, None) if form == "none" else in_form(text, form)
-
-    def _original_spans(
-        self, spans: npt.NDArray[np.int32], text: str, origin: Origin | None
-    ) -> npt.NDArray[np.int32]:
-        """Spans in the user's text, each with the stripped accents that follow its last letter."""
-        if self.config.strip_accents and not text.isascii():
-            ends = [_past_marks(text, end) for end in spans[:, 1].tolist()]
-            spans = np.stack([spans[:, 0], np.array(ends, np.int32)], axis=1)
-        if origin is None or not len(spans):
-            return spans
-        return np.stack([origin.starts[spans[:, 0]], origin.ends[spans[:, 1] - 1]], axis=1)
+        return Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def warn_about_hangul(config: TokenizerConfig, sample_texts: Iterable[str]) -> str | None:
@@ -345,11 +245,11 @@ def warn_about_hangul(config: TokenizerConfig, sample_texts: Iterable[str]) -> s
     return None
 
 
-def _special(id: int) -> _Tokens:
-    return _Tokens(np.array([id], np.int32), np.zeros((1, 2), np.int32), np.full(1, -1, np.int32))
+def _special(id: int) -> Tokens:
+    return Tokens(np.array([id], np.int32), np.zeros((1, 2), np.int32), np.full(1, -1, np.int32))
 
 
-def _past_marks(text: str, end: int) -> int:
-    while end < len(text) and unicodedata.category(text[end]) == "Mn":
-        end += 1
-    return end
+def _any_of(entries: Sequence[str]) -> re.Pattern[str] | None:
+    """One group around the entries, the longest first."""
+    longest_first = sorted(entries, key=len, reverse=True)
+    return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if entries else None

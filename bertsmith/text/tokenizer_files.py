@@ -1,4 +1,4 @@
-"""Hugging Face tokenizer files <-> a vocabulary and its config; and the native tokenizer.
+"""Hugging Face tokenizer files <-> a vocabulary and its config.
 
 Reads `tokenizer.json`, `vocab.txt` and `tokenizer_config.json` of any BERT, and writes them so that
 `transformers` takes them. It does not encode.
@@ -14,15 +14,25 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, decoders, normalizers, processors
 from tokenizers import Tokenizer as NativeTokenizer
 
 from bertsmith import files
-from bertsmith.text.rules import TokenizerConfig, UnicodeForm
+from bertsmith.text.rules import SPECIAL_TOKENS, TokenizerConfig
+from bertsmith.text.wordpiece import native_tokenizer
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_FORMS: Mapping[str, UnicodeForm] = {"NFC": "NFC", "NFD": "NFD", "NFKC": "NFKC", "NFKD": "NFKD"}
+_FORM_NORMALIZERS = {
+    "NFC": normalizers.NFC,
+    "NFD": normalizers.NFD,
+    "NFKC": normalizers.NFKC,
+    "NFKD": normalizers.NFKD,
+}
 _OWN_KEY = "bertsmith"
+_SETTINGS = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "split_cjk": "tokenize_chinese_chars",
+}
 _CAPITAL = re.compile("[A-ZÀ-ÖØ-Þ]")
 _SYLLABLE = re.compile("[가-힣]")
 
@@ -35,22 +45,26 @@ def read(path: Path) -> tuple[list[str], TokenizerConfig]:
     ValueError.
     """
     directory = path if path.is_dir() else path.parent
-    vocabulary_file, json_file = directory / "vocab.txt", directory / "tokenizer.json"
+    json_file, vocabulary_file = directory / "tokenizer.json", directory / "vocab.txt"
+    has_json, has_vocabulary = json_file.is_file(), vocabulary_file.is_file()
     if path.is_file():
-        is_json = path.suffix == ".json"
-        vocabulary_file, json_file = (path.parent / "", path) if is_json else (path, path / "")
-    if not vocabulary_file.is_file() and not json_file.is_file():
+        json_file = vocabulary_file = path
+        has_json, has_vocabulary = path.suffix == ".json", path.suffix != ".json"
+    if not has_json and not has_vocabulary:
         raise FileNotFoundError(
             f"no vocabulary at {path}: expected a directory with tokenizer.json or vocab.txt, or "
             f"one of these files"
         )
-    choices: dict[str, object] = {}
-    vocabulary: list[str] = []
-    if json_file.is_file():
-        vocabulary, choices = _read_tokenizer_json(json_file)
-    if vocabulary_file.is_file():
-        vocabulary = _longer(vocabulary, _read_vocabulary(vocabulary_file))
-    settings = _read_json(directory / "tokenizer_config.json")
+    vocabulary, choices = _read_tokenizer_json(json_file) if has_json else ([], {})
+    if has_vocabulary and not has_json:
+        vocabulary = _read_vocabulary(vocabulary_file)
+    settings_file = directory / "tokenizer_config.json"
+    settings = _read_json(settings_file) if settings_file.is_file() else {}
+    if settings.get("tokenizer_class") == "BertJapaneseTokenizer":
+        raise ValueError(
+            f"{settings_file}: BertJapaneseTokenizer finds words with a dictionary, which is not "
+            f"here; choose a BERT whose tokenizer_class is BertTokenizer"
+        )
     return vocabulary, _config(vocabulary, choices, settings)
 
 
@@ -59,11 +73,11 @@ def write(directory: Path, vocabulary: Sequence[str], config: TokenizerConfig) -
     for row, token in enumerate(vocabulary):
         if "\n" in token or "\r" in token:
             raise ValueError(f"vocabulary row {row}, {token!r}, holds a line break")
-    ids = {token: row for row, token in enumerate(vocabulary)}
-    native = native_tokenizer(ids, config, for_library=True)
     names = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS}
     files.write_text(directory / "vocab.txt", "".join(f"{token}\n" for token in vocabulary))
-    files.write_text(directory / "tokenizer.json", native.to_str(pretty=True) + "\n")
+    files.write_text(
+        directory / "tokenizer.json", _for_library(vocabulary, config).to_str(pretty=True) + "\n"
+    )
     files.write_json(directory / "special_tokens_map.json", names)
     settings: dict[str, object] = {
         # The class that takes tokenizer.json as it stands; BertTokenizer rebuilds it by its rules.
@@ -79,35 +93,18 @@ def write(directory: Path, vocabulary: Sequence[str], config: TokenizerConfig) -
     files.write_json(directory / "tokenizer_config.json", settings)
 
 
-def native_tokenizer(
-    ids: Mapping[str, int], config: TokenizerConfig, *, for_library: bool = False
-) -> NativeTokenizer:
-    """The library's tokenizer for a text already in its Unicode form, knowing no special tokens.
-
-    `for_library` makes it whole, to be written: Unicode form, special tokens, `[CLS]` and `[SEP]`.
-    """
-    model = models.WordPiece(
-        dict(ids), unk_token="[UNK]", max_input_chars_per_word=config.word_limit
-    )
-    native = NativeTokenizer(model)
-    bert = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=config.split_cjk,
-        strip_accents=config.strip_accents,
-        lowercase=config.lowercase,
-    )
-    native.normalizer = bert
-    native.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    if not for_library:
-        return native
+def _for_library(vocabulary: Sequence[str], config: TokenizerConfig) -> NativeTokenizer:
+    """The native tokenizer made whole: Unicode form, special tokens, `[CLS]` and `[SEP]` around."""
+    row_of = {token: row for row, token in enumerate(vocabulary)}
+    native = native_tokenizer(row_of, config)
     if config.unicode_form != "none":
-        form = getattr(normalizers, config.unicode_form)()
-        native.normalizer = normalizers.Sequence([form, bert])
+        form = _FORM_NORMALIZERS[config.unicode_form]()
+        native.normalizer = normalizers.Sequence([form, native.normalizer])
     native.decoder = decoders.WordPiece(prefix="##", cleanup=True)
     native.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
+        special_tokens=[(token, row_of[token]) for token in ("[CLS]", "[SEP]")],
     )
     native.add_special_tokens(list(SPECIAL_TOKENS))
     native.add_tokens([AddedToken(token, normalized=False) for token in config.added_tokens])
@@ -125,14 +122,7 @@ def _read_vocabulary(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def _longer(first: list[str], second: list[str]) -> list[str]:
-    """Both files hold the same rows; added tokens stand in tokenizer.json only."""
-    return first if len(first) >= len(second) else second
-
-
 def _read_json(path: Path) -> dict[str, object]:
-    if not path.is_file():
-        return {}
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -165,6 +155,10 @@ def _read_tokenizer_json(path: Path) -> tuple[list[str], dict[str, object]]:
     vocabulary = [f"[row {row}]" for row in range(max(rows.values(), default=-1) + 1)]
     for token, row in rows.items():
         vocabulary[row] = token
+    splitter = value.get("pre_tokenizer")
+    if not isinstance(splitter, dict) or splitter.get("type") != "BertPreTokenizer":
+        kind = splitter.get("type") if isinstance(splitter, dict) else None
+        raise ValueError(f"{path}: pre_tokenizer is {kind}, a BERT has BertPreTokenizer")
     choices = _normalizer_choices(value.get("normalizer"), path)
     choices["added_tokens"] = tuple(token for token in extra if token not in SPECIAL_TOKENS)
     return vocabulary, choices
@@ -178,50 +172,45 @@ def _no_wordpiece(path: Path, kind: object) -> str:
 
 
 def _normalizer_choices(normalizer: object, path: Path) -> dict[str, object]:
-    """What a library normalizer, or a sequence of them, means in our terms."""
+    """What a library normalizer, or a sequence of them, means in our terms; None: unsaid."""
     steps = [normalizer] if isinstance(normalizer, dict) else []
     if steps and steps[0].get("type") == "Sequence":
         steps = list(steps[0]["normalizers"])
-    choices: dict[str, object] = dict(lowercase=False, strip_accents=False, split_cjk=False)
+    choices: dict[str, object] = {"lowercase": False, "strip_accents": False, "split_cjk": False}
     for step in steps:
         kind = str(step.get("type"))
         if kind == "BertNormalizer":
-            accents = step.get("strip_accents")
             choices["lowercase"] = step.get("lowercase", True)
-            choices["strip_accents"] = choices["lowercase"] if accents is None else accents
+            choices["strip_accents"] = step.get("strip_accents")
             choices["split_cjk"] = step.get("handle_chinese_chars", True)
         elif kind in ("Lowercase", "StripAccents"):
             choices["lowercase" if kind == "Lowercase" else "strip_accents"] = True
-        elif kind in _FORMS:
-            choices["unicode_form"] = _FORMS[kind]
+        elif kind in _FORM_NORMALIZERS:
+            choices["unicode_form"] = kind
         else:
             raise ValueError(
                 f"{path}: normalizer {kind!r} is none that a BERT has; known are BertNormalizer, "
-                f"Lowercase, StripAccents and {', '.join(_FORMS)}"
+                f"Lowercase, StripAccents and {', '.join(_FORM_NORMALIZERS)}"
             )
-    return choices if steps else {}
+    return choices
 
 
 def _config(
-    vocabulary: Sequence[str], choices: dict[str, object], settings: Mapping[str, object]
+    vocabulary: Sequence[str], choices: Mapping[str, object], settings: Mapping[str, object]
 ) -> TokenizerConfig:
+    """The config written by bertsmith, or what the files say, or what the vocabulary looks like."""
     own = settings.get(_OWN_KEY)
     if isinstance(own, dict):
         return TokenizerConfig(**{**own, "added_tokens": tuple(own.get("added_tokens", ()))})
-    words = [token for token in vocabulary if not token.startswith("[")]
-    is_cased = any(_CAPITAL.search(word) for word in words)
     merged = dict(choices)
-    for name, key in (
-        ("lowercase", "do_lower_case"),
-        ("strip_accents", "strip_accents"),
-        ("split_cjk", "tokenize_chinese_chars"),
-    ):
+    for name, key in _SETTINGS.items():
         if settings.get(key) is not None:
             merged[name] = settings[key]
-    if "do_lower_case" in settings and settings.get("strip_accents", False) is None:
-        merged["strip_accents"] = settings["do_lower_case"]
-    merged.setdefault("lowercase", not is_cased)
-    merged.setdefault(
-        "strip_accents", merged["lowercase"] and not any(map(_SYLLABLE.search, words))
-    )
+    words = [token for token in vocabulary if not token.startswith("[")]
+    is_said = "lowercase" in merged
+    if not is_said:
+        merged["lowercase"] = not any(map(_CAPITAL.search, words))
+    if merged.get("strip_accents") is None:
+        has_syllables = any(map(_SYLLABLE.search, words))
+        merged["strip_accents"] = merged["lowercase"] and (is_said or not has_syllables)
     return TokenizerConfig(**merged)  # type: ignore[arg-type]

@@ -1,0 +1,159 @@
+"""Texts -> their tokens with spans, at native speed where the native library is right.
+
+One regular expression chooses: a text with a character on which the `tokenizers` library differs
+from the original goes through `rules`, all others through the library. This file knows neither
+special tokens nor files.
+
+Source: google-research/bert, tokenization.py: FullTokenizer.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import PreTokenizedString, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as NativeTokenizer
+
+from bertsmith.text.rules import TokenizerConfig, exact_words, rare_characters, word_pieces
+from bertsmith.text.unicode_form import Origin, in_form
+
+IntArray = npt.NDArray[np.int32]
+
+
+class Tokens(NamedTuple):
+    """The n tokens of one text."""
+
+    ids: IntArray
+    """(n,) rows of the vocabulary."""
+    spans: IntArray
+    """(n, 2) first and past-the-last character in the text as the user wrote it."""
+    words: IntArray
+    """(n,) number of the word in the text."""
+
+
+class WordPiece:
+    """The encoding half of a tokenizer: no token of a text is special here."""
+
+    def __init__(self, row_of: Mapping[str, int], unk_id: int, config: TokenizerConfig) -> None:
+        self._row_of = row_of
+        self._unk_id = unk_id
+        self._config = config
+        self._rare = rare_characters(config)
+        self._native = native_tokenizer(row_of, config)
+
+    def encode(self, texts: Sequence[str]) -> list[Tokens]:
+        """Each text's tokens, with spans and word numbers."""
+        in_forms = [self._in_form(text) for text in texts]
+        is_exact = [self._needs_exact(text) for text, _ in in_forms]
+        plain = [text for (text, _), exact in zip(in_forms, is_exact, strict=True) if not exact]
+        native = iter(self._native.encode_batch(plain, add_special_tokens=False))
+        result = []
+        for (text, origin), exact in zip(in_forms, is_exact, strict=True):
+            if exact:
+                tokens = self._exact(text)
+            else:
+                found = next(native)
+                tokens = _as_tokens(found.ids, found.offsets, found.word_ids)
+            spans = self._original_spans(tokens.spans, text, origin)
+            result.append(tokens._replace(spans=spans))
+        return result
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Each text's ids and nothing else: what `encode` gives, faster."""
+        form = self._config.unicode_form
+        if form != "none":
+            texts = [unicodedata.normalize(form, text) for text in texts]
+        exact = {
+            number: self._exact(text).ids.tolist()
+            for number, text in enumerate(texts)
+            if self._needs_exact(text)
+        }
+        plain = [text for number, text in enumerate(texts) if number not in exact]
+        native = self._native.encode_batch_fast(plain, add_special_tokens=False)
+        ids = [encoding.ids for encoding in native]
+        for number, rows in exact.items():
+            ids.insert(number, rows)
+        return ids
+
+    def words(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """The normalised words, each with its character range in the text."""
+        text, origin = self._in_form(text)
+        if self._needs_exact(text):
+            exact = exact_words(text, self._config)
+            spellings = [word.text for word in exact]
+            ranges = [(word.positions[0], word.positions[-1] + 1) for word in exact]
+        else:
+            split = PreTokenizedString(text)
+            split.normalize(self._native.normalizer.normalize)
+            self._native.pre_tokenizer.pre_tokenize(split)
+            splits = split.get_splits("original", "char")
+            spellings = [spelling for spelling, _, _ in splits]
+            ranges = [span for _, span, _ in splits]
+        spans = np.array(ranges, np.int32).reshape(-1, 2)
+        spans = self._original_spans(spans, text, origin)
+        pairs = [(int(start), int(end)) for start, end in spans]
+        return list(zip(spellings, pairs, strict=True))
+
+    def _exact(self, text: str) -> Tokens:
+        """The tokens by the plain rules, spans in the text as given."""
+        ids, spans, words = [], [], []
+        for number, word in enumerate(exact_words(text, self._config)):
+            limit = self._config.word_limit
+            end = 0
+            for id, length in word_pieces(word.text, self._row_of, self._unk_id, limit):
+                begin, end = end, end + length
+                ids.append(id)
+                spans.append((word.positions[begin], word.positions[end - 1] + 1))
+                words.append(number)
+        return _as_tokens(ids, spans, words)
+
+    def _needs_exact(self, text: str) -> bool:
+        return not text.isascii() and self._rare.search(text) is not None
+
+    def _in_form(self, text: str) -> tuple[str, Origin | None]:
+        form = self._config.unicode_form
+        return (text, None) if form == "none" else in_form(text, form)
+
+    def _original_spans(self, spans: IntArray, text: str, origin: Origin | None) -> IntArray:
+        """Spans in the user's text, each with the stripped accents that follow its last letter."""
+        if not len(spans):
+            return spans
+        if self._config.strip_accents and not text.isascii():
+            ends = [_past_marks(text, end) for end in spans[:, 1].tolist()]
+            spans = np.stack([spans[:, 0], np.array(ends, np.int32)], axis=1)
+        if origin is None:
+            return spans
+        return np.stack([origin.starts[spans[:, 0]], origin.ends[spans[:, 1] - 1]], axis=1)
+
+
+def native_tokenizer(row_of: Mapping[str, int], config: TokenizerConfig) -> NativeTokenizer:
+    """The library's tokenizer for a text already in its Unicode form, knowing no special tokens."""
+    model = models.WordPiece(
+        dict(row_of), unk_token="[UNK]", max_input_chars_per_word=config.word_limit
+    )
+    native = NativeTokenizer(model)
+    native.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=config.split_cjk,
+        strip_accents=config.strip_accents,
+        lowercase=config.lowercase,
+    )
+    native.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return native
+
+
+def _as_tokens(
+    ids: Sequence[int], spans: Sequence[tuple[int, int]], words: Sequence[int | None]
+) -> Tokens:
+    ranges = np.array(spans, np.int32).reshape(-1, 2)
+    return Tokens(np.array(ids, np.int32), ranges, np.array(words, np.int32))
+
+
+def _past_marks(text: str, end: int) -> int:
+    while end < len(text) and unicodedata.category(text[end]) == "Mn":
+        end += 1
+    return end
