@@ -43,8 +43,8 @@ class Report:
     """Input files."""
     input_bytes: int = 0
     """Their size on disk, compressed as they are."""
-    text_bytes: int = 0
-    """UTF-8 bytes of the sentences kept."""
+    characters: int = 0
+    """Of the sentences kept."""
     documents: int = 0
     sentences: int = 0
     tokens: int = 0
