@@ -43,7 +43,9 @@ def find_model(name_or_path: str | Path) -> Path:
             f"{path} is a file, expected the directory of a checkpoint or of a run"
         )
     if isinstance(name_or_path, Path) or not _HUB_ID.fullmatch(text):
-        raise FileNotFoundError(f"no model at {path}{_nearest(text)}")
+        raise FileNotFoundError(
+            f"no model at {path}: neither a directory here nor a name under models/{_nearest(text)}"
+        )
     return _downloaded(text)
 
 

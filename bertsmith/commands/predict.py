@@ -10,15 +10,13 @@ to answer.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Generic, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich import box
@@ -26,16 +24,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bertsmith.commands.questions import Questions
+
 if TYPE_CHECKING:
     from bertsmith.inference import Predictor
     from bertsmith.tasks.fill_mask import FilledText
     from bertsmith.tasks.next_sentence import Follows
 
 _MASK = "[MASK]"
-_WINDOW = 4096
-_STANDARD_INPUT = Path("-")
-
-Question = TypeVar("Question")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +99,8 @@ def predict(run: FillMask | NextSentence) -> None:
 
 def _fill_masks(run: FillMask) -> None:
     asked = [(f"text {number}", text) for number, text in enumerate(run.texts, start=1)]
-    questions = _Questions(asked, run.file, _with_mask)
+    questions = Questions(asked, run.file, _with_mask)
+    questions.check()
     predictor = _loaded(run)
     show = _filled_as_json if run.jsonl else _filled_as_table
     num_cut = 0
@@ -118,7 +115,8 @@ def _judge_pairs(run: NextSentence) -> None:
     if len(run.texts) not in (0, 2):
         raise ValueError(f"a pair is two texts, found {len(run.texts)}: quote each of them")
     asked = [("the arguments", "\t".join(run.texts))] if run.texts else []
-    questions = _Questions(asked, run.file, _two_texts)
+    questions = Questions(asked, run.file, _two_texts)
+    questions.check()
     predictor = _loaded(run)
     show = _follows_as_json if run.jsonl else _follows_as_line
     num_cut = 0
@@ -140,85 +138,21 @@ def _loaded(run: FillMask | NextSentence) -> Predictor:
     return loaded
 
 
-class _Questions(Generic[Question]):
-    """Arguments, then files or the pipe, as checked questions; counts what it passes over."""
-
-    def __init__(
-        self,
-        asked: Sequence[tuple[str, str]],
-        files: Sequence[Path],
-        checked: Callable[[str], Question],
-    ) -> None:
-        """`asked` are (place, text); `checked` makes a question of a text or raises ValueError."""
-        self._asked = asked
-        self._files = files if files or asked else (_STANDARD_INPUT,)
-        self._checked = checked
-        self.num_blank = 0
-        self.num_asked = 0
-        for _ in self._read([file for file in self._files if file != _STANDARD_INPUT]):
-            pass
-        self.num_blank = self.num_asked = 0
-
-    def windows(self) -> Iterator[list[Question]]:
-        """Lists of questions; one by one where a person is typing them."""
-        typed = _STANDARD_INPUT in self._files and sys.stdin.isatty()
-        questions = self._read(self._files)
-        while window := list(itertools.islice(questions, 1 if typed else _WINDOW)):
-            yield window
-
-    def report(self, num_cut: int, limit: int, consequence: str) -> None:
-        """Says on standard error what was not read."""
-        if num_cut:
-            print(
-                f"{num_cut:,} of {self.num_asked:,} were longer than the {limit} tokens that the "
-                f"model reads: {consequence}",
-                file=sys.stderr,
-            )
-        if self.num_blank:
-            print(f"{self.num_blank:,} blank lines were passed over", file=sys.stderr)
-
-    def _read(self, files: Iterable[Path]) -> Iterator[Question]:
-        for place, text in itertools.chain(self._asked, *map(_lines, files)):
-            if not text.strip():
-                self.num_blank += 1
-                continue
-            self.num_asked += 1
-            try:
-                yield self._checked(text)
-            except ValueError as error:
-                raise ValueError(f"{place}: {error}") from error
-
-
-def _lines(file: Path) -> Iterator[tuple[str, str]]:
-    """(place, line) of a file or of standard input."""
-    name = "standard input" if file == _STANDARD_INPUT else str(file)
-    with _opened(file) as lines:
-        try:
-            for number, line in enumerate(lines, start=1):
-                yield f"{name}:{number}", line.rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name} is not UTF-8 text: {error}") from error
-
-
-def _opened(file: Path) -> contextlib.AbstractContextManager[TextIO]:
-    if file == _STANDARD_INPUT:
-        return contextlib.nullcontext(sys.stdin)
-    return file.open(encoding="utf-8")
-
-
 def _with_mask(text: str) -> str:
     if _MASK not in text:
-        shown = textwrap.shorten(text, 60, placeholder="…")
-        raise ValueError(f"no {_MASK} in {shown!r}: write {_MASK} where a word is to be found")
+        raise ValueError(f"no {_MASK} in {_short(text)}: write {_MASK} where a word is to be found")
     return text
 
 
 def _two_texts(text: str) -> tuple[str, str]:
-    first, tab, second = text.partition("\t")
+    first, _, second = text.partition("\t")
     if not (first.strip() and second.strip()) or "\t" in second:
-        shown = textwrap.shorten(text, 60, placeholder="…")
-        raise ValueError(f"expected two texts with one tab between them, found {shown!r}")
+        raise ValueError(f"expected two texts with one tab between them, found {_short(text)}")
     return first, second
+
+
+def _short(text: str) -> str:
+    return repr(textwrap.shorten(text, 60, placeholder="…"))
 
 
 def _filled_as_json(answer: FilledText) -> None:

@@ -60,7 +60,7 @@ def two_texts(first: IntArray, second: IntArray, *, limit: int, cls_id: int, sep
     token_ids = np.concatenate(
         [[cls_id], first[:first_kept], [sep_id], second[:second_kept], [sep_id]]
     ).astype(np.int32)
-    segment_ids = np.repeat(np.int32([0, 1]), [first_kept + 2, second_kept + 1])
+    segment_ids = np.repeat(np.array([0, 1], dtype=np.int32), [first_kept + 2, second_kept + 1])
     unread = len(first) + len(second) - first_kept - second_kept
     return Item(token_ids=token_ids, segment_ids=segment_ids, num_unread=unread)
 

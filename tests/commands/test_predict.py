@@ -45,7 +45,7 @@ def test_arguments_and_files_are_answered_in_order_as_json_lines(model, tmp_path
     assert [len(answer["masks"]) for answer in found] == [1, 1, 2]
     assert all(len(candidates) == 2 for answer in found for candidates in answer["masks"])
     assert found[0]["filled"] == f"a {found[0]['masks'][0][0]['token']} ."
-    assert "1 blank lines were passed over" in captured.err
+    assert "blank lines passed over: 1" in captured.err
 
 
 def test_a_table_shows_every_mask_and_the_text_literally(model, capsys):
