@@ -23,7 +23,13 @@ def paper_base() -> PretrainRun:
     `torchrun --nproc-per-node 8 -m bertsmith pretrain FOLDER --recipe paper-base`
     The paper does not say that its masks were drawn once: the released code makes ten copies.
     """
-    return PretrainRun(name="paper-base", model=BASE, masking=Masking(fixed_copies=10))
+    return PretrainRun(
+        name="paper-base",
+        model=BASE,
+        masking=Masking(fixed_copies=10),
+        record_every=10,
+        loader_workers=4,
+    )
 
 
 def paper_large() -> PretrainRun:
@@ -93,6 +99,7 @@ def modern() -> PretrainRun:
         save_every=3_000,
         accumulation=4,
         log_every=20,
+        loader_workers=4,
     )
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from bertsmith.data.masking import Masking
+from bertsmith.data.pairs import PairForm
 from bertsmith.model.config import BASE, BertConfig
+from bertsmith.model.objectives import Objective
+from bertsmith.train.device import PrecisionChoice
 from bertsmith.train.optimizer import OptimizerConfig
-
-Objective = Literal["masked_lm", "next_sentence", "left_to_right_lm", "right_to_left_lm"]
-InputForm = Literal["pairs", "consecutive_pair", "one_segment"]
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +33,7 @@ class Phase:
 
     def __post_init__(self) -> None:
         """Refuses a phase that could not take a step."""
-        for name, least in (("steps", 1), ("sequence_length", 5), ("batch_size", 1)):
+        for name, least in (("steps", 1), ("sequence_length", 8), ("batch_size", 1)):
             value = getattr(self, name)
             if value < least:
                 raise ValueError(f"{name} of a phase must be at least {least}, found {value}")
@@ -50,7 +49,7 @@ class PretrainRun:
     """The encoder; `vocab_size` is taken from the vocabulary when the run starts."""
     objectives: tuple[Objective, ...] = ("masked_lm", "next_sentence")
     """What is predicted (paper: both)."""
-    form: InputForm = "pairs"
+    form: PairForm = "pairs"
     """What a sequence holds (paper: pairs, B random half of the time)."""
     short_probability: float = 0.1
     """Share of documents drawn at a shorter target length (google-research/bert: 0.1)."""
@@ -67,7 +66,7 @@ class PretrainRun:
     """Updates of linear warm-up, before linear decay to 0 over all phases (paper: 10,000)."""
     accumulation: int = 1
     """Micro-batches a step and process; changes memory, not the result."""
-    precision: Precision = "auto"
+    precision: PrecisionChoice = "auto"
     """Arithmetic of the matrices; auto: bf16 where the hardware has it, else fp16 or fp32."""
     seed: int = 0
     """Keys every draw: initial weights, pairs, masks, shuffling, dropout."""
@@ -81,8 +80,10 @@ class PretrainRun:
     """Newest checkpoints kept; older ones are deleted."""
     log_every: int = 100
     """Steps between two printed lines where the output is not a terminal."""
-    loader_workers: int = 1
-    """Processes or threads that draw batches ahead; the bits do not depend on it."""
+    record_every: int = 1
+    """Steps between two lines of metrics.jsonl; on a GPU each waits for the device."""
+    loader_workers: int = 0
+    """Processes that draw batches ahead; 0: a background thread. The bits do not depend on it."""
 
     def __post_init__(self) -> None:
         """Refuses contradictions between fields, before any text is read."""
@@ -90,7 +91,7 @@ class PretrainRun:
             raise ValueError("a run needs at least one phase, found none")
         for name in (
             "accumulation", "evaluate_every", "evaluate_sequences", "save_every",
-            "keep_checkpoints", "log_every",
+            "keep_checkpoints", "log_every", "record_every",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")

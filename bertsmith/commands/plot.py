@@ -1,0 +1,161 @@
+"""Runs' metrics -> one picture: losses beside the unigram line, accuracies, rate, speed.
+
+`bertsmith plot RUN` writes RUN/curves.png; several runs are drawn over each other. It reads
+metrics.jsonl and run.json only, so a run may still be going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import tyro
+
+from bertsmith.commands.run_directory import Record, read_record
+from bertsmith.files import atomic_file
+from bertsmith.train.log import read_metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Row = dict[str, int | float | str | bool | None]
+
+_POINTS = 200  # a curve is the mean over at most so many windows of steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """Draws the curves of one run or several."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Directories of runs."""
+    out: Path | None = None
+    """The picture, .png, .svg or .pdf; by default curves.png in the first run's directory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """One run, ready to draw."""
+
+    name: str
+    record: Record
+    rows: list[Row]
+
+
+def plot(options: Plot) -> None:
+    """Writes the picture and says where."""
+    if not options.runs:
+        raise ValueError("name at least one run's directory: bertsmith plot RUN")
+    path = options.out or options.runs[0] / "curves.png"
+    draw(options.runs, path)
+    print(f"wrote {path}")
+
+
+def draw(runs: Sequence[Path], path: Path) -> None:
+    """Writes the picture of the runs' curves. Raises FileNotFoundError for what is no run."""
+    curves = [_read(directory) for directory in runs]
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    kind = path.suffix.removeprefix(".") or "png"
+    if kind not in FigureCanvasAgg.get_supported_filetypes() and kind not in ("svg", "pdf"):
+        raise ValueError(f"{path}: unknown kind of picture '{kind}'; use .png, .svg or .pdf")
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    loss, accuracy, rate, speed = figure.subplots(2, 2).flat
+    for number, run in enumerate(curves):
+        color, label = f"C{number * 2}", run.name if len(curves) > 1 else ""
+        _draw_losses(loss, run, color, label)
+        _draw_accuracies(accuracy, run, number * 2, label)
+        _curve(rate, run.rows, "learning_rate", "learning rate", color, label)
+        _draw_speed(speed, run, color, label)
+    for axes, title in (
+        (loss, "language-model loss (nats)"), (accuracy, "accuracy"),
+        (rate, "learning rate"), (speed, "real tokens per second"),
+    ):  # fmt: skip
+        axes.set_title(title)
+        axes.set_xlabel("step")
+        axes.grid(alpha=0.3)
+    loss.legend(fontsize="small")
+    accuracy.legend(fontsize="small")
+    figure.suptitle(", ".join(run.name for run in curves))
+    with atomic_file(path) as file:
+        figure.savefig(file, format=kind, dpi=120)
+
+
+def smoothed(steps: Sequence[int], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Means over equal windows of rows, at most 200 of them: (mean steps, mean values)."""
+    windows = min(_POINTS, len(values))
+    if windows == 0:
+        return [], []
+    return (
+        [float(part.mean()) for part in np.array_split(np.asarray(steps, float), windows)],
+        [float(part.mean()) for part in np.array_split(np.asarray(values, float), windows)],
+    )
+
+
+def _read(directory: Path) -> Curves:
+    record = read_record(directory)
+    path = directory / "metrics.jsonl"
+    rows = read_metrics(path) if path.is_file() else []
+    if not rows:
+        raise ValueError(f"{path} holds no steps yet: nothing to draw")
+    return Curves(name=directory.resolve().name, record=record, rows=rows)
+
+
+def _column(rows: list[Row], name: str) -> tuple[list[int], list[float]]:
+    found = [(row["step"], row[name]) for row in rows if isinstance(row.get(name), int | float)]
+    return (
+        [int(step) for step, _ in found if step is not None],
+        [float(value) for _, value in found if value is not None],
+    )
+
+
+def _curve(axes: Axes, rows: list[Row], column: str, name: str, color: str, label: str) -> None:
+    steps, values = smoothed(*_column(rows, column))
+    if values:
+        axes.plot(steps, values, color=color, label=f"{label} {name}".strip(), linewidth=1.4)
+
+
+def _points(axes: Axes, rows: list[Row], column: str, name: str, color: str, label: str) -> None:
+    steps, values = _column(rows, column)
+    if values:
+        axes.plot(
+            steps, values, color=color, marker="o", markersize=4, linestyle="--",
+            label=f"{label} {name}".strip(),
+        )  # fmt: skip
+
+
+def _draw_losses(axes: Axes, run: Curves, color: str, label: str) -> None:
+    objective = next(name for name in run.record.run.objectives if name != "next_sentence")
+    _curve(axes, run.rows, f"{objective}_loss", "training", color, label)
+    _points(axes, run.rows, "evaluation_loss", "held out", color, label)
+    axes.axhline(
+        run.record.unigram_entropy, color="grey", linestyle=":", label=f"{label} unigram".strip()
+    )
+
+
+def _draw_accuracies(axes: Axes, run: Curves, number: int, label: str) -> None:
+    for place, objective in enumerate(run.record.run.objectives):
+        short = objective.replace("_", " ")
+        _curve(axes, run.rows, f"{objective}_accuracy", short, f"C{number + place}", label)
+    _points(axes, run.rows, "evaluation_accuracy", "held out", f"C{number}", label)
+    next_color = f"C{number + 1}"
+    _points(axes, run.rows, "evaluation_next_accuracy", "held-out next", next_color, label)
+    _, majority = _column(run.rows, "evaluation_next_majority")
+    if majority:
+        axes.axhline(majority[-1], color="grey", linestyle=":", label="majority label")
+    axes.set_ylim(0.0, 1.0)
+
+
+def _draw_speed(axes: Axes, run: Curves, color: str, label: str) -> None:
+    steps, tokens = _column(run.rows, "tokens")
+    _, seconds = _column(run.rows, "seconds")
+    places, mean_tokens = smoothed(steps, tokens)
+    _, mean_seconds = smoothed(steps, seconds)
+    rates = [count / max(1e-9, time) for count, time in zip(mean_tokens, mean_seconds, strict=True)]
+    if rates:
+        axes.plot(places, rates, color=color, label=label, linewidth=1.4)
+        axes.set_ylim(bottom=0.0)

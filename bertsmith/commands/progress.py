@@ -1,0 +1,191 @@
+"""Steps as they happen -> a live line on a terminal, or plain lines elsewhere.
+
+It shows what it is told and decides nothing. On a terminal: a bar, the losses beside the
+unigram-entropy line, the rate, the time left. In a file or a pipe: one line every so many steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+_RATE_WINDOW = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What a person wants to see of one step."""
+
+    step: int
+    """Finished updates."""
+    losses: dict[str, float]
+    """Mean loss of each objective, nats."""
+    accuracies: dict[str, float]
+    """Accuracy of each objective."""
+    learning_rate: float
+    """The rate of this update."""
+    tokens: int
+    """Real tokens since the view before, over all processes."""
+    seconds: float
+    """Seconds they took, evaluations and checkpoints not counted."""
+
+
+class Display(Protocol):
+    """A place where progress is shown."""
+
+    def __enter__(self) -> Display:
+        """Begins."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends, whatever happened."""
+
+    def step(self, view: View) -> None:
+        """Shows a finished step."""
+
+    def note(self, text: str) -> None:
+        """Shows a sentence that stays."""
+
+
+class Pace:
+    """Views -> real tokens per second and time left, over the latest ones."""
+
+    def __init__(self, num_steps: int, done: int) -> None:
+        self._num_steps = num_steps
+        self._latest: deque[tuple[int, int, float]] = deque(maxlen=_RATE_WINDOW)
+        self._before = done
+
+    def add(self, view: View) -> tuple[float, float]:
+        """(tokens per second, seconds left)."""
+        self._latest.append((view.step - self._before, view.tokens, view.seconds))
+        self._before = view.step
+        # The first step of a process makes kernels and says nothing about the others.
+        latest = list(self._latest)[1:] if 1 < len(self._latest) < _RATE_WINDOW else self._latest
+        steps, tokens, seconds = (sum(column) for column in zip(*latest, strict=True))
+        seconds = max(1e-9, seconds)
+        return tokens / seconds, (self._num_steps - view.step) * seconds / steps
+
+
+class PlainDisplay:
+    """One line every `every` steps, for logs and pipes."""
+
+    def __init__(
+        self, console: Console, num_steps: int, done: int, unigram: float, every: int
+    ) -> None:
+        self._console, self._num_steps, self._every = console, num_steps, every
+        self._unigram, self._pace = unigram, Pace(num_steps, done)
+
+    def __enter__(self) -> PlainDisplay:
+        """Nothing to prepare."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Nothing to clean up."""
+
+    def step(self, view: View) -> None:
+        """Prints every `every`th step and the last."""
+        rate, left = self._pace.add(view)
+        if view.step % self._every == 0 or view.step == self._num_steps:
+            line = described(view, self._unigram, rate)
+            self.note(f"step {view.step:,}/{self._num_steps:,}  {line}  {duration(left)} left")
+
+    def note(self, text: str) -> None:
+        """Prints the sentence."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveDisplay:
+    """A bar and one line of figures that renew themselves at the bottom of a terminal."""
+
+    def __init__(self, console: Console, num_steps: int, done: int, unigram: float) -> None:
+        self._unigram, self._pace = unigram, Pace(num_steps, done)
+        self._progress = Progress(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.description}"),
+            console=console,
+        )
+        self._task: TaskID = self._progress.add_task(
+            "the first step is slow: kernels are being made", total=num_steps, completed=done,
+            left="",
+        )  # fmt: skip
+
+    def __enter__(self) -> LiveDisplay:
+        """Starts the live line."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leaves the last state standing."""
+        self._progress.stop()
+
+    def step(self, view: View) -> None:
+        """Renews bar and figures."""
+        rate, left = self._pace.add(view)
+        self._progress.update(
+            self._task,
+            completed=view.step,
+            left=f"{duration(left)} left",
+            description=described(view, self._unigram, rate),
+        )
+
+    def note(self, text: str) -> None:
+        """Prints the sentence above the live line."""
+        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def display(
+    console: Console, *, num_steps: int, done: int, unigram: float, every: int
+) -> LiveDisplay | PlainDisplay:
+    """A live display on a terminal, plain lines elsewhere."""
+    if console.is_terminal:
+        return LiveDisplay(console, num_steps, done, unigram)
+    return PlainDisplay(console, num_steps, done, unigram, every)
+
+
+def described(view: View, unigram: float, tokens_per_second: float) -> str:
+    """The figures of a step in one line."""
+    parts = [
+        f"{_SHORT.get(name, name)} {loss:.3f} ({view.accuracies[name]:.0%})"
+        for name, loss in view.losses.items()
+    ]
+    return (
+        f"{'  '.join(parts)}  unigram {unigram:.3f}  lr {view.learning_rate:.2e}  "
+        f"{tokens_per_second:,.0f} tokens/s"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: 40 s, 12 min, 3 h 20 min, 4 d 2 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+_SHORT = {"masked_lm": "mlm", "next_sentence": "nsp"}

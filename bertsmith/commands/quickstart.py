@@ -1,0 +1,87 @@
+"""`bertsmith quickstart`: a small BERT in five minutes, from English that every Python carries.
+
+No download: the text is the language reference (`help()` topics) and the docstrings of the standard
+library of the Python that runs, written by its developers (Python Software Foundation licence).
+After the text is written, this is `bertsmith pretrain` with the recipe `quickstart`, so whatever it
+shows holds for a person's own text too.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from bertsmith.commands.preparation import TextChoices
+from bertsmith.commands.pretrain import Pretrain, pretrain
+from bertsmith.commands.report import samples
+from bertsmith.data.interpreter import interpreter_documents
+from bertsmith.files import write_text
+from bertsmith.recipes.pretraining import RECIPES
+
+QUESTIONS = (
+    "Return the [MASK] of the list.",
+    "Raise an [MASK] if the file does not exist.",
+    "Return [MASK] if the object is a string, false otherwise.",
+    "This function is used to [MASK] a new thread.",
+)
+_VOCAB_SIZE = 5_000
+_HELD_OUT = 0.08
+_TEXT_FILE = "python.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quickstart:
+    """Makes a small BERT from the English that this Python carries."""
+
+    out: Path = Path("quickstart")
+    """Where text, vocabulary, corpus and run go."""
+    minutes: float = 4.0
+    """Time for everything: text, vocabulary, corpus, training."""
+    seed: int = 0
+    """Another seed gives another model."""
+
+
+def quickstart(options: Quickstart) -> None:
+    """Writes the text, pre-trains on it, and shows what the model learned and what to do next."""
+    console = Console()
+    version = platform.python_version()
+    num_documents = write_interpreter_text(options.out / "text" / _TEXT_FILE)
+    console.print(
+        f"text: {num_documents:,} documents of English from Python {version} itself, its language "
+        f"reference and docstrings (Python Software Foundation licence)",
+        highlight=False,
+    )
+    run_directory = options.out / "run"
+    pretrain(
+        Pretrain(
+            texts=(options.out / "text",),
+            recipe="quickstart",
+            minutes=options.minutes,
+            out=run_directory,
+            text=TextChoices(vocab_size=_VOCAB_SIZE, held_out=_HELD_OUT, language="en"),
+            run=replace(RECIPES["quickstart"](), seed=options.seed),
+        )
+    )
+    lines = [sample.line() for sample in samples(run_directory, [(text, "") for text in QUESTIONS])]
+    lines += [
+        f"the figures above are on documents of Python {version} that the model never saw",
+        f"the curves: {run_directory / 'curves.png'}",
+        "your own text next:  bertsmith pretrain FOLDER",
+    ]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def write_interpreter_text(path: Path) -> int:
+    """Writes the interpreter's documents as JSON lines; returns how many. Equal each time."""
+    documents = list(interpreter_documents())
+    lines = [
+        json.dumps({"name": document.name, "text": "\n".join(document.paragraphs)})
+        for document in documents
+    ]
+    write_text(path, "\n".join(lines) + "\n")
+    return len(documents)

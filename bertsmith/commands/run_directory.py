@@ -1,0 +1,159 @@
+"""A run's directory: what was decided (run.json), which checkpoints it holds, what is left to do.
+
+`run.json` is written once, before the first step, and everything a resumed run needs to know is in
+it: the run as resolved, the corpus and its fingerprint, the measured rate, the versions. It does
+not know how training works.
+
+RUN/run.json, metrics.jsonl, checkpoints/step-00000500/, README.md, curves.png; vocab/ and corpus/
+where the command made them itself.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.checkpoints.places import newest_checkpoint
+from bertsmith.files import sha256, write_json
+from bertsmith.recipes.run import PretrainRun, from_json, to_json
+
+RECORD = "run.json"
+_PACKAGES = ("bertsmith", "torch", "numpy", "tokenizers", "safetensors")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What `run.json` holds."""
+
+    run: PretrainRun
+    """Every choice, with the vocabulary's size, the model's size and the steps filled in."""
+    corpus: Path
+    """The corpus directory."""
+    corpus_fingerprint: str
+    """SHA-256 of the corpus's manifest, which holds the checksums of its files."""
+    command: str
+    """What was typed."""
+    request: dict[str, object]
+    """What was asked for, before anything was chosen; the same command again continues the run."""
+    notes: tuple[str, ...]
+    """What was chosen from the text, the minutes and the machine, a sentence each."""
+    seconds_per_step: tuple[float, ...]
+    """Measured for each phase before the start; never used to decide anything again."""
+    peak_bytes: int
+    """Memory at the end of the measurement."""
+    unigram_entropy: float
+    """Nats a token of the training text: the loss of knowing only how frequent each token is."""
+    versions: dict[str, str]
+    """Python, the packages, and the machine's instruction set."""
+
+
+def write_record(directory: Path, record: Record) -> None:
+    """Writes run.json atomically; the corpus as a relative path where it lies in the directory."""
+    write_json(
+        directory / RECORD,
+        {
+            "run": to_json(record.run),
+            "corpus": os.path.relpath(record.corpus, directory)
+            if record.corpus.resolve().is_relative_to(directory.resolve())
+            else str(record.corpus.resolve()),
+            "corpus_fingerprint": record.corpus_fingerprint,
+            "command": record.command,
+            "request": record.request,
+            "notes": list(record.notes),
+            "seconds_per_step": list(record.seconds_per_step),
+            "peak_bytes": record.peak_bytes,
+            "unigram_entropy": record.unigram_entropy,
+            "versions": record.versions,
+        },
+    )
+
+
+def read_record(directory: Path) -> Record:
+    """Reads run.json. Raises FileNotFoundError where no run is, ValueError for a damaged one."""
+    path = directory / RECORD
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{directory} is not the directory of a run: it has no {RECORD}; start one with "
+            f"`bertsmith pretrain FOLDER --out {directory}`"
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Record(
+            run=from_json(content["run"]),
+            corpus=directory / content["corpus"],
+            corpus_fingerprint=content["corpus_fingerprint"],
+            command=content["command"],
+            request=content["request"],
+            notes=tuple(content["notes"]),
+            seconds_per_step=tuple(content["seconds_per_step"]),
+            peak_bytes=content["peak_bytes"],
+            unigram_entropy=content["unigram_entropy"],
+            versions=content["versions"],
+        )
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"{path} was not written by this version of bertsmith ({error}); start the run again "
+            f"in another directory"
+        ) from error
+
+
+def fingerprint(corpus: Path) -> str:
+    """SHA-256 of the corpus's manifest."""
+    return sha256(corpus / "manifest.json")
+
+
+def check_corpus(record: Record) -> None:
+    """Raises ValueError when the corpus is not the one the run began with."""
+    found = fingerprint(record.corpus)
+    if found != record.corpus_fingerprint:
+        raise ValueError(
+            f"the corpus {record.corpus} has changed since the run began: fingerprint "
+            f"{found[:12]}, expected {record.corpus_fingerprint[:12]}; build it again from the "
+            f"same text and vocabulary, or start a new run"
+        )
+
+
+def versions() -> dict[str, str]:
+    """What bits depend on beside the run and the corpus."""
+    import torch
+
+    found = {package: importlib.metadata.version(package) for package in _PACKAGES}
+    return {
+        "python": platform.python_version(),
+        **found,
+        "machine": platform.machine(),
+        "instruction_set": torch.backends.cpu.get_cpu_capability(),
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+def changed_versions(record: Record) -> list[str]:
+    """What differs from the versions the run began with; bits are promised only without it."""
+    return [
+        f"{name} {record.versions.get(name)} -> {now}"
+        for name, now in versions().items()
+        if record.versions.get(name) != now
+    ]
+
+
+def checkpoint_path(directory: Path, step: int) -> Path:
+    """Where the checkpoint after `step` updates lies."""
+    return directory / "checkpoints" / f"step-{step:08d}"
+
+
+def reached(directory: Path) -> int:
+    """Updates in the newest complete checkpoint; 0 without one."""
+    newest = newest_checkpoint(directory)
+    return 0 if newest is None else int(newest.name.removeprefix("step-"))
+
+
+def drop_old_checkpoints(directory: Path, keep: int) -> None:
+    """Deletes all but the newest `keep` checkpoints."""
+    found = sorted((directory / "checkpoints").glob("step-*"))
+    for old in found[:-keep]:
+        shutil.rmtree(old)
