@@ -1,6 +1,9 @@
+import contextlib
+
 import pytest
 import torch
 
+from bertsmith import inference
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.data.items import Item
@@ -140,3 +143,20 @@ def test_the_public_names_are_those_of_their_rooms():
     assert all(getattr(bertsmith, name).__name__ == name for name in bertsmith.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Bort'"):
         _ = bertsmith.Bort
+
+
+def test_only_long_work_waits_for_a_compiler(monkeypatch):
+    asked = []
+
+    @contextlib.contextmanager
+    def recorded(condition):
+        asked.append(condition)
+        with unfused():
+            yield
+
+    monkeypatch.setattr(inference, "unfused", recorded)
+    monkeypatch.setattr(inference, "_TOKENS_BEFORE_FUSING", 10)
+    predictor = predictor_of(tokens_per_batch=1)
+    predictor.fill_mask(TEXTS[:2])
+    predictor.fill_mask(TEXTS[:1])
+    assert asked == [True, True, False]
