@@ -79,9 +79,9 @@ def text_blocks(member: Member, block_bytes: int = BLOCK_BYTES) -> Iterator[str]
             line += pending.count(b"\n", 0, consumed)
             offset += consumed
             pending = pending[consumed:]
-            text = newlines.decode(text)
-            yield text.removeprefix(_BYTE_ORDER_MARK) if first else text
-            first = False
+            if text := newlines.decode(text):
+                yield text.removeprefix(_BYTE_ORDER_MARK) if first else text
+                first = False
     checked_utf8(pending, member.name, offset, line, final=True)
     if rest := newlines.decode("", final=True):
         yield rest

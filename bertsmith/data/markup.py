@@ -15,6 +15,9 @@ _MARKS = (
     "<", "{{", "}}", "[", "&", "''", "formula_", "codice_", "()", "( ", "(,", "(;", "（）", "（ ",
     "（,", " ,", " )", "  ", "\xa0",
 )  # fmt: skip
+_BREAKING_TAG = re.compile(
+    r"</?(?:br|p|div|center|blockquote|poem|li|dl|dd|dt|tr|td|th|hr)\b[^<>]*>", re.IGNORECASE
+)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->")
 _TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
 _UNCLOSED = re.compile(r"\{\{.*|^.*?\}\}")
@@ -25,7 +28,7 @@ _PLACEHOLDER = re.compile(r"\b(formula|codice)_\d+")
 _PLAIN_WORD = {"formula": "formula", "codice": "code"}
 _OPENING = re.compile(r"([(（])[\s,;:]+")
 _EMPTY = re.compile(r"\s*(?:\(\s*\)|（\s*）|\[\s*\])")
-_BEFORE_STOP = re.compile(r" (?=[,.;:)](?:\s|$))")
+_BEFORE_STOP = re.compile(r" (?=\)|[,.;:](?:\s|$))")
 # Files, images and categories, in the languages with the largest Wikipedias; not text.
 _NOT_TEXT = re.compile(
     r"""(?:file|image|media|category|파일|그림|분류|미디어|datei|bild|kategorie|fichier|catégorie
@@ -59,6 +62,11 @@ def resolve_links(text: str) -> str:
     return _EXTERNAL.sub(lambda match: match[1] or "", text) if "//" in text else text
 
 
+def without_tags(text: str) -> str:
+    """Removes tags and keeps what they enclose; those that begin a new line leave a blank."""
+    return _TAG.sub("", _BREAKING_TAG.sub(" ", text))
+
+
 def innermost_first(pattern: re.Pattern[str], replacement: str, text: str) -> str:
     """Substitutes until nothing matches, so that nested pairs close from the inside out."""
     while True:
@@ -77,7 +85,7 @@ def tidy(text: str) -> str:
 
 def _cleaned(line: str) -> str:
     if "<" in line:
-        line = _TAG.sub(" ", line)
+        line = without_tags(line)
     if "{{" in line or "}}" in line:
         line = _UNCLOSED.sub("", innermost_first(_TEMPLATE, "", line))
     if "[" in line:

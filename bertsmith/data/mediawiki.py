@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from bertsmith.data.compressed import Member, naming_damage
-from bertsmith.data.markup import innermost_first, resolve_links, tidy
+from bertsmith.data.markup import innermost_first, resolve_links, tidy, without_tags
 from bertsmith.data.passages import (
     FRAGMENTS,
     HEADINGS,
@@ -41,7 +41,6 @@ _ELEMENT = re.compile(
     r"|graph|mapframe|references|includeonly|ul|ol|dl)\b[^<>]*>(?:(?!<\1\b).)*?</\1\s*>",
     re.DOTALL | re.IGNORECASE,
 )
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _PARAMETER = re.compile(r"\{\{\{[^{}]*\}\}\}")
 _TEMPLATE = re.compile(r"\{\{((?:[^{}]++|\{(?!\{)|\}(?!\}))*+)\}\}")
 _TABLE = re.compile(r"^[ :]*\{\|(?:(?!^[ :]*\{\|).)*?^\s*\|\}", re.DOTALL | re.MULTILINE)
@@ -125,13 +124,11 @@ def _without_blocks(text: str, skipped: Counter[str]) -> str:
     text = innermost_first(_ELEMENT, "", text)
     text = innermost_first(_PARAMETER, "", text)
     text = _expanded(text)
-    while True:
+    while _TABLE.search(text):
         text, count = _TABLE.subn("", text)
         skipped[TABLES] += count
-        if not count:
-            break
     text = resolve_links(text)
-    text = _BEHAVIOUR.sub("", _TAG.sub("", text))
+    text = _BEHAVIOUR.sub("", without_tags(text))
     return html.unescape(text)
 
 

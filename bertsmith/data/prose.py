@@ -22,6 +22,7 @@ WIDEST_WRAP = 100
 BROKEN_SHARE = 0.2
 """Above this share of broken lines a text was wrapped by hand, or is verse."""
 
+_NARROWEST_WRAP = 40
 _LONGEST_HEADER = 40_000
 _SAMPLED_LINES = 1000
 _SENTENCE_GOES_ON = (",", ";", ":", "-", "—", "–")
@@ -81,7 +82,7 @@ def num_broken(lines: list[str]) -> int:
     The next line follows without a blank line, no stop stands at the end, and either a comma or
     dash does, or the next line begins in lower case (in a text that has capitals), or the next
     line's first word would not have fitted into the text's width: the 98th percentile of the lines'
-    lengths, at most `WIDEST_WRAP`. Where the lines are wider, nothing is broken.
+    lengths, if that is at least 40 columns. Over `WIDEST_WRAP` columns nothing is broken.
     """
     lines = [line.strip() for line in lines]
     lengths = sorted(map(len, filter(None, lines)))
@@ -93,7 +94,10 @@ def num_broken(lines: list[str]) -> int:
     for line, after in pairwise(lines):
         if line and after and not ends_like_a_sentence(line):
             goes_on = line.endswith(_SENTENCE_GOES_ON) or (has_capitals and after[0].islower())
-            broken += goes_on or len(line) + 1 + len(after.split(maxsplit=1)[0]) > width
+            is_full = (
+                width >= _NARROWEST_WRAP and len(f"{line} {after.split(maxsplit=1)[0]}") > width
+            )
+            broken += goes_on or is_full
     return broken
 
 
