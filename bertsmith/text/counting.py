@@ -29,8 +29,9 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 _BATCH_CHARACTERS = 2_000_000
 _MOST_REMEMBERED = 200_000
-# Control characters vanish before words are split; str.split would take some of them for blanks.
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Blanks to str.split, but control characters to the tokenizer, which drops them.
+_FALSE_BLANK = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
+_BLANKS = re.compile(r"[^\S\x0b\x0c\x1c-\x1f\x85]+")
 _PLAIN_WORD = re.compile("[0-9A-Za-z가-힣]+|[^0-9A-Za-z가-힣]")
 _ASCII_OR_HANGUL = re.compile("[!-~가-힣]+")
 
@@ -139,16 +140,17 @@ class _Splitter:
 
     def count(self, texts: Iterable[str]) -> dict[str, int]:
         joined = "\n".join(texts)
-        if _CONTROLS.search(joined):
-            joined = _CONTROLS.sub("", joined)
+        has_false_blank = _FALSE_BLANK.search(joined) is not None
+        chunks = _BLANKS.split(joined) if has_false_blank else joined.split()
         counts: dict[str, int] = {}
-        for chunk, times in Counter(joined.split()).items():
+        for chunk, times in Counter(chunks).items():
             for word in self._words(chunk):
                 counts[word] = counts.get(word, 0) + times
         return counts
 
     def _words(self, chunk: str) -> Iterable[str]:
-        if chunk.isascii() or (self._keeps_hangul and _ASCII_OR_HANGUL.fullmatch(chunk)):
+        is_ascii = chunk.isascii() and chunk.isprintable()
+        if is_ascii or (self._keeps_hangul and _ASCII_OR_HANGUL.fullmatch(chunk)):
             # No Unicode rule touches these: letters and digits hold together, all else is alone.
             chunk = chunk.lower() if self._lowercase else chunk
             return (chunk,) if chunk.isalnum() else _PLAIN_WORD.findall(chunk)

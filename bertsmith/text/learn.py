@@ -51,7 +51,7 @@ class VocabularyConfig:
     """A character seen less often is left out; words that hold it become `[UNK]`."""
     alphabet_limit: int = 0
     """The most characters kept, most frequent first; 0: as many as cover all but 1 in 100,000
-    characters of the text, at most a quarter of the rows."""
+    characters of the text, at most a sixth as many as rows."""
     score: Score = "frequency"
     """`frequency`: join the most frequent pair; `likelihood`: the highest count/(left * right)."""
     min_pair_count: int = 2
@@ -183,7 +183,7 @@ def _alphabet(characters: Counter[str], config: VocabularyConfig) -> list[str]:
     """The characters kept, ascending: the most frequent, ties by code point."""
     ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
     frequent = [character for character, times in ranked if times >= config.min_count]
-    limit = config.alphabet_limit or _covering(ranked, config.vocab_size // 4)
+    limit = config.alphabet_limit or _covering(ranked, config.vocab_size // 6)
     kept = frequent[:limit]
     if not kept:
         raise ValueError(

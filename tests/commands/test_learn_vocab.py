@@ -1,0 +1,120 @@
+"""The command: folders of text in, the tokenizer's files out, whatever the number of workers."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bertsmith.commands.learn_vocab import REPORT_FILE, LearnVocab, learn_vocab
+from bertsmith.text.tokenizer import Tokenizer
+
+ENGLISH = [
+    "The smith forged a new sword. It was sharper than the old swords.\n\n",
+    "Forging takes time; a forge is hot. The smiths' apprentices were forging all day.\n\n",
+]
+KOREAN = "피곤해 보이네. 어제 늦게 잤니?\n\n어쩐지 피곤해 보이더라. 어제는 늦게 잤어.\n\n"
+
+
+def quiet() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def said(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.fixture
+def english(tmp_path: Path) -> Path:
+    folder = tmp_path / "english"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.txt").write_text("".join(ENGLISH) * 40, encoding="utf-8")
+    return folder
+
+
+def run(folder: Path, out: Path, **choices: object) -> LearnVocab:
+    return LearnVocab(inputs=(folder,), out=out, **{"vocab_size": 160, "workers": 1, **choices})  # type: ignore[arg-type]
+
+
+def test_writes_a_tokenizer_that_spells_the_text(english: Path, tmp_path: Path) -> None:
+    console = quiet()
+    out = learn_vocab(run(english, tmp_path / "vocab"), console)
+    tokenizer = Tokenizer.load(out)
+    assert tokenizer.tokenize("The old smith. Forging") == ["the", "old", "smith", ".", "forging"]
+    assert "tokens a word" in said(console)
+    leftovers = [path.name for path in out.iterdir() if path.name.endswith(".part")]
+    assert leftovers == []
+
+
+def test_files_are_the_same_bytes_for_any_number_of_workers(english: Path, tmp_path: Path) -> None:
+    outs = [
+        learn_vocab(run(english, tmp_path / f"vocab{workers}", workers=workers), quiet())
+        for workers in (1, 2)
+    ]
+    files = [{path.name: path.read_bytes() for path in out.iterdir()} for out in outs]
+    assert files[0] == files[1]
+    assert {"vocab.txt", "tokenizer.json", REPORT_FILE} <= files[0].keys()
+
+
+def test_report_says_what_became_of_the_words(english: Path, tmp_path: Path) -> None:
+    (english / "rare.txt").write_text("The ᚠ was old.\n", encoding="utf-8")
+    out = learn_vocab(run(english, tmp_path / "vocab", alphabet_limit=60), quiet())
+    report = json.loads((out / REPORT_FILE).read_text(encoding="utf-8"))
+    tokenizer = Tokenizer.load(out)
+    assert report["num_characters_dropped"] == 1
+    assert report["num_unknown_words"] == 1
+    assert report["vocab_size"] == tokenizer.vocab_size
+    texts = [*ENGLISH * 120, "The ᚠ was old."]
+    num_words = sum(len(tokenizer.words(text)) for text in texts)
+    assert report["num_words"] == num_words
+    num_tokens = sum(len(tokenizer.tokenize(text)) for text in texts)
+    assert report["tokens_per_word"] == pytest.approx(num_tokens / num_words)
+
+
+def test_cased_keeps_capitals_and_uncased_does_not(english: Path, tmp_path: Path) -> None:
+    cased = Tokenizer.load(learn_vocab(run(english, tmp_path / "cased", cased=True), quiet()))
+    uncased = Tokenizer.load(learn_vocab(run(english, tmp_path / "uncased"), quiet()))
+    assert cased.tokenize("The")[0] == "The"
+    assert uncased.tokenize("The")[0] == "the"
+
+
+def test_uncased_hangul_is_warned_about_and_cased_is_not(tmp_path: Path) -> None:
+    source = tmp_path / "korean.txt"
+    source.write_text(KOREAN * 20, encoding="utf-8")
+    for cased, is_warned in ((False, True), (True, False)):
+        console = quiet()
+        learn_vocab(run(source, tmp_path / f"vocab{cased}", cased=cased), console)
+        assert ("jamo" in said(console)) is is_warned
+
+
+def test_korean_lower_cased_without_accent_stripping_survives(tmp_path: Path) -> None:
+    source = tmp_path / "korean.txt"
+    source.write_text(KOREAN * 20, encoding="utf-8")
+    out = learn_vocab(run(source, tmp_path / "vocab", strip_accents=False), quiet())
+    tokenizer = Tokenizer.load(out)
+    text = "피곤해 보이네."
+    assert tokenizer.tokenize(text) == ["피곤해", "보이네", "."]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "empty"), (b"\x00\x01\x02\xff" * 50, "binary|encod|UTF-8")],
+)
+def test_empty_and_binary_input_is_refused_before_the_work(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    source = tmp_path / "input.txt"
+    source.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        learn_vocab(run(source, tmp_path / "vocab"), quiet())
+    assert not (tmp_path / "vocab").exists()
+
+
+def test_impossible_size_is_refused_when_the_options_are_read(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="vocab_size 3 "):
+        run(tmp_path, tmp_path / "vocab", vocab_size=3)

@@ -1,0 +1,145 @@
+"""A vocabulary follows from the counts alone, and has the layout and alphabet it promises."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bertsmith.text.learn import (
+    RELEASED_UNUSED_ROWS,
+    VocabularyConfig,
+    learn,
+    learn_vocabulary,
+    special_rows,
+)
+from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+COUNTS = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+
+
+def test_small_vocabulary_is_specials_alphabet_in_both_forms_then_joins() -> None:
+    vocabulary = learn_vocabulary(COUNTS, VocabularyConfig(vocab_size=29, alphabet_limit=10))
+    alphabet = sorted("deilnorstw")
+    assert vocabulary[:5] == SPECIAL
+    assert vocabulary[5:25] == alphabet + ["##" + character for character in alphabet]
+    # e s 9, es t 9, then o w before l o, both 7: "##o" sorts before "l".
+    assert vocabulary[25:] == ["##es", "##est", "##ow", "low"]
+
+
+def test_large_vocabulary_has_the_released_layout() -> None:
+    rows = special_rows(RELEASED_UNUSED_ROWS)
+    assert rows[:2] == ["[PAD]", "[unused0]"]
+    assert rows[99:105] == ["[unused98]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused99]"]
+    assert (rows[-1], len(rows)) == ("[unused993]", 999)
+    assert VocabularyConfig(vocab_size=30_522).num_unused == RELEASED_UNUSED_ROWS
+    assert VocabularyConfig(vocab_size=16_000).num_unused == 0
+
+
+@pytest.mark.data
+def test_released_vocabulary_begins_with_the_same_rows() -> None:
+    if "BERTSMITH_DATA" not in os.environ:
+        pytest.skip("BERTSMITH_DATA is not set")
+    path = Path(os.environ["BERTSMITH_DATA"]) / "vocab/bert-base-uncased/vocab.txt"
+    released = path.read_text(encoding="utf-8").splitlines()
+    assert released[:999] == special_rows(RELEASED_UNUSED_ROWS)
+    assert released[999] == "!"
+
+
+def test_order_of_the_counts_does_not_change_the_vocabulary() -> None:
+    words = Counter(str(str.__doc__).split() + str(dict.__doc__).split())
+    config = VocabularyConfig(vocab_size=200, min_count=1)
+    expected = learn_vocabulary(words, config)
+    items = list(words.items())
+    for seed in range(3):
+        random.Random(seed).shuffle(items)
+        assert learn_vocabulary(dict(items), config) == expected
+
+
+def test_alphabet_keeps_frequent_characters_up_to_the_limit_ties_by_code_point() -> None:
+    counts = {"a": 9, "b": 5, "d": 5, "c": 5, "e": 1}
+    config = VocabularyConfig(vocab_size=20, alphabet_limit=3, min_count=2)
+    learned = learn(counts, config)
+    assert learned.vocabulary[5:8] == ("a", "b", "c")
+    assert (learned.num_characters_kept, learned.num_characters_dropped) == (3, 2)
+    assert learned.num_unknown_words == 5 + 1
+
+
+def test_characters_seen_less_than_min_count_are_dropped_and_their_words_counted() -> None:
+    learned = learn({"ab": 9, "az": 1}, VocabularyConfig(vocab_size=20, alphabet_limit=5))
+    assert "z" not in learned.vocabulary
+    assert learned.num_unknown_words == 1
+
+
+def test_automatic_alphabet_covers_the_text_and_leaves_room_for_joins() -> None:
+    counts = {chr(0xAC00 + number): 1_000_000 // (number + 1) for number in range(3000)}
+    learned = learn(counts, VocabularyConfig(vocab_size=3000))
+    assert learned.num_characters_kept == 500  # a sixth of the rows
+    common = {"ab": 1_000_000, "c": 2}
+    assert learn(common, VocabularyConfig(vocab_size=3000)).num_characters_kept == 2
+
+
+def test_unknown_words_are_those_the_tokenizer_cannot_spell() -> None:
+    config = VocabularyConfig(
+        vocab_size=40, alphabet_limit=8, tokenizer=TokenizerConfig(longest_word=6)
+    )
+    counts = {**COUNTS, "widening": 4, "xyz": 2}
+    learned = learn(counts, config)
+    tokenizer = Tokenizer(learned.vocabulary, config.tokenizer)
+    unknown = sum(n for word, n in counts.items() if tokenizer.tokenize(word) == ["[UNK]"])
+    assert learned.num_unknown_words == unknown > 0
+
+
+def test_vocabulary_ends_early_when_no_pair_is_left() -> None:
+    learned = learn({"ab": 5}, VocabularyConfig(vocab_size=100))
+    assert learned.vocabulary == (*SPECIAL, "a", "b", "##a", "##b", "ab")
+
+
+def test_words_beyond_the_memory_are_left_out_by_count_and_reported() -> None:
+    counts = {f"{a}{b}{c}": 2 for a in "abcdefgh" for b in "abcdefgh" for c in "abcdefgh"}
+    counts["hotel"] = 7
+    tight = learn(counts, VocabularyConfig(vocab_size=60, memory_bytes=2000, alphabet_limit=11))
+    assert tight.min_word_count == 7
+    assert tight.vocabulary[-1] == "hotel"
+    assert tight.num_unknown_words == 0
+    assert learn(counts, VocabularyConfig(vocab_size=60, alphabet_limit=11)).min_word_count == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vocab_size": 6}, "vocab_size 6"),
+        ({"vocab_size": 500, "unused_rows": 600}, "600 \\[unused\\]"),
+        ({"score": "luck"}, "'luck'"),
+        ({"min_count": 0}, "min_count"),
+        ({"alphabet_limit": -1}, "alphabet_limit"),
+    ],
+)
+def test_contradictory_choices_are_refused_by_name(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        VocabularyConfig(**change)  # type: ignore[arg-type]
+
+
+def test_no_words_and_only_rare_characters_are_refused() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        learn({}, VocabularyConfig(vocab_size=100))
+    with pytest.raises(ValueError, match="min_count = 2"):
+        learn({"a": 1}, VocabularyConfig(vocab_size=100))
+
+
+def test_korean_survives_encoding_and_decoding() -> None:
+    text = "피곤해 보이네. 어제 늦게 잤니?"
+    config = VocabularyConfig(
+        vocab_size=60, min_count=1, alphabet_limit=20,
+        tokenizer=TokenizerConfig(lowercase=True, strip_accents=False),
+    )  # fmt: skip
+    words = Tokenizer(SPECIAL, config.tokenizer).words(text)
+    tokenizer = Tokenizer(
+        learn_vocabulary(Counter(word for word, _ in words), config), config.tokenizer
+    )
+    assert tokenizer.unk_id not in tokenizer.encode(text).ids
+    assert tokenizer.decode(tokenizer.encode(text).ids).replace(" ", "") == text.replace(" ", "")
