@@ -70,6 +70,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
+                file.chmod(0o644)  # some libraries write files that only their owner may read
                 _sync_file(file)
         sync_directory(temporary)
         temporary.chmod(0o755)

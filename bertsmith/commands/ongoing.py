@@ -159,10 +159,10 @@ class OngoingRun:
     def stuck_warning(self, step: int) -> str | None:
         """A sentence, once, when the loss sits at the unigram line after a quarter of the steps.
 
-        At the line: the mean of the latest losses is above 98% of the unigram entropy.
+        At the line: the mean of the latest 100 losses is above 98% of the unigram entropy.
         """
         line, late = self.record.unigram_entropy, STUCK_AFTER * self.record.run.num_steps
-        if self.is_warned or step < late or len(self._losses) < min(_STUCK_WINDOW, late / 2):
+        if self.is_warned or step < late or len(self._losses) < _STUCK_WINDOW:
             return None
         mean = sum(self._losses) / len(self._losses)
         if mean < (1.0 - STUCK_MARGIN) * line:
