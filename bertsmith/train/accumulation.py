@@ -55,7 +55,10 @@ class Accumulator:
         self._parallel: DistributedDataParallel | None = None
         if processes.world_size > 1:
             self._parallel = DistributedDataParallel(learner)
-            self._parallel.register_comm_hook(self._earlier, _sum_over_processes)
+            # Through a lambda: torch refuses annotations that are strings, as all are in this file.
+            self._parallel.register_comm_hook(
+                self._earlier, lambda earlier, bucket: _sum_over_processes(earlier, bucket)
+            )
 
     def backward(self, parts: Sequence[object], step: int) -> Totals:
         """Leaves the whole step's gradient on the parameters; returns this process's losses."""

@@ -1,0 +1,109 @@
+import pytest
+import torch
+from torch import nn
+
+from bertsmith.train import device
+from bertsmith.train.device import Processes, cast_, choose_device, choose_precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("amx", "avx512_bf16", "cap", "expected"),
+    [
+        (True, True, None, "bf16"),
+        (False, True, None, "bf16"),
+        (False, False, None, "fp32"),
+        (True, True, "AVX2", "fp32"),
+        (True, True, "avx512_core_vnni", "fp32"),
+        (True, True, "AVX512_CORE_BF16", "bf16"),
+        (True, True, "AVX512_CORE_AMX", "bf16"),
+        (False, True, "ALL", "bf16"),
+    ],
+)
+def test_bf16_is_chosen_where_the_cpu_multiplies_it_and_onednn_may(
+    amx: bool, avx512_bf16: bool, cap: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    if cap is not None:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", cap)
+    assert choose_precision("auto", CPU) == expected
+
+
+@pytest.mark.parametrize(("has_bf16", "expected"), [(True, "bf16"), (False, "fp16")])
+def test_gpus_without_bf16_take_fp16(
+    has_bf16: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bf16)
+    assert choose_precision("auto", torch.device("cuda", 0)) == expected
+
+
+def test_apples_gpu_takes_fp32() -> None:
+    assert choose_precision("auto", torch.device("mps")) == "fp32"
+
+
+def test_a_named_precision_is_taken_and_fp16_off_a_gpu_is_refused() -> None:
+    assert choose_precision("bf16", CPU) == "bf16"
+    with pytest.raises(ValueError, match="fp16 needs an NVIDIA or AMD GPU, found device cpu"):
+        choose_precision("fp16", CPU)
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = nn.Embedding(5, 4)
+        self.dense = nn.Linear(4, 5)
+        self.norm = nn.ModuleList([nn.Linear(2, 2)])
+        self.last = nn.LayerNorm(4)
+        self.dense.weight = self.token.weight
+
+
+def test_casting_keeps_norms_in_float32_and_tied_parameters_tied() -> None:
+    layer = Layer()
+    cast_(layer, "bf16")
+    dtypes = {name: parameter.dtype for name, parameter in layer.named_parameters()}
+    assert dtypes == {
+        "token.weight": torch.bfloat16,
+        "dense.bias": torch.bfloat16,
+        "norm.0.weight": torch.float32,
+        "norm.0.bias": torch.float32,
+        "last.weight": torch.float32,
+        "last.bias": torch.float32,
+    }
+    assert layer.dense.weight is layer.token.weight
+
+
+def test_unknown_and_absent_devices_are_refused() -> None:
+    with pytest.raises(ValueError, match="unknown device 'gpu': expected auto, cpu, cuda or mps"):
+        choose_device("gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device cuda:0 is not here: torch sees 0 GPUs"):
+            choose_device("cuda")
+    assert choose_device("cpu") == CPU
+
+
+def test_the_place_among_processes_is_read_as_torchrun_sets_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    assert device.processes_of_environment() == Processes()
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("RANK", "5")
+    with pytest.raises(ValueError, match="WORLD_SIZE is set but LOCAL_RANK is not"):
+        device.processes_of_environment()
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert device.processes_of_environment() == Processes(rank=5, world_size=8, local_rank=1)
+
+
+def test_only_the_first_process_is_first() -> None:
+    assert Processes().is_first
+    assert not Processes(rank=1, world_size=2).is_first
+
+
+def test_more_threads_than_cores_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"threads must be 1 to .* found 100000"):
+        device.set_threads(100_000)
+    assert device.set_threads(None) == torch.get_num_threads()
