@@ -11,7 +11,7 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +46,10 @@ class ProgressRecord:
         arrays = folder / f"pending-{self.position.number}.npz"
         with atomic_file(arrays) as file:
             np.savez(file, allow_pickle=False, **_arrays(writers))
-        write_json(folder / _RECORD, {**dataclasses.asdict(self), "arrays": arrays.name})
+        # asdict turns a Counter into a Counter of pairs, so the two stand in as plain mappings.
+        plain = dataclasses.asdict(replace(self, counts=Counter(), skipped=Counter()))
+        plain |= {"counts": dict(self.counts), "skipped": dict(self.skipped)}
+        write_json(folder / _RECORD, {**plain, "arrays": arrays.name})
         for older in folder.glob("pending-*.npz"):
             if older != arrays:
                 older.unlink()
