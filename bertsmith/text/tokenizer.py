@@ -23,13 +23,12 @@ import numpy.typing as npt
 
 from bertsmith.text import tokenizer_files
 from bertsmith.text.rules import SPECIAL_TOKENS, TokenizerConfig, UnicodeForm
-from bertsmith.text.wordpiece import Tokens, WordPiece
+from bertsmith.text.wordpiece import Tokens, WordPiece, concatenated
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig", "UnicodeForm", "warn_about_hangul"]
 
 _HANGUL = re.compile("[가-힣]")
-_BEFORE_BLANK = re.compile(r"(?<=[(\[{]) ")
-_AFTER_BLANK = re.compile(r" (?=[.,!?;:)\]}%…。、！？])")
+_BLANK_LEFT_OUT = re.compile(r" ##|(?<=[(\[{]) | (?=[.,!?;:)\]}%…。、！？])")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_]) (['’]) (?=[^\W\d_])")
 
 
@@ -184,8 +183,8 @@ class Tokenizer:
             for id in ids
             if not (skip_special_tokens and int(id) in self.special_ids)
         ]
-        text = " ".join(tokens).replace(" ##", "")
-        text = _APOSTROPHE.sub(r"\1", _AFTER_BLANK.sub("", _BEFORE_BLANK.sub("", text)))
+        text = _BLANK_LEFT_OUT.sub("", " ".join(tokens))
+        text = _APOSTROPHE.sub(r"\1", text)
         is_decomposed = self.config.strip_accents or self.config.unicode_form in ("NFD", "NFKD")
         return unicodedata.normalize("NFC", text) if is_decomposed else text
 
@@ -199,9 +198,9 @@ class Tokenizer:
             parts.append((tokens, segment))
             if add_special_tokens:
                 parts.append((separator, segment))
-        ids, spans, words = (np.concatenate(arrays) for arrays in zip(*(t for t, _ in parts)))
         segments = np.repeat([side for _, side in parts], [len(tokens.ids) for tokens, _ in parts])
-        return Encoding(ids=ids, spans=spans, words=words, segments=segments.astype(np.int32))
+        joined = concatenated([tokens for tokens, _ in parts])
+        return Encoding(**joined._asdict(), segments=segments.astype(np.int32))
 
     def _tokens_of(self, texts: Sequence[str], special: bool) -> list[Tokens]:
         """Each text's tokens; entries to be taken whole are cut out first."""
@@ -227,7 +226,7 @@ class Tokenizer:
             parts.append(Tokens(tokens.ids, tokens.spans + place, tokens.words + word))
             place += len(piece)
             word += int(tokens.words.max(initial=-1)) + 1
-        return Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        return concatenated(parts)
 
 
 def warn_about_hangul(config: TokenizerConfig, sample_texts: Iterable[str]) -> str | None:

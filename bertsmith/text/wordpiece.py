@@ -130,6 +130,11 @@ class WordPiece:
         return np.stack([origin.starts[spans[:, 0]], origin.ends[spans[:, 1] - 1]], axis=1)
 
 
+def concatenated(parts: Sequence[Tokens]) -> Tokens:
+    """The parts end to end, as they stand."""
+    return Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
 def native_tokenizer(row_of: Mapping[str, int], config: TokenizerConfig) -> NativeTokenizer:
     """The library's tokenizer for a text already in its Unicode form, knowing no special tokens."""
     model = models.WordPiece(
