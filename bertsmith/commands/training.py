@@ -33,13 +33,13 @@ from bertsmith.train.state import load_state, save_state
 class Learner(nn.Module):
     """A pre-training model whose dropout is keyed by the step: what the loop calls."""
 
-    def __init__(self, model: PretrainModel, seed: int) -> None:
+    def __init__(self, model: PretrainModel, run: PretrainRun) -> None:
         super().__init__()
-        self.model, self.seed = model, seed
+        self.model, self.seed, self.with_dropout = model, run.seed, run.dropout
 
     def forward(self, batch: PretrainBatch, step: int) -> Losses:
         """The losses of one micro-batch, dropout drawn for (seed, step)."""
-        losses: Losses = self.model(batch, dropout=(self.seed, step))
+        losses: Losses = self.model(batch, (self.seed, step) if self.with_dropout else None)
         return losses
 
 
@@ -59,12 +59,17 @@ def trainee(run: PretrainRun, device: torch.device) -> Trainee:
     precision = choose_precision(run.precision, device)
     model = PretrainModel(run.model, run.objectives)
     initialise(model, std=run.model.initializer_range, seed=run.seed)
+    first = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     model.to(device)
     cast_(model, precision)
+    optimizer = Optimizer(model.named_parameters(), run.optimizer)
+    # The masters start from the weights as they were drawn, not as bf16 rounded them.
+    for name, master in optimizer.masters().items():
+        master.copy_(first[name])
     return Trainee(
         model=model,
-        learner=Learner(model, run.seed),
-        optimizer=Optimizer(model.named_parameters(), run.optimizer),
+        learner=Learner(model, run),
+        optimizer=optimizer,
         schedule=ScheduleConfig(total_steps=run.num_steps, warmup_steps=run.warmup_steps),
         precision=precision,
     )

@@ -53,6 +53,8 @@ class PretrainRun:
     """What a sequence holds (paper: pairs, B random half of the time)."""
     short_probability: float = 0.1
     """Share of documents drawn at a shorter target length (google-research/bert: 0.1)."""
+    dropout: bool = True
+    """Whether the model's dropout is on in pre-training (paper: on); the config keeps its rates."""
     masking: Masking = field(default_factory=Masking)
     """Which positions are predicted, and what stands there instead."""
     phases: tuple[Phase, ...] = (
