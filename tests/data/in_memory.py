@@ -48,6 +48,15 @@ class InMemoryTokenizer:
         return (numbers > 4) & (numbers % 3 == 0)
 
 
+def articles(num: int, sentences: int, seed: int, longest: int = 40) -> list[list[int]]:
+    """Documents of about so many sentences of 1 to `longest` tokens."""
+    counts = 1 + integers(2 * sentences - 1, seed, 1, np.arange(num))
+    return [
+        (1 + integers(longest, seed, 2, n, np.arange(count))).tolist()
+        for n, count in enumerate(counts.tolist())
+    ]
+
+
 class InMemoryCorpus:
     """Token n of the split has the id 5 + (hash of n) % (vocab_size - 5)."""
 

@@ -8,8 +8,7 @@ import pytest
 from bertsmith.data import epochs
 from bertsmith.data.epochs import Epochs
 from bertsmith.data.pairs import PairRules
-from tests.data.in_memory import InMemoryCorpus
-from tests.data.test_pairs import articles
+from tests.data.in_memory import InMemoryCorpus, articles
 
 RULES = PairRules(sequence_length=64)
 

@@ -15,8 +15,7 @@ from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
 from bertsmith.data.store import Corpus
 from tests.data.corpora import write_corpus
-from tests.data.in_memory import InMemoryCorpus, InMemoryTokenizer
-from tests.data.test_pairs import articles
+from tests.data.in_memory import InMemoryCorpus, InMemoryTokenizer, articles
 
 CLS, SEP, MASK = 2, 3, 4
 RULES = StepRules(batch_size=16, pairs=PairRules(sequence_length=64), masking=Masking(), seed=3)
