@@ -1,0 +1,56 @@
+"""A pre-training run that takes seconds: a few dozen made-up documents and a toy model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from bertsmith.randomness import integers
+
+SUBJECTS = ("the cat", "a small dog", "my friend", "the old teacher", "a green bird", "our boat")
+VERBS = ("sees", "follows", "likes", "forgets", "paints", "carries")
+OBJECTS = ("the river", "a red house", "the morning", "two apples", "a long song", "the window")
+
+TOY = (
+    "--phases.0.steps", "24", "--phases.0.batch-size", "8", "--phases.0.sequence-length", "32",
+    "--warmup-steps", "4", "--evaluate-every", "8", "--evaluate-sequences", "24",
+    "--save-every", "1", "--keep-checkpoints", "2", "--log-every", "4",
+    "--model.hidden-size", "32", "--model.num-hidden-layers", "2",
+    "--model.num-attention-heads", "2", "--model.intermediate-size", "64",
+    "--vocab-size", "300", "--held-out", "0.2", "--workers", "1", "--threads", "1",
+    "--recipe", "mini-cpu", "--precision", "fp32",
+)  # fmt: skip
+
+
+def write_text(folder: Path, num_documents: int = 40) -> Path:
+    """Writes documents of six sentences in the original's format: a sentence a line."""
+    documents = []
+    for document in range(num_documents):
+        draws = integers(6, 7, document, np.arange(18)).reshape(6, 3).tolist()
+        documents.append(
+            "\n".join(f"{SUBJECTS[s]} {VERBS[v]} {OBJECTS[o]} ." for s, v, o in draws)
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "text.txt").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
+    return folder
+
+
+def command(*arguments: object) -> list[str]:
+    """The command line of `bertsmith pretrain` in a process of its own."""
+    return [sys.executable, "-m", "bertsmith", "pretrain", *map(str, arguments)]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """An environment in which a run starts fast and is the same every time."""
+    return {**os.environ, "BERTSMITH_FUSION": "0", "OMP_NUM_THREADS": "1", **changes}
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs `bertsmith pretrain` to its end in a process of its own."""
+    return subprocess.run(
+        command(*arguments), env=environment(), capture_output=True, text=True, check=False
+    )

@@ -1,0 +1,185 @@
+"""`bertsmith pretrain` from text to a directory that explains itself, and again, and wrongly."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertsmith import cli, fusion
+from bertsmith.checkpoints.store import load
+from bertsmith.commands import pretrain as pretrain_command
+from bertsmith.train.log import read_metrics
+from tests.commands.small_run import TOY, write_text
+
+
+@pytest.fixture(autouse=True)
+def _keep_threads() -> object:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def bertsmith(*arguments: object) -> int:
+    """The command line in this process, without waiting for compiled kernels."""
+    with fusion.unfused():
+        return cli.main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pretrain")
+    text = write_text(folder / "text")
+    assert bertsmith("pretrain", text, *TOY, "--out", folder / "run") == 0
+    return folder / "run"
+
+
+def test_one_command_goes_from_a_folder_of_text_to_a_model_that_answers(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = ("predict", "fill-mask", "--model", finished, "the cat [MASK] the river .")
+    assert bertsmith(*question, "--top-k", "3", "--jsonl") == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert "the cat" in json.dumps(answer)
+
+
+def test_the_run_directory_explains_itself(finished: Path) -> None:
+    record = json.loads((finished / "run.json").read_text())
+    assert record["run"]["phases"] == [{"steps": 24, "sequence_length": 32, "batch_size": 8}]
+    assert record["versions"]["torch"] == torch.__version__
+    assert len(record["corpus_fingerprint"]) == 64
+    assert record["corpus"] == "corpus"
+    readme = (finished / "README.md").read_text()
+    for promised in ("perplexity", "next sentence, balanced", "unigram line", record["command"]):
+        assert promised in readme
+    assert (finished / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_step_has_a_row_of_metrics_and_set_steps_an_evaluation(finished: Path) -> None:
+    rows = read_metrics(finished / "metrics.jsonl")
+    assert [row["step"] for row in rows if "loss" in row] == list(range(1, 25))
+    assert [row["step"] for row in rows if "evaluation_loss" in row] == [8, 16, 24]
+    assert rows[0]["learning_rate"] == 0.0
+    for row in rows:
+        if "loss" in row:
+            total = row["masked_lm_loss"] + row["next_sentence_loss"]
+            assert row["loss"] == pytest.approx(total, rel=1e-5)
+
+
+def test_the_last_checkpoints_are_kept_and_hold_the_trainers_state(finished: Path) -> None:
+    names = sorted(path.name for path in (finished / "checkpoints").iterdir())
+    assert names == ["step-00000023", "step-00000024"]
+    files = {path.name for path in (finished / "checkpoints" / names[-1]).iterdir()}
+    assert {"config.json", "model.safetensors", "vocab.txt", "tokenizer.json"} <= files
+    assert {"trainer.json", "trainer.safetensors"} <= files
+    assert load(finished).config.hidden_size == 32
+
+
+def test_a_finished_run_is_not_trained_again(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (finished / "metrics.jsonl").read_bytes()
+    assert bertsmith("pretrain", "--resume", finished) == 2
+    assert "finished after 24 steps" in capsys.readouterr().err
+    assert (finished / "metrics.jsonl").read_bytes() == before
+
+
+def test_another_run_does_not_overwrite_a_directory(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = finished.parent / "text"
+    assert bertsmith("pretrain", text, *TOY, "--seed", "1", "--out", finished) == 2
+    assert "holds another run" in capsys.readouterr().err
+
+
+def test_the_weights_are_a_function_of_the_run_and_its_seed(
+    finished: Path, tmp_path: Path
+) -> None:
+    corpus = finished / "corpus"
+    for name, seed in (("same", 0), ("other", 1)):
+        assert bertsmith("pretrain", corpus, *TOY, "--seed", seed, "--out", tmp_path / name) == 0
+    weights = [
+        load_file(run / "checkpoints" / "step-00000024" / "model.safetensors")
+        for run in (finished, tmp_path / "same", tmp_path / "other")
+    ]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert not all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_changes_no_bit(
+    finished: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Saving only at the end, so that what the interruption saved is what the run goes on from.
+    arguments = [finished / "corpus", *TOY, "--save-every", "24", "--out", tmp_path / "run"]
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrain_command, "agreed", _once_after_steps(11))
+        assert bertsmith("pretrain", *arguments) == cli.EXIT_INTERRUPTED
+    said = capsys.readouterr().out
+    assert "stopped after step 11, saved" in said
+    assert f"bertsmith pretrain --resume {tmp_path / 'run'}" in said
+    assert bertsmith("pretrain", *arguments) == 0
+    assert "going on after step 11 of 24" in capsys.readouterr().out
+    last = Path("checkpoints", "step-00000024", "model.safetensors")
+    assert (tmp_path / "run" / last).read_bytes() == (finished / last).read_bytes()
+
+
+def test_the_plan_is_printed_without_training(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert bertsmith("pretrain", finished / "corpus", *TOY, "--plan-only", "--out", out) == 0
+    plan = capsys.readouterr().out
+    for promised in (
+        "24 steps of 8 sequences of at most 32 tokens", "linear to 0 at step 24", "parameters",
+        "tokens/s", "unigram line", "masked_lm, next_sentence", "GiB",
+    ):  # fmt: skip
+        assert promised in plan
+    assert not (out / "run.json").exists()
+
+
+def test_one_document_with_next_sentence_is_refused_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = write_text(tmp_path / "text", num_documents=1)
+    assert bertsmith("pretrain", text, *TOY, "--held-out", "0", "--out", tmp_path / "run") == 2
+    assert "next_sentence needs at least 2 documents" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a folder of text"),
+        (["--resume", "/nowhere"], "not the directory of a run"),
+        (["/nowhere"], "/nowhere"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert bertsmith("pretrain", *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_the_command_is_recorded_as_it_was_typed(finished: Path) -> None:
+    record = json.loads((finished / "run.json").read_text())
+    assert shlex.split(record["command"])[0] == "bertsmith"
+
+
+def _once_after_steps(count: int) -> object:
+    """Stands for `agreed`: true at the `count`-th look."""
+    looks = iter(range(1, 1_000_000))
+    return lambda requested, processes: requested or next(looks) == count

@@ -1,0 +1,93 @@
+"""The command line: fast, helpful, and one line for a mistake."""
+
+from __future__ import annotations
+
+import importlib
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from bertsmith import cli
+
+NO_HEAVY_IMPORT = """
+import sys
+from bertsmith.cli import main
+status = main({arguments!r})
+heavy = [name for name in ("torch", "numpy", "tyro", "tokenizers", "rich") if name in sys.modules]
+sys.exit(f"imported {{heavy}}" if heavy else status)
+"""
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_names_every_command_and_imports_nothing_heavy() -> None:
+    answer = run_python(NO_HEAVY_IMPORT.format(arguments=["--help"]))
+    assert answer.returncode == 0, answer.stderr
+    for name, command in cli.COMMANDS.items():
+        assert f"{name} " in answer.stdout
+        assert command.summary in answer.stdout
+
+
+def test_a_typing_error_is_one_line_with_the_nearest_command_and_status_2() -> None:
+    answer = run_python(NO_HEAVY_IMPORT.format(arguments=["pretrian", "FOLDER"]))
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert answer.stderr == "bertsmith: there is no command 'pretrian'; did you mean 'pretrain'?\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["pretrian"]])
+def test_help_and_typing_errors_take_less_than_half_a_second_of_work(arguments: list[str]) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run_python(NO_HEAVY_IMPORT.format(arguments=arguments))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+
+def test_a_name_like_no_command_lists_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["xyzzy"]) == 2
+    assert ", ".join(cli.COMMANDS) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_the_parts_its_row_names(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = cli.COMMANDS[name]
+    module = importlib.import_module(f"bertsmith.commands.{command.module}")
+    assert callable(vars(module)[command.function])
+    assert command.options in vars(module)
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+    assert stop.value.code == 0
+    assert "usage" in capsys.readouterr().out
+
+
+def test_a_persons_mistake_is_one_line_without_a_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BERTSMITH_TRACEBACK", raising=False)
+    assert cli.main(["plot", "/nowhere/at/all"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("bertsmith: ")
+    assert "/nowhere/at/all" in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_the_traceback_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTSMITH_TRACEBACK", "1")
+    with pytest.raises(FileNotFoundError):
+        cli.main(["plot", "/nowhere/at/all"])
+
+
+def test_a_recipe_on_the_command_line_gives_the_defaults_of_every_field() -> None:
+    from bertsmith.commands.pretrain import defaults_of
+    from bertsmith.recipes.pretraining import RECIPES
+
+    for name, recipe in RECIPES.items():
+        assert defaults_of(["texts", "--recipe", name]).run == recipe()
+        assert defaults_of([f"--recipe={name}", "texts"]).run == recipe()
+    assert defaults_of(["texts"]).run == RECIPES["mini-cpu"]()
