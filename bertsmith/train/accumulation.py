@@ -72,14 +72,17 @@ class Accumulator:
         totals.append(self._run(self._parallel or self._learner, parts[-1], step))
         return _added(totals)
 
-    def total(self, numbers: Sequence[Tensor]) -> Tensor:
-        """(len(numbers),) scalars summed over processes, float64 (float32 on Apple's GPU)."""
-        device = numbers[0].device
+    def measured(self, losses: Totals, grad_norm: Tensor) -> Tensor:
+        """(2 + sums,) loss, gradient norm and sums of the whole step, over all processes.
+
+        On the device, in float64 (float32 on Apple's GPU, which has no more).
+        """
+        device = losses.loss.device
         dtype = torch.float32 if device.type == "mps" else torch.float64
-        totals = torch.stack([number.detach().to(device, dtype) for number in numbers])
+        totals = torch.stack([v.to(device, dtype) for v in (losses.loss, *losses.sums.values())])
         if self._parallel is not None:
             dist.all_reduce(totals)
-        return totals
+        return torch.cat([totals[:1], grad_norm.to(totals).reshape(1), totals[1:]])
 
     def _run(self, learner: nn.Module, part: object, step: int) -> Totals:
         losses: Losses = learner(part, step)

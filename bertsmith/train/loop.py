@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, Self
 
-import torch
 from torch import Tensor, nn
 
 from bertsmith.train.accumulation import Accumulator
@@ -101,15 +100,13 @@ def train(
         losses = accumulator.backward(parts[processes.rank :: processes.world_size], finished)
         norm = optimizer.step(rate)
         optimizer.zero_grad()
-        names = tuple(losses.sums)
-        totals = accumulator.total([losses.loss, *losses.sums.values()])
         yield Step(
             number=finished + 1,
             learning_rate=rate,
             tokens=batch.num_tokens,
             seconds=time.perf_counter() - began,
             skipped=optimizer.skipped,
-            names=names,
-            measured=torch.cat([totals[:1], norm.to(totals).reshape(1), totals[1:]]),
+            names=tuple(losses.sums),
+            measured=accumulator.measured(losses, norm),
         )
         began = time.perf_counter()

@@ -65,7 +65,7 @@ def test_one_equals_four_accumulations() -> None:
 
 
 class ConstantGradient(ToyLearner):
-    """Every micro-batch's gradient on `out.bias` is 1 + 2^-7, or 2^-9 for the later ones."""
+    """The gradient on `out.bias` is 1 from the first micro-batch and 2^-9 from every later one."""
 
     def forward(self, batch: ToyBatch, step: int) -> ToyLosses:
         is_first = bool(batch.rows[0] == 0)

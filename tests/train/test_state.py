@@ -21,7 +21,7 @@ def fresh(dtype: torch.dtype, name: str = "bert_adam") -> tuple[ToyLearner, Opti
 
 def advance(learner: ToyLearner, optimizer: Optimizer, start: int, stop: int) -> None:
     batches = toy_batches(start, stop)
-    for _ in train(learner, optimizer, SCHEDULE, batches, start=start, accumulation=2):
+    for _ in train(learner, optimizer, SCHEDULE, batches, start=start):
         pass
 
 
