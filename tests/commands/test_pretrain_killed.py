@@ -1,0 +1,97 @@
+"""A run that is killed and resumed ends with the very bytes of one that never stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from bertsmith.train.log import read_metrics
+from tests.commands.small_run import TOY, command, environment, run, write_text
+
+LAST = Path("checkpoints") / "step-00000024"
+WAIT_SECONDS = 120.0
+
+
+def killed_after(directory: Path, rows: int, delay: float, *arguments: object, **changes: str) -> None:
+    """Starts a run and kills it `delay` seconds after `rows` new rows of metrics were written."""
+    metrics = directory / "metrics.jsonl"
+    before = _num_lines(metrics)
+    process = subprocess.Popen(
+        command(*arguments), env=environment(**changes), stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + WAIT_SECONDS
+    while abs(_num_lines(metrics) - before) < rows and process.poll() is None:
+        assert time.monotonic() < deadline, "the run took no step"
+        time.sleep(0.002)
+    time.sleep(delay)
+    assert process.poll() is None, "the run ended before it was killed: the test proves nothing"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def check_equal(directory: Path, undisturbed: Path) -> None:
+    """Same bytes of model and trainer, and each step's row exactly once."""
+    for name in ("model.safetensors", "trainer.safetensors", "trainer.json", "config.json"):
+        assert (directory / LAST / name).read_bytes() == (undisturbed / LAST / name).read_bytes()
+    losses = [
+        [(row["step"], row["loss"]) for row in read_metrics(path / "metrics.jsonl") if "loss" in row]
+        for path in (directory, undisturbed)
+    ]
+    assert losses[0] == losses[1]
+    leftovers = [path.name for path in (directory / "checkpoints").iterdir() if "part" in path.name]
+    assert leftovers == []
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("killed")
+    answer = run(write_text(folder / "text"), *TOY, "--out", folder / "run")
+    assert answer.returncode == 0, answer.stderr
+    return folder / "run"
+
+
+def test_killed_at_random_moments_and_resumed_gives_the_same_bytes(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "run"
+    first = (undisturbed / "corpus", *TOY, "--out", directory)
+    killed_after(directory, 5, random_delay(), *first)
+    killed_after(directory, 4, random_delay(), "--resume", directory)
+    answer = run(*first)
+    assert answer.returncode == 0, answer.stderr
+    assert "going on after step" in answer.stdout
+    check_equal(directory, undisturbed)
+
+
+@pytest.mark.slow
+def test_killed_many_times_with_compiled_kernels_and_many_threads(tmp_path: Path) -> None:
+    corpus = tmp_path / "whole" / "corpus"
+    options = (*TOY, "--threads", str(len(os.sched_getaffinity(0))))
+    whole = subprocess.run(
+        command(write_text(tmp_path / "text"), *options, "--out", tmp_path / "whole"),
+        env=environment(BERTSMITH_FUSION="1", OMP_NUM_THREADS=""),
+        check=False,
+    )
+    assert whole.returncode == 0
+    directory = tmp_path / "run"
+    changes = {"BERTSMITH_FUSION": "1", "OMP_NUM_THREADS": ""}
+    killed_after(directory, 1, random_delay(), corpus, *options, "--out", directory, **changes)
+    for _ in range(5):
+        killed_after(directory, 2, random_delay(), "--resume", directory, **changes)
+    last = subprocess.run(command("--resume", directory), env=environment(**changes), check=False)
+    assert last.returncode == 0
+    check_equal(directory, tmp_path / "whole")
+
+
+def random_delay() -> float:
+    """Up to 30 ms, a step or two with its checkpoint; another in every run of the test."""
+    return int.from_bytes(os.urandom(2), "big") / 65_536 * 0.03
+
+
+def _num_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
