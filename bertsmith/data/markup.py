@@ -16,13 +16,13 @@ _MARKS = (
     "（,", " ,", " )", "  ", "\xa0",
 )  # fmt: skip
 _BREAKING_TAG = re.compile(
-    r"</?(?:br|p|div|center|blockquote|poem|li|dl|dd|dt|tr|td|th|hr)\b[^<>]*>", re.IGNORECASE
+    r"(?<=\S)</?(?:br|p|div|center|blockquote|poem|li|dl|dd|dt|tr|td|th|hr)\b[^<>]*>", re.IGNORECASE
 )
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
 _UNCLOSED = re.compile(r"\{\{.*|^.*?\}\}")
 _LINK = re.compile(r"\[\[([^\[\]]*)\]\]")
-_EXTERNAL = re.compile(r"\[(?:https?:|ftp:)?//\S+?(?:\s+([^\[\]]*))?\]")
+_EXTERNAL = re.compile(r"\[(?:https?:|ftp:)?//[^\s\[\]]++(?:\s++([^\[\]]*))?\]")
 _QUOTES = re.compile("''+")
 _PLACEHOLDER = re.compile(r"\b(formula|codice)_\d+")
 _PLAIN_WORD = {"formula": "formula", "codice": "code"}
@@ -64,7 +64,13 @@ def resolve_links(text: str) -> str:
 
 def without_tags(text: str) -> str:
     """Removes tags and keeps what they enclose; those that begin a new line leave a blank."""
-    return _TAG.sub("", _BREAKING_TAG.sub(" ", text))
+    return _TAG.sub("", _BREAKING_TAG.sub(" ", without_comments(text)))
+
+
+def without_comments(text: str) -> str:
+    """Removes `<!-- ... -->`; by splitting, since an expression is quadratic in unclosed ones."""
+    first, *rest = text.split("<!--")
+    return first + "".join(part.partition("-->")[2] if "-->" in part else part for part in rest)
 
 
 def innermost_first(pattern: re.Pattern[str], replacement: str, text: str) -> str:

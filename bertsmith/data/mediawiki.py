@@ -15,7 +15,13 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from bertsmith.data.compressed import Member, naming_damage
-from bertsmith.data.markup import innermost_first, resolve_links, tidy, without_tags
+from bertsmith.data.markup import (
+    innermost_first,
+    resolve_links,
+    tidy,
+    without_comments,
+    without_tags,
+)
 from bertsmith.data.passages import (
     FRAGMENTS,
     HEADINGS,
@@ -34,8 +40,7 @@ PREFORMATTED = "preformatted and template lines"
 
 # Elements whose content is not running text. A formula leaves one word: sentences go on round it.
 _FORMULA = re.compile(r"<(math|chem)\b[^>]*>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_EMPTY_ELEMENT = re.compile(r"<[a-zA-Z]+\b[^<>]*/>")
+_EMPTY_ELEMENT = re.compile(r"<(?:ref|references|nowiki|section)\b[^<>]*/>", re.IGNORECASE)
 _ELEMENT = re.compile(
     r"<(ref|gallery|timeline|imagemap|table|source|syntaxhighlight|pre|score|hiero|math|poem|div"
     r"|graph|mapframe|references|includeonly|ul|ol|dl)\b[^<>]*>(?:(?!<\1\b).)*?</\1\s*>",
@@ -118,7 +123,7 @@ def passages(wikitext: str, skipped: Counter[str]) -> list[str]:
 
 def _without_blocks(text: str, skipped: Counter[str]) -> str:
     """Removes everything that may span lines, from the inside out, and resolves the links."""
-    text = _COMMENT.sub("", text)
+    text = without_comments(text)
     text = _EMPTY_ELEMENT.sub("", text)
     text = _FORMULA.sub("formula", text)
     text = innermost_first(_ELEMENT, "", text)

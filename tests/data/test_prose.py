@@ -48,7 +48,7 @@ FRAMES = [
     ("*** START OF THE PROJECT GUTENBERG EBOOK, A\nAND B ***", "*** END OF THE PROJECT GUTENBERG"),
     ("*END*THE SMALL PRINT! FOR PUBLIC DOMAIN*Ver.04.29.93*END*", "End of The Project Gutenberg"),
     (
-        "***START**THE SMALL PRINT!**\nLegal words.\n*END THE SMALL PRINT! FOR ALL*Ver.04.08.01*END*",
+        "***START**THE SMALL PRINT!**\nLegal words.\n*END THE SMALL PRINT! FOR ALL*Ver.04.01*END*",
         "End of Project Gutenberg's A Garland, by L. M. Alcott",
     ),
 ]
