@@ -155,13 +155,15 @@ class SymbolChains:
         begins_run[1:] = self._next[heads[:-1]] != heads[1:]
         order = np.arange(len(heads))
         run_start = np.maximum.accumulate(np.where(begins_run, order, 0))
-        return heads[(order - run_start) % 2 == 0]
+        is_kept: BoolArray = (order - run_start) % 2 == 0
+        return heads[is_kept]
 
     def _living_places(self, number: int) -> Int32Array:
         """The places that still hold the symbol; stale ones are forgotten."""
         parts = self._places[number]
         places = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        places = places[self._symbols[places] == number]
+        is_living: BoolArray = self._symbols[places] == number
+        places = places[is_living]
         self._places[number] = [places]
         return places
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import re
+import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -193,7 +194,7 @@ def _in_processes(
         return
     waiting: deque[tuple[Batch, Future[Result]]] = deque()
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+    with ProcessPoolExecutor(workers, spawn, _leave_interrupts_to_the_caller) as pool:
         try:
             for batch in batches:
                 waiting.append((batch, pool.submit(work, batch)))
@@ -205,3 +206,8 @@ def _in_processes(
                 yield first, future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _leave_interrupts_to_the_caller() -> None:
+    """Ctrl-C reaches every process; only the one that shows the message may answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
