@@ -56,20 +56,18 @@ class Tokenizer:
         self.config = config or TokenizerConfig()
         # Of equal entries the last one counts, as in the original's dictionary.
         self._row_of = {token: row for row, token in enumerate(self.vocabulary)}
-        missing = [token for token in SPECIAL_TOKENS if token not in self._row_of]
-        missing += [token for token in self.config.added_tokens if token not in self._row_of]
-        if missing:
+        needed = (*SPECIAL_TOKENS, *self.config.added_tokens)
+        if missing := [token for token in needed if token not in self._row_of]:
             raise ValueError(
                 f"the vocabulary of {len(self.vocabulary)} entries lacks {', '.join(missing)}; a "
-                f"BERT vocabulary holds {', '.join(SPECIAL_TOKENS)}, one per line"
+                f"vocabulary with this config holds {', '.join(needed)}, one a line"
             )
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._row_of[token] for token in SPECIAL_TOKENS
         )
         self.special_ids = frozenset(self._row_of[token] for token in SPECIAL_TOKENS)
-        self.is_continuation: npt.NDArray[np.bool_] = np.array(
-            [token.startswith("##") for token in self.vocabulary], dtype=np.bool_
-        )
+        is_continuation = [token.startswith("##") for token in self.vocabulary]
+        self.is_continuation: npt.NDArray[np.bool_] = np.array(is_continuation, dtype=np.bool_)
         self._wordpiece = WordPiece(self._row_of, self.unk_id, self.config)
         self._added = _any_of(self.config.added_tokens)
         self._added_or_special = _any_of((*self.config.added_tokens, *SPECIAL_TOKENS))
@@ -190,14 +188,11 @@ class Tokenizer:
 
     def _assembled(self, sides: Sequence[Tokens], add_special_tokens: bool) -> Encoding:
         """`[CLS] A [SEP] B [SEP]`, or the bare tokens."""
-        separator = _special(self.sep_id)
-        parts: list[tuple[Tokens, int]] = []
-        if add_special_tokens:
-            parts.append((_special(self.cls_id), 0))
+        parts = [(_special(self.cls_id), 0)] if add_special_tokens else []
         for segment, tokens in enumerate(sides):
             parts.append((tokens, segment))
             if add_special_tokens:
-                parts.append((separator, segment))
+                parts.append((_special(self.sep_id), segment))
         segments = np.repeat([side for _, side in parts], [len(tokens.ids) for tokens, _ in parts])
         joined = concatenated([tokens for tokens, _ in parts])
         return Encoding(**joined._asdict(), segments=segments.astype(np.int32))
