@@ -21,6 +21,9 @@ import torch
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+MAX_KERNELS = 64
+"""Kernels of one function before torch gives up: its types, modes and sizes of one; not shapes."""
+
 _PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
 
 
@@ -67,5 +70,8 @@ def is_available() -> bool:
 
 @functools.cache
 def _compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    compiled: Callable[Parameters, Result] = torch.compile(function, dynamic=True, fullgraph=True)
+    limits = torch._dynamo.config
+    limits.recompile_limit = max(limits.recompile_limit, MAX_KERNELS)
+    # Not fullgraph: beyond the limit torch then runs the plain function instead of raising.
+    compiled: Callable[Parameters, Result] = torch.compile(function, dynamic=True)
     return compiled
