@@ -9,6 +9,7 @@ classes and functions. It does not split sentences.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sysconfig
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ _LEFT_OUT = {
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _MARKUP = re.compile(r"``?|\*\*?(?=\S)|(?<=\S)\*\*?|:[a-z]+:(?=`)|\s*¶")
-_NOT_PROSE = re.compile(r"^\s*(>>>|\.\.\s|[-=~^*#+]{3,}|[|+])|::=|\s{3,}\S+\s{3,}", re.MULTILINE)
+_NOT_PROSE = re.compile(r"^\s*(>>>|\.\.\s|[-=~^*#+]{3,}|[|+])|::=|\S[ \t]{3,}\S", re.MULTILINE)
 _FEWEST_WORDS = 4
 _FEWEST_LETTERS = 0.7  # share of a paragraph's characters that are letters or blanks
 
@@ -44,7 +45,7 @@ class InterpreterDocument:
 
 
 def interpreter_documents(library: Path | None = None) -> Iterator[InterpreterDocument]:
-    """Yields the documents with at least two paragraphs or sentences, topics first.
+    """Yields the documents of at least two sentences, topics first.
 
     `library` None is the standard library of the interpreter that runs. Raises FileNotFoundError
     when it has no Python sources.
@@ -61,12 +62,12 @@ def interpreter_documents(library: Path | None = None) -> Iterator[InterpreterDo
             f"with its library, or use your own text: bertsmith pretrain FOLDER"
         )
     topics = root / "pydoc_data" / "topics.py"
-    texts: list[tuple[str, list[str]]] = _topics(topics) if topics.is_file() else []
-    for path in sources:
-        if path != topics:
-            name = ".".join(path.relative_to(root).with_suffix("").parts)
-            texts.append((name, _docstrings(path)))
-    for name, found in texts:
+    modules = (
+        (".".join(path.relative_to(root).with_suffix("").parts), _docstrings(path))
+        for path in sources
+        if path != topics
+    )
+    for name, found in itertools.chain(_topics(topics) if topics.is_file() else (), modules):
         paragraphs = tuple(paragraph for text in found for paragraph in prose_of(text))
         if sum(paragraph.count(". ") + 1 for paragraph in paragraphs) >= 2:
             yield InterpreterDocument(name=name, paragraphs=paragraphs)

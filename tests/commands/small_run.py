@@ -31,9 +31,7 @@ def write_text(folder: Path, num_documents: int = 40) -> Path:
     documents = []
     for document in range(num_documents):
         draws = integers(6, 7, document, np.arange(18)).reshape(6, 3).tolist()
-        documents.append(
-            "\n".join(f"{SUBJECTS[s]} {VERBS[v]} {OBJECTS[o]} ." for s, v, o in draws)
-        )
+        documents.append("\n".join(f"{SUBJECTS[s]} {VERBS[v]} {OBJECTS[o]} ." for s, v, o in draws))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "text.txt").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
     return folder

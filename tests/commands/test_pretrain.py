@@ -96,9 +96,7 @@ def test_another_run_does_not_overwrite_a_directory(
     assert "holds another run" in capsys.readouterr().err
 
 
-def test_the_weights_are_a_function_of_the_run_and_its_seed(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_the_weights_are_a_function_of_the_run_and_its_seed(finished: Path, tmp_path: Path) -> None:
     corpus = finished / "corpus"
     for name, seed in (("same", 0), ("other", 1)):
         assert bertsmith("pretrain", corpus, *TOY, "--seed", seed, "--out", tmp_path / name) == 0

@@ -17,7 +17,9 @@ LAST = Path("checkpoints") / "step-00000024"
 WAIT_SECONDS = 120.0
 
 
-def killed_after(directory: Path, rows: int, delay: float, *arguments: object, **changes: str) -> None:
+def killed_after(
+    directory: Path, rows: int, delay: float, *arguments: object, **changes: str
+) -> None:
     """Starts a run and kills it `delay` seconds after `rows` new rows of metrics were written."""
     metrics = directory / "metrics.jsonl"
     before = _num_lines(metrics)
@@ -39,7 +41,11 @@ def check_equal(directory: Path, undisturbed: Path) -> None:
     for name in ("model.safetensors", "trainer.safetensors", "trainer.json", "config.json"):
         assert (directory / LAST / name).read_bytes() == (undisturbed / LAST / name).read_bytes()
     losses = [
-        [(row["step"], row["loss"]) for row in read_metrics(path / "metrics.jsonl") if "loss" in row]
+        [
+            (row["step"], row["loss"])
+            for row in read_metrics(path / "metrics.jsonl")
+            if "loss" in row
+        ]
         for path in (directory, undisturbed)
     ]
     assert losses[0] == losses[1]

@@ -1,0 +1,50 @@
+"""`bertsmith quickstart`: its text, and what it promises at the end."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from bertsmith.commands import quickstart as command
+from bertsmith.commands.quickstart import QUESTIONS, Quickstart, quickstart, write_interpreter_text
+from bertsmith.data.interpreter import InterpreterDocument
+from bertsmith.train.log import read_metrics
+
+
+def test_the_text_is_one_json_object_a_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [
+        InterpreterDocument(name="with", paragraphs=("One sentence. Another.", "A third.")),
+        InterpreterDocument(name="shelf", paragraphs=("Löwis wrote it. It works.",)),
+    ]
+    monkeypatch.setattr(command, "interpreter_documents", lambda: iter(documents))
+    assert write_interpreter_text(tmp_path / "text.jsonl") == 2
+    rows = [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
+    assert rows == [
+        {"name": "with", "text": "One sentence. Another.\nA third."},
+        {"name": "shelf", "text": "Löwis wrote it. It works."},
+    ]
+
+
+def test_every_question_has_a_mask() -> None:
+    assert all(text.count("[MASK]") == 1 for text in QUESTIONS)
+
+
+@pytest.mark.slow
+def test_it_beats_the_unigram_line_and_the_majority_class_within_five_minutes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    quickstart(Quickstart(out=tmp_path))
+    assert time.monotonic() - began < 300
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    last = [row for row in read_metrics(tmp_path / "run" / "metrics.jsonl")][-1]
+    assert last["evaluation_loss"] < record["unigram_entropy"] - 0.5
+    assert last["evaluation_next_accuracy"] > last["evaluation_next_majority"]
+    said = capsys.readouterr().out
+    assert "bertsmith pretrain FOLDER" in said
+    assert (tmp_path / "run" / "curves.png").is_file()
