@@ -26,6 +26,7 @@ from bertsmith.commands.progress import duration
 from bertsmith.commands.training import plan_of, trainee
 from bertsmith.data.store import Corpus
 from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.model.objectives import PretrainModel
 from bertsmith.recipes.run import PretrainRun, stretched
 from bertsmith.train.device import Processes
 from bertsmith.train.loop import train
@@ -200,8 +201,6 @@ def layer_weights(config: BertConfig) -> int:
 
 def num_parameters(run: PretrainRun) -> int:
     """Trainable parameters, heads included, without building the model."""
-    from bertsmith.model.objectives import PretrainModel
-
     with torch.device("meta"):
         model = PretrainModel(run.model, run.objectives)
     return sum(parameter.numel() for parameter in model.parameters())
@@ -244,12 +243,8 @@ def _work(config: BertConfig) -> float:
 
 
 def _size_name(config: BertConfig) -> str:
-    for name, size in SIZES.items():
-        if (size.num_hidden_layers, size.hidden_size, size.intermediate_size) == (
-            config.num_hidden_layers, config.hidden_size, config.intermediate_size
-        ):  # fmt: skip
-            return name
-    return "own size"
+    shapes = {(size.num_hidden_layers, size.hidden_size): name for name, size in SIZES.items()}
+    return shapes.get((config.num_hidden_layers, config.hidden_size), "own size")
 
 
 def _median(values: Sequence[float]) -> float:

@@ -5,9 +5,8 @@
     bertsmith pretrain --resume runs/FOLDER            goes on where it stopped, to the bit
     torchrun --nproc-per-node 8 -m bertsmith pretrain FOLDER --recipe paper-large
 
-Two halves. The first reads text and decides: vocabulary, corpus, size, steps, and writes them into
-the run's directory. The second reads that directory alone and trains, so a resumed run is the
-second half again. What happens between two updates stands in `_between_updates`.
+Two halves. The first reads text, decides (vocabulary, size, steps) and writes that into the run's
+directory. The second trains from that directory alone: a resumed run is the second half again.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from bertsmith.commands.run_directory import (
     check_corpus,
     reached,
     read_record,
+    require_unfinished,
     write_record,
 )
 from bertsmith.commands.training import batches_from
@@ -89,10 +89,8 @@ def defaults_of(arguments: Sequence[str]) -> Pretrain:
             name = argument.removeprefix("--recipe=")
         elif argument == "--recipe" and place + 1 < len(arguments):
             name = arguments[place + 1]
-    recipe = RECIPES.get(
-        name, RECIPES["mini-cpu"]
-    )  # tyro reports an unknown name, with the choices
-    return Pretrain(run=recipe())
+    # An unknown name gets some defaults here; tyro then reports it, with the choices.
+    return Pretrain(run=RECIPES.get(name, RECIPES["mini-cpu"])())
 
 
 def pretrain(options: Pretrain) -> None:
@@ -137,18 +135,9 @@ def _is_found(options: Pretrain, directory: Path, console: Console) -> bool:
     if not (directory / RECORD).is_file():
         return False
     record = read_record(directory)
-    if options.resume is None and record.request != _request(options).asked:
-        raise ValueError(
-            f"{directory} holds another run (`{record.command}`); choose another directory with "
-            f"--out, or continue it with `bertsmith pretrain --resume {directory}`"
-        )
-    done, total = reached(directory), record.run.num_steps
-    if done == total and (directory / "README.md").is_file():
-        raise ValueError(
-            f"{directory} holds this run, finished after {total:,} steps; use its model "
-            f"({report.next_command(directory, ())}) or choose another directory with --out"
-        )
-    console.print(f"{directory} holds this run: going on after step {done:,} of {total:,}")
+    require_unfinished(directory, record, None if options.resume else _request(options).asked)
+    steps = f"{reached(directory):,} of {record.run.num_steps:,}"
+    console.print(f"{directory} holds this run: going on after step {steps}", soft_wrap=True)
     for change in changed_versions(record):
         console.print(f"warning: {change} since it began; its bits may differ from now on")
     return True
@@ -200,12 +189,9 @@ def _carry_out(options: Pretrain, directory: Path, processes: Processes, console
         ) as shown:
             is_finished = _train(ongoing, shown)
         if processes.is_first and not is_finished:
-            console.print(
-                f"stopped after step {reached(directory):,}, saved; to go on:\n"
-                f"bertsmith pretrain --resume {directory}",
-                highlight=False,
-                soft_wrap=True,
-            )
+            done = f"stopped after step {reached(directory):,}, saved; to go on:"
+            go_on = f"bertsmith pretrain --resume {directory}"
+            console.print(f"{done}\n{go_on}", highlight=False, soft_wrap=True)
             raise KeyboardInterrupt
         if processes.is_first:
             _explain(ongoing, console)

@@ -118,6 +118,24 @@ def check_corpus(record: Record) -> None:
         )
 
 
+def require_unfinished(directory: Path, record: Record, asked: dict[str, object] | None) -> None:
+    """Raises ValueError when the directory holds another run than `asked`, or one that is done.
+
+    `asked` None: whichever run is there.
+    """
+    if asked is not None and record.request != asked:
+        raise ValueError(
+            f"{directory} holds another run (`{record.command}`); choose another directory with "
+            f"--out, or continue it with `bertsmith pretrain --resume {directory}`"
+        )
+    total = record.run.num_steps
+    if reached(directory) == total and (directory / "README.md").is_file():
+        raise ValueError(
+            f"{directory} holds this run, finished after {total:,} steps: see its README.md, or "
+            f"choose another directory with --out"
+        )
+
+
 def versions() -> dict[str, str]:
     """What bits depend on beside the run and the corpus."""
     import torch
