@@ -99,7 +99,7 @@ def lock(path: Path) -> Iterator[None]:
             _lock_file(file)
         except OSError as error:
             raise InUseError(
-                f"{path.parent} is in use by another bertsmith process (lock file {path}); wait for "
+                f"{path.parent} is in use by another bertsmith process (lock {path}); wait for "
                 f"it to end or choose another directory"
             ) from error
         yield
@@ -123,6 +123,16 @@ def remove_leftovers(directory: Path) -> None:
             shutil.rmtree(leftover, ignore_errors=True)
         else:
             leftover.unlink(missing_ok=True)
+
+
+def peak_memory_bytes() -> int:
+    """The most memory this process has held so far; 0 where the platform does not say."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _sync_file(path: Path) -> None:

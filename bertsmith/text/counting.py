@@ -19,14 +19,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.runs import SortedRuns, read_run
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
 
 Batch = TypeVar("Batch")
 Reader = Callable[[Batch], tuple[Iterable[str], Mapping[str, int]]]
 """A batch -> its texts, and what it skipped by reason. Runs in a worker, so it must pickle."""
-
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 _BATCH_CHARACTERS = 2_000_000
 _MOST_REMEMBERED = 200_000
@@ -134,7 +133,7 @@ class _Splitter:
     """
 
     def __init__(self, config: TokenizerConfig) -> None:
-        self._tokenizer = Tokenizer(SPECIAL_TOKENS, config)
+        self._tokenizer = Tokenizer(SPECIAL_TOKENS, replace(config, added_tokens=()))
         self._lowercase = config.lowercase
         self._keeps_hangul = not config.strip_accents and config.unicode_form not in ("NFD", "NFKD")
         self._remembered: dict[str, tuple[str, ...]] = {}

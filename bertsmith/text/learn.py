@@ -17,8 +17,9 @@ from typing import get_args
 import numpy as np
 
 from bertsmith.text.chains import BYTES_PER_SYMBOL, CONTINUATION, SymbolChains
-from bertsmith.text.counting import SPECIAL_TOKENS, WordCounts, count_words
+from bertsmith.text.counting import WordCounts, count_words
 from bertsmith.text.merges import Score, joined_texts
+from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.tokenizer import TokenizerConfig
 
 __all__ = [

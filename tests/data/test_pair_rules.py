@@ -1,4 +1,4 @@
-"""The rules of pairs, each as a distribution, beside a restatement that shares no draw with them."""
+"""The rules of pairs, each as a distribution, beside a restatement that shares no draw."""
 
 from __future__ import annotations
 

@@ -31,9 +31,7 @@ def plain_hidden(bert: Bert, token_ids: Tensor, segment_ids: Tensor) -> Tensor:
             scores = query[:, columns] @ key[:, columns].T / math.sqrt(config.head_size)
             scores = scores + plain_bias(len(token_ids), config.direction, scores.dtype)
             contexts.append(torch.softmax(scores, dim=1) @ value[:, columns])
-        hidden = plain_norm(
-            hidden + attention.output(torch.cat(contexts, dim=1)), attention.norm
-        )
+        hidden = plain_norm(hidden + attention.output(torch.cat(contexts, dim=1)), attention.norm)
         inner = functional.gelu(feed_forward.up(hidden))
         hidden = plain_norm(hidden + feed_forward.down(inner), feed_forward.norm)
     return hidden

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+
 from bertsmith.model.attention import AttentionRules, attend, attention_probabilities
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Stream
-
 from tests.model.plain import plain_bias, plain_hidden, random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)

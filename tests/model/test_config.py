@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+
 from bertsmith.model import config as sizes
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
@@ -34,9 +35,7 @@ def test_there_are_24_miniatures_and_the_sizes_of_table_6():
     assert len(sizes.MINIATURES) == 24
     assert sizes.MINIATURES["L2-H128"] == sizes.TINY
     assert sizes.MINIATURES["L12-H768"] == sizes.BASE
-    shapes = [
-        (c.num_hidden_layers, c.hidden_size, c.num_attention_heads) for c in sizes.TABLE_6
-    ]
+    shapes = [(c.num_hidden_layers, c.hidden_size, c.num_attention_heads) for c in sizes.TABLE_6]
     assert shapes == [
         (3, 768, 12), (6, 768, 3), (6, 768, 12), (12, 768, 12), (12, 1024, 16), (24, 1024, 16)
     ]  # fmt: skip
@@ -44,7 +43,7 @@ def test_there_are_24_miniatures_and_the_sizes_of_table_6():
 
 
 def test_contradictions_are_refused_with_both_values():
-    with pytest.raises(ValueError, match="hidden_size 768 is not a multiple .* 7"):
+    with pytest.raises(ValueError, match=r"hidden_size 768 is not a multiple .* 7"):
         replace(sizes.BASE, num_attention_heads=7)
     with pytest.raises(ValueError, match="num_hidden_layers must be at least 1, found 0"):
         BertConfig(num_hidden_layers=0)

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+
 from bertsmith import randomness
 from bertsmith.batch import PackedBatch
 from bertsmith.model.bert import Bert
@@ -10,7 +11,6 @@ from bertsmith.model.config import sized
 from bertsmith.model.dropout import dropped, keep_factors, mix32, site_words
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Stream
-
 from tests.model.plain import random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)

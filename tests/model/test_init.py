@@ -1,4 +1,5 @@
 import torch
+
 from bertsmith.model.config import TINY
 from bertsmith.model.init import initialise, truncated_normal
 from bertsmith.model.objectives import PretrainModel

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn import functional
+
 from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
-from torch.nn import functional
-
 from tests.model.plain import random_pretrain_batch
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)

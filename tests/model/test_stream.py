@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from bertsmith.model.stream import MAX_BLOCK_WASTE, Stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertsmith.model.stream import MAX_BLOCK_WASTE, Stream
 from tests.model.plain import random_packed
 
 

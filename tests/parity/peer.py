@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from bertsmith.checkpoints.config_json import config_to_json
 from bertsmith.checkpoints.names import to_hugging_face
 from bertsmith.model.objectives import PretrainModel

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+
 from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
-
 from tests.model.plain import random_pretrain_batch
 from tests.parity.peer import peer_of
 
