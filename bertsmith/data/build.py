@@ -74,7 +74,7 @@ def build(
     input_bytes = sum(source.size_bytes for source in sources)
     with lock(directory / WORK_FOLDER / "lock"):
         builder = _Builder(tokenizer, directory, rules, {**settings, **modified(sources)})
-        encoder = BlockEncoder(tokenizer=tokenizer, language=rules.language)
+        encoder = BlockEncoder(tokenizer, rules.language)
         blocks = read_blocks(sources, builder.position)
         with contextlib.closing(in_order(encoder, blocks, num_workers)) as encoded_blocks:
             for encoded in encoded_blocks:

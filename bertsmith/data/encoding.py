@@ -15,6 +15,7 @@ from bertsmith.batch import IntArray, starts_of
 from bertsmith.data.blocks import Block, Position
 from bertsmith.data.documents import Language, sentences_of
 from bertsmith.data.duplicates import sentence_hashes
+from bertsmith.data.word_memory import WordMemory
 from bertsmith.data.writer import MAX_SENTENCE_TOKENS, Documents, token_type
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -42,12 +43,14 @@ class EncodedBlock:
     """Bytes of the input on disk consumed so far."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BlockEncoder:
     """Encodes blocks, one by one, with one tokenizer."""
 
-    tokenizer: Tokenizer
-    language: Language
+    def __init__(self, tokenizer: Tokenizer, language: Language) -> None:
+        self._unk_id = tokenizer.unk_id
+        self._token_type = token_type(tokenizer.vocab_size)
+        self._words = WordMemory(tokenizer)
+        self._language = language
 
     def __call__(self, block: Block) -> EncodedBlock:
         """Splits the documents into sentences and these into tokens."""
@@ -55,14 +58,14 @@ class BlockEncoder:
         sentences: list[str] = []
         counts: IntArray = np.zeros(len(block.documents), dtype=np.int64)
         for place, raw in enumerate(block.documents):
-            found = sentences_of(raw, self.language, skipped=skipped)
+            found = sentences_of(raw, self._language, skipped=skipped)
             counts[place] = len(found)
             sentences += found
-        token_ids, lengths = self.tokenizer.ids(sentences)
+        token_ids, lengths = self._words.ids(sentences)
         kept_lengths, counts = _without_empty(lengths, counts, skipped)
         kept_lengths, counts, cut = _within_limit(kept_lengths, counts)
         places = np.flatnonzero(counts)
-        narrow = token_ids.astype(token_type(self.tokenizer.vocab_size), copy=False)
+        narrow = token_ids.astype(self._token_type)
         return EncodedBlock(
             documents=Documents(
                 token_ids=narrow,
@@ -72,7 +75,7 @@ class BlockEncoder:
             numbers=block.end.number - len(block.documents) + places,
             hashes=sentence_hashes(token_ids, kept_lengths),
             characters=sum(map(len, sentences)),
-            unknown_tokens=int(np.count_nonzero(token_ids == self.tokenizer.unk_id)),
+            unknown_tokens=int(np.count_nonzero(token_ids == self._unk_id)),
             cut_sentences=cut,
             skipped=skipped,
             end=block.end,
