@@ -14,8 +14,6 @@ Source: 20 tokens a weight: Hoffmann et al. 2022; 40 epochs: Devlin et al. 2018,
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +23,7 @@ import torch
 from bertsmith.commands.progress import duration
 from bertsmith.commands.training import plan_of, trainee
 from bertsmith.data.store import Corpus
+from bertsmith.files import peak_memory_bytes
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.recipes.run import PretrainRun, stretched
@@ -210,8 +209,7 @@ def peak_bytes(device: torch.device) -> int:
     """The most memory used so far: of the GPU where one trains, else of this process."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return peak_memory_bytes()
 
 
 def _seconds_per_step(run: PretrainRun, number: int, bench: Bench) -> tuple[float, float]:
