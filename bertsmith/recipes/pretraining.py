@@ -62,21 +62,27 @@ def mini_cpu() -> PretrainRun:
 def quickstart() -> PretrainRun:
     """TINY for the few megabytes of English that Python carries, in minutes on two cores.
 
-    Differs from the paper: no dropout, because minutes give no time to overfit; a short input and a
-    high rate, because every update must count.
+    Differs from the paper: many small steps of short inputs, because minutes must hold thousands of
+    updates; no dropout, because they give no time to overfit; ten times the rate; and four times
+    its initial deviation: at a width of 128, 0.02 leaves attention nearly uniform, and the loss sat
+    at the unigram line for 400 steps where 0.08 was below it after 250.
     """
     return PretrainRun(
         name="quickstart",
-        model=TINY,
-        dropout=False,
-        phases=(Phase(steps=2_000, sequence_length=64, batch_size=64),),
-        optimizer=OptimizerConfig(learning_rate=3e-3),
-        warmup_steps=100,
-        evaluate_every=400,
+        model=replace(
+            TINY,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            initializer_range=0.08,
+        ),
+        phases=(Phase(steps=6_000, sequence_length=64, batch_size=32),),
+        optimizer=OptimizerConfig(learning_rate=1e-3),
+        warmup_steps=300,
+        evaluate_every=1_000,
         evaluate_sequences=1_024,
-        save_every=400,
+        save_every=1_000,
         keep_checkpoints=1,
-        log_every=50,
+        log_every=200,
     )
 
 
