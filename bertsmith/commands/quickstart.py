@@ -54,6 +54,7 @@ def quickstart(options: Quickstart) -> None:
         f"text: {num_documents:,} documents of English from Python {version} itself, its language "
         f"reference and docstrings (Python Software Foundation licence)",
         highlight=False,
+        soft_wrap=True,
     )
     run_directory = options.out / "run"
     pretrain(
