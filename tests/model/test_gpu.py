@@ -1,0 +1,181 @@
+"""The encoder on a GPU against the plain definition and against the CPU.
+
+Needs torch, numpy and pytest only, so that it runs on a machine without the package's other
+requirements: `python -m pytest -m gpu tests/model/test_gpu.py tests/train/test_gpu.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bertsmith import fusion
+from bertsmith.model.attention import AttentionRules, attend
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import BertConfig, sized
+from bertsmith.model.dropout import dropped, keep_factors, mix32, site_words
+from bertsmith.model.init import initialise
+from bertsmith.model.stream import Stream
+from tests.model.plain import plain_hidden, random_packed
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+]
+
+CONFIG = replace(sized(2, 128, 4), vocab_size=1000, max_position_embeddings=128)
+LENGTHS = [5, 128, 1, 61, 61, 100, 2, 97]
+BOTH_KERNELS = pytest.mark.parametrize("kernels", ["plain", "fused"], indirect=True)
+DIRECTIONS = pytest.mark.parametrize(
+    "direction", ["bidirectional", "left_to_right", "right_to_left"]
+)
+
+
+@pytest.fixture(autouse=True)
+def _exact_float32() -> Iterator[None]:
+    """TF32 rounds the inputs of a matrix multiplication to ten bits, which 1e-4 would notice."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.fixture
+def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs the test with plain functions, or with fused ones where a compiler is at hand."""
+    if request.param == "fused" and not fusion.is_available():
+        pytest.skip("no compiler here")
+    with fusion.unfused(request.param == "plain"):
+        yield
+
+
+def bert_of(config: BertConfig) -> Bert:
+    bert = Bert(config)
+    initialise(bert, std=0.05, seed=3)
+    return bert
+
+
+def plain_stream(bert: Bert) -> torch.Tensor:
+    """(T, H) hidden states of the test's stream by the plain definition, on the CPU."""
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    token_ids = torch.from_numpy(packed.token_ids).long().split(LENGTHS)
+    segment_ids = torch.from_numpy(packed.segment_ids).long().split(LENGTHS)
+    return torch.cat(
+        [plain_hidden(bert, t, s) for t, s in zip(token_ids, segment_ids, strict=True)]
+    )
+
+
+@pytest.mark.usefixtures("kernels")
+@BOTH_KERNELS
+@DIRECTIONS
+def test_packed_encoder_on_a_gpu_equals_the_plain_definition(direction: str) -> None:
+    bert = bert_of(replace(CONFIG, direction=direction))
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    weights = torch.randn(
+        packed.num_tokens, CONFIG.hidden_size, generator=torch.Generator().manual_seed(1)
+    )
+    expected = plain_stream(bert)
+    (expected * weights).sum().backward()
+    gradients = {name: p.grad for name, p in bert.named_parameters() if p.grad is not None}
+    bert.zero_grad(set_to_none=True)
+
+    bert.to("cuda")
+    hidden = bert(Stream.of(packed, device="cuda"))
+    (hidden * weights.to("cuda")).sum().backward()
+
+    # float32 sums of up to 512 terms in another order, through two layers.
+    torch.testing.assert_close(hidden.cpu(), expected, rtol=1e-4, atol=1e-4)
+    assert len(gradients) > 20
+    for name, parameter in bert.named_parameters():
+        if name in gradients:
+            assert parameter.grad is not None, name
+            difference = (parameter.grad.cpu() - gradients[name]).norm()
+            # A key's bias shifts all scores of a query alike: its gradient is rounding alone.
+            assert difference <= 1e-4 * gradients[name].norm() + 1e-4, name
+
+
+@pytest.mark.usefixtures("kernels")
+@BOTH_KERNELS
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_on_a_gpu_stays_within_its_rounding(dtype: torch.dtype) -> None:
+    if dtype == torch.bfloat16 and not torch.cuda.is_bf16_supported(including_emulation=False):
+        pytest.skip("this GPU has no bfloat16")
+    bert = bert_of(CONFIG)
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    bert.to(dtype)
+    # The same rounded weights in float32: what is left is the rounding of the activations.
+    expected = plain_stream(bert_of(CONFIG).to(dtype).float())
+    bert.to("cuda")
+    for module in bert.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.float()
+    with torch.no_grad():
+        hidden = bert(Stream.of(packed, device="cuda"))
+    assert hidden.dtype == dtype
+    # An output is a LayerNorm of deviation one; some ten roundings lie on the way to it, each of at
+    # most half a last place.
+    last_place = torch.finfo(dtype).eps
+    difference = hidden.float().cpu() - expected
+    assert difference.square().mean().sqrt() < 2 * last_place
+    assert difference.abs().max() < 16 * last_place
+
+
+@pytest.mark.usefixtures("kernels")
+@BOTH_KERNELS
+def test_dropout_masks_on_a_gpu_equal_the_cpus_to_the_bit() -> None:
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    ones = torch.ones(packed.num_tokens, 96)
+    streams = [Stream.of(packed, device=d, dropout=(11, 5)) for d in ("cpu", "cuda")]
+    assert streams[0].row_keys is not None
+    assert streams[1].row_keys is not None
+    assert torch.equal(streams[0].row_keys, streams[1].row_keys.cpu())
+    for layer, site, probability in ((0, -1, 0.1), (0, 1, 0.1), (7, 2, 0.5)):
+        masks = [
+            dropped(ones.to(s.row_keys.device), site_words(s.row_keys, layer, site), probability)
+            for s in streams
+            if s.row_keys is not None
+        ]
+        assert torch.equal(masks[0], masks[1].cpu())
+        assert 0.0 < (masks[0] == 0).float().mean() < 1.0
+    # With equal scores and values of one, a context is the sum of the probabilities that were kept.
+    rules = AttentionRules(num_heads=4, direction="bidirectional", probability=0.1)
+    qkv = torch.zeros(packed.num_tokens, 3 * 16)
+    qkv[:, 32:] = 1.0
+    contexts = [
+        attend(qkv.to(s.token_ids.device), site_words(s.row_keys, 0, 0), s, rules).cpu()
+        for s in streams
+    ]
+    # Equal masks give sums that differ in their last digits; one other mask bit differs by 1/128.
+    torch.testing.assert_close(contexts[0], contexts[1], rtol=0.0, atol=1e-4)
+
+
+def test_the_hash_on_a_gpu_equals_the_cpus_to_the_bit() -> None:
+    words = torch.arange(-(2**31), 2**31 - 1, 4_001, dtype=torch.int64).int()
+    assert torch.equal(mix32(words), mix32(words.to("cuda")).cpu())
+    if fusion.is_available():
+        compiled = torch.compile(mix32, dynamic=True)
+        assert torch.equal(mix32(words), compiled(words.to("cuda")).cpu())
+    columns = torch.arange(64, dtype=torch.int32)
+    factors = [
+        keep_factors(words[:10_000, None].to(d), columns.to(d), 0.1, torch.float32).cpu()
+        for d in ("cpu", "cuda")
+    ]
+    assert torch.equal(factors[0], factors[1])
+
+
+@pytest.mark.usefixtures("kernels")
+@BOTH_KERNELS
+def test_dropout_on_a_gpu_gives_the_cpus_hidden_states() -> None:
+    bert = bert_of(CONFIG)
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    with fusion.unfused(), torch.no_grad():
+        expected = bert(Stream.of(packed, dropout=(3, 9)))
+        without = bert(Stream.of(packed))
+    bert.to("cuda")
+    with torch.no_grad():
+        hidden = bert(Stream.of(packed, device="cuda", dropout=(3, 9)))
+    torch.testing.assert_close(hidden.cpu(), expected, rtol=1e-4, atol=1e-4)
+    assert (expected - without).abs().max() > 0.1
