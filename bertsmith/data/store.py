@@ -140,7 +140,7 @@ class Corpus:
 
     def document_sentences(self, document: int) -> list[Int32Array]:
         """The token ids of one document, sentence by sentence."""
-        shard = self.shards[int(self.shard_of_document(np.int64([document]))[0])]
+        shard = self.shards[int(self.shard_of_document(np.array([document]))[0])]
         local = document - shard.document_base
         (first, start), (end, stop) = shard.documents[local : local + 2].tolist()
         edges = np.cumsum(shard.sentence_lengths[first : end - 1], dtype=np.int64)

@@ -28,6 +28,7 @@ _COMMA = ","  # no other character's decomposition holds it
 _WORDS_A_TEXT = 64
 _END = "\n"  # of a text, among the words
 _END_ID = 0xFFFF_FFFF
+_ALWAYS_KNOWN = {_END: np.uint32(_END_ID).tobytes(), "": b""}
 # Capital sigma is the one letter whose lower case depends on what follows behind punctuation.
 _SIGMA = "Σ"
 
@@ -38,7 +39,8 @@ class WordMemory:
     def __init__(self, tokenizer: Tokenizer, most_words: int = MOST_WORDS) -> None:
         self._tokenizer = tokenizer
         self._most_words = most_words
-        self._known = {_END: np.uint32(_END_ID).tobytes(), "": b""}
+        self._known = dict(_ALWAYS_KNOWN)
+        self._older: dict[str, bytes] = {}
 
     def ids(self, texts: Sequence[str]) -> tuple[UInt32Array, Int64Array]:
         """All texts' ids end to end (T,), and how many each has: equal to `Tokenizer.ids`."""
@@ -60,11 +62,7 @@ class WordMemory:
     def _looked_up(self, texts: Sequence[str]) -> tuple[UInt32Array, Int64Array]:
         words = self._words(texts)
         distinct = set(words)
-        new = distinct - self._known.keys()
-        if len(self._known) + len(new) > self._most_words:
-            self._known = {_END: self._known[_END], "": b""}
-            new = distinct - self._known.keys()
-        self._known.update(self._encoded(list(new)))
+        new = self._make_known(distinct)
         marked = np.frombuffer(b"".join(map(self._known.__getitem__, words)), dtype=np.uint32)
         for word in new:
             if len(word) > _LONGEST_REMEMBERED:
@@ -72,6 +70,19 @@ class WordMemory:
         is_end = marked == _END_ID
         ends = np.flatnonzero(is_end) - np.arange(len(texts))
         return marked[~is_end], np.diff(ends, prepend=0)
+
+    def _make_known(self, distinct: set[str]) -> set[str]:
+        """Puts all these words into the memory; returns those that nobody had met."""
+        new = distinct - self._known.keys()
+        if len(self._known) + len(new) > self._most_words // 2:
+            # Words that keep coming back are taken over from the older half, the others forgotten.
+            self._known, self._older = dict(_ALWAYS_KNOWN), self._known
+            new = distinct - self._known.keys()
+        again = new & self._older.keys()
+        self._known.update(zip(again, map(self._older.__getitem__, again), strict=True))
+        new -= again
+        self._known.update(self._encoded(list(new)))
+        return new
 
     def _words(self, texts: Sequence[str]) -> list[str]:
         """The words of all texts, an `_END` behind each text's last."""

@@ -74,7 +74,20 @@ def test_forgetting_changes_nothing() -> None:
     texts = [f"the cat number {number} and a{number} don't" for number in range(30)]
     for text in texts + texts:
         assert_equal_ids(memory, tokenizer, [text, "cats"])
-        assert len(memory._known) <= 12
+        assert len(memory._known) + len(memory._older) <= 40
+
+
+def test_a_word_that_keeps_coming_back_is_not_encoded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = WordMemory(Tokenizer(VOCABULARY), most_words=16)
+    encoded: list[str] = []
+    encode = memory._encoded
+    monkeypatch.setattr(memory, "_encoded", lambda words: encoded.extend(words) or encode(words))
+    for number in range(30):
+        memory.ids([f"cats a{number}"])
+    assert encoded.count("cats") == 1
+    assert len(set(encoded)) == 31
 
 
 def test_words_too_long_to_meet_again_are_not_kept() -> None:
