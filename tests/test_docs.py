@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
 from bertsmith import cli, fusion
 from tests.commands.small_run import TOY, write_text
@@ -168,11 +169,12 @@ def prepared(arguments: list[str]) -> None:
 
 @pytest.fixture
 def _empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Runs in an empty directory, without waiting for a compiler."""
+    """Runs in an empty directory, without waiting for a compiler; commands may set the threads."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(fusion, "is_available", lambda: False)
-    with fusion.unfused():
-        yield
+    num_threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(num_threads)
 
 
 def document_name(document: Path) -> str:
