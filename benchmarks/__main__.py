@@ -1,0 +1,82 @@
+"""Every benchmark that needs no file but the interpreter's own text, one after the other.
+
+    python -m benchmarks              # all, pictures too: an hour or two on two cores
+    python -m benchmarks --brief      # a few minutes: figures to see that it runs, none to publish
+
+Text is what `bertsmith quickstart` learns from, made into a vocabulary and a corpus in a temporary
+folder. Each benchmark is a program of its own, so that none sees the threads, kernels or memory of
+another; its own `--help` says how to run it on real text. `benchmarks.cloze` is not among them: it
+asks a trained model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bertsmith.commands.quickstart import write_interpreter_text
+
+VOCAB_SIZE = 5_000
+
+
+def main() -> None:
+    """Runs all, or those named; ends with the status of the first that fails."""
+    options = _options()
+    with tempfile.TemporaryDirectory() as folder:
+        commands = benchmarks(Path(folder), brief=options.brief)
+        chosen = options.names or list(commands)
+        make_material(Path(folder))
+        for name in chosen:
+            print(f"\n== {name}: python -m {' '.join(commands[name])}", flush=True)
+            subprocess.run([sys.executable, "-m", *commands[name]], check=True)
+
+
+def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
+    """Name -> module and arguments, in the order in which they run."""
+    text, vocab, corpus = (str(folder / name) for name in ("text", "vocab", "corpus"))
+    commands = {
+        "vocabulary": ["benchmarks.vocabulary", text, "--vocab-size", str(VOCAB_SIZE)],
+        "corpus": ["benchmarks.corpus", "--vocab", vocab, "--plain", text],
+        "drawing": ["benchmarks.drawing", "--corpus", corpus],
+        "pretraining": ["benchmarks.pretraining"],
+        "loss_parity": ["benchmarks.loss_parity", "--corpus", corpus],
+        "plots": ["benchmarks.plots"],
+    }
+    if brief:
+        commands["vocabulary"] += ["--max-mb", "0.5"]
+        commands["corpus"] += ["--rounds", "1"]
+        commands["drawing"] += ["--rounds", "3", "--size", "tiny"]
+        commands["pretraining"] += ["--size", "tiny", "--rounds", "3"]
+        commands["loss_parity"] += ["--float32-size", "tiny", "--steps", "20", "--batch", "8"]
+    return commands
+
+
+def make_material(folder: Path) -> None:
+    """Writes the interpreter's text, a vocabulary and a corpus of it."""
+    write_interpreter_text(folder / "text" / "python.jsonl")
+    bertsmith = [sys.executable, "-m", "bertsmith"]
+    text, vocab, corpus = folder / "text", folder / "vocab", folder / "corpus"
+    for arguments in (
+        ["learn-vocab", text, "--out", vocab, "--vocab-size", VOCAB_SIZE],
+        ["build-corpus", text, "--vocab", vocab, "--out", corpus],
+    ):
+        subprocess.run([*bertsmith, *map(str, arguments)], check=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    known = benchmarks(Path(), brief=False)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; or all")
+    parser.add_argument("--brief", action="store_true", help="small sizes, few rounds")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in known]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; expected some of {', '.join(known)}")
+    return options
+
+
+if __name__ == "__main__":
+    main()

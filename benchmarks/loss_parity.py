@@ -1,0 +1,201 @@
+"""The loss beside `transformers`', on equal batches and weights, dropout off.
+
+    python -m benchmarks.loss_parity --corpus CORPUS --plot
+
+Two claims are measured. In float64, at Tiny size, the two losses differ by at most 1e-6 at every
+step. In float32, at Mini size, they differ by at most 1e-5 at the first step; later rounding grows
+in any implementation, so the yardstick is the peer itself: runs of it that differ in the number of
+threads only. Their band, at a step, is the widest gap between them so far (at least the first
+step's 1e-5), and our loss is inside when it is that near to one of them.
+
+Every run has a process of its own and the same optimizer (`loss_curves`). `--steps`, `--batch`
+and the two sizes make it cheap; without `--corpus` batches are drawn tokens of mixed lengths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.loss_curves import System, Trial, losses
+from benchmarks.machine import append_row
+from benchmarks.plots import LOSS_PARITY, draw_loss_parity
+from bertsmith.model.config import SIZES
+
+SYSTEMS: tuple[System, ...] = ("bertsmith", "transformers")
+FLOAT64_BOUND = 1e-6
+FIRST_STEP_BOUND = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One system's training."""
+
+    system: System
+    threads: int
+    losses: list[float]
+    seconds: float
+    """With the process's start and, for our own model, the compilation of its kernels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact:
+    """Two curves that must be one."""
+
+    largest_difference: float
+    at_step: int
+    holds: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """A curve beside several of the peer."""
+
+    first_difference: float
+    """From the farthest of the peer's runs, at the first step."""
+    differences: list[float]
+    """From the nearest of the peer's runs, at every step."""
+    widths: list[float]
+    """The widest gap between the peer's runs so far, at every step."""
+    steps_inside: int
+    """Steps whose difference is at most the width, or at most the first step's bound."""
+    holds: bool
+
+
+def main() -> None:
+    """Runs both comparisons, prints them, appends one row, and draws it where asked to."""
+    options = _options()
+    float64 = Trial(
+        model=SIZES[options.float64_size],
+        dtype="float64",
+        steps=options.steps,
+        batch_size=options.batch,
+        learning_rate=options.rate,
+        sequence_length=options.length,
+        corpus=options.corpus,
+    )
+    float32 = replace(float64, model=SIZES[options.float32_size], dtype="float32")
+    pair = [in_own_process(system, float64, options.threads) for system in SYSTEMS]
+    exact = compare_exactly(pair[0].losses, pair[1].losses)
+    print(_exact_line(exact, options.steps))
+    ours = in_own_process("bertsmith", float32, options.threads)
+    peers = [in_own_process("transformers", float32, count) for count in options.peer_threads]
+    band = compare_with_band(ours.losses, [run.losses for run in peers])
+    print(_band_line(band, options.peer_threads))
+    row = {
+        "corpus": options.corpus.resolve().name if options.corpus else "drawn tokens",
+        "steps": options.steps,
+        "batch": options.batch,
+        "length": options.length,
+        "learning_rate": options.rate,
+        "float64": {**_size(float64), **asdict(exact), "runs": [asdict(run) for run in pair]},
+        "float32": {**_size(float32), **asdict(band), "runs": [asdict(r) for r in (ours, *peers)]},
+    }
+    append_row("loss_parity", row)
+    if options.plot:
+        draw_loss_parity(row, LOSS_PARITY)
+
+
+def in_own_process(system: System, trial: Trial, threads: int) -> Run:
+    """One training, in a new process that computes with so many threads."""
+    began = time.perf_counter()
+    with ProcessPoolExecutor(
+        max_workers=1,
+        # Spawned: the number of threads must be set before anything is computed.
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_compute_with,
+        initargs=(threads,),
+    ) as executor:
+        curve = executor.submit(losses, system, trial).result()
+    seconds = round(time.perf_counter() - began, 1)
+    return Run(system=system, threads=threads, losses=curve, seconds=seconds)
+
+
+def compare_exactly(ours: Sequence[float], theirs: Sequence[float]) -> Exact:
+    """The largest difference of two curves against the float64 bound."""
+    differences = np.abs(np.subtract(ours, theirs))
+    worst = int(differences.argmax())
+    return Exact(
+        largest_difference=float(differences[worst]),
+        at_step=worst + 1,
+        holds=bool(differences[worst] <= FLOAT64_BOUND),
+    )
+
+
+def compare_with_band(ours: Sequence[float], peers: Sequence[Sequence[float]]) -> Band:
+    """Our curve's distance from the nearest of the peer's runs against the gap between these.
+
+    Raises ValueError for fewer than two of the peer's runs.
+    """
+    if len(peers) < 2:
+        raise ValueError(f"a band needs at least 2 runs of the peer, found {len(peers)}")
+    runs = np.asarray(peers, dtype=np.float64)  # (runs, steps)
+    distances = np.abs(runs - np.asarray(ours))  # (runs, steps)
+    first_difference, differences = float(distances[:, 0].max()), distances.min(axis=0)
+    widths = np.maximum.accumulate(np.ptp(runs, axis=0))  # (steps,)
+    inside = differences <= np.maximum(widths, FIRST_STEP_BOUND)
+    return Band(
+        first_difference=first_difference,
+        differences=differences.tolist(),
+        widths=widths.tolist(),
+        steps_inside=int(np.count_nonzero(inside)),
+        holds=first_difference <= FIRST_STEP_BOUND and bool(inside.all()),
+    )
+
+
+def _compute_with(threads: int) -> None:
+    torch.set_num_threads(threads)
+
+
+def _size(trial: Trial) -> dict[str, int]:
+    return {"layers": trial.model.num_hidden_layers, "hidden_size": trial.model.hidden_size}
+
+
+def _exact_line(exact: Exact, steps: int) -> str:
+    return (
+        f"float64: over {steps} steps the losses differ by at most {exact.largest_difference:.1e} "
+        f"(at step {exact.at_step}); bound {FLOAT64_BOUND:.0e}: {_verdict(exact.holds)}"
+    )
+
+
+def _band_line(band: Band, threads: Sequence[int]) -> str:
+    return (
+        f"float32: first step {band.first_difference:.1e} (bound {FIRST_STEP_BOUND:.0e}); then at "
+        f"most {max(band.differences):.1e} from the nearest of the peer's runs with "
+        f"{', '.join(map(str, threads))} threads, which part by {band.widths[-1]:.1e}; inside at "
+        f"{band.steps_inside} of {len(band.widths)} steps: {_verdict(band.holds)}"
+    )
+
+
+def _verdict(holds: bool) -> str:
+    return "holds" if holds else "DOES NOT HOLD"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--corpus", type=Path, help="a corpus of build-corpus")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--rate", type=float, default=1e-3, help="peak of the learning rate")
+    parser.add_argument("--float64-size", choices=sorted(SIZES), default="tiny")
+    parser.add_argument("--float32-size", choices=sorted(SIZES), default="mini")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--peer-threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--plot", action="store_true", help="draw docs/loss_parity.png")
+    options = parser.parse_args()
+    if len(options.peer_threads) < 2:
+        parser.error("--peer-threads needs two numbers or more: their runs are the band")
+    return options
+
+
+if __name__ == "__main__":
+    main()

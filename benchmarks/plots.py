@@ -1,0 +1,154 @@
+"""The newest benchmark rows -> the pictures of the documentation.
+
+    python -m benchmarks.plots
+
+`docs/speed.png`: pre-training tokens a second beside the peer, the newest row of every size.
+`docs/loss_parity.png`: the newest comparison of losses. A picture without rows is left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.machine import RESULTS
+from bertsmith.files import atomic_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DOCS = Path(__file__).parent.parent / "docs"
+SPEED = DOCS / "speed.png"
+LOSS_PARITY = DOCS / "loss_parity.png"
+
+Row = Mapping[str, Any]
+
+_OURS, _THEIRS = "tab:blue", "tab:gray"
+_LEAST = 1e-18  # a difference of zero has no place on a logarithmic axis
+
+
+def main() -> None:
+    """Draws every picture that has rows, and says which."""
+    sizes = newest(rows_of(RESULTS / "pretraining.jsonl"), by="size")
+    if sizes:
+        draw_speed(sizes, SPEED)
+        print(f"wrote {SPEED}")
+    parity = rows_of(RESULTS / "loss_parity.jsonl")
+    if parity:
+        draw_loss_parity(parity[-1], LOSS_PARITY)
+        print(f"wrote {LOSS_PARITY}")
+
+
+def rows_of(path: Path) -> list[Row]:
+    """The rows of a results file, oldest first; none where there is no file."""
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def newest(rows: Sequence[Row], by: str) -> list[Row]:
+    """The last row of every value of `by`, in the order in which the values first appear."""
+    return list({row[by]: row for row in rows}.values())
+
+
+def draw_speed(rows: Sequence[Row], path: Path) -> None:
+    """Writes bars of real tokens a second, one panel a size, our factor behind each peer."""
+    figure = _figure(width=7, height=0.4 + 1.9 * len(rows))
+    for axes, row in zip(figure.subplots(len(rows), squeeze=False).flat, rows, strict=True):
+        _draw_size(axes, row)
+    last = rows[-1]
+    figure.supxlabel(
+        f"real tokens a second; {last['processor']}, {last['threads']} threads", fontsize="small"
+    )
+    _write(figure, path)
+
+
+def draw_loss_parity(row: Row, path: Path) -> None:
+    """Writes both comparisons: the curves above, how far they are apart below."""
+    figure = _figure(width=10, height=6)
+    panels = figure.subplots(2, 2, sharex=True)
+    for column, name in zip(panels.T, ("float64", "float32"), strict=True):
+        part = row[name]
+        size = f"{part['layers']} layers, {part['hidden_size']} wide"
+        column[0].set_title(f"{name}, {size}: loss (nats)", fontsize="medium")
+        for run in part["runs"]:
+            is_ours = run["system"] == "bertsmith"
+            column[0].plot(
+                _steps(run["losses"]), run["losses"], label=_name(run),
+                color=_OURS if is_ours else _THEIRS, linestyle="-" if is_ours else "--",
+                linewidth=2.4 if is_ours else 1.2, alpha=0.6 if is_ours else 1.0,
+            )  # fmt: skip
+        column[0].legend(fontsize="small")
+        column[1].set_title("difference (nats)", fontsize="medium")
+        column[1].set_yscale("log")
+        column[1].set_xlabel("step")
+    _draw_exact(panels[1, 0], row["float64"])
+    _draw_band(panels[1, 1], row["float32"])
+    for axes in panels.flat:
+        axes.grid(alpha=0.3)
+    _write(figure, path)
+
+
+def _draw_size(axes: Axes, row: Row) -> None:
+    speed = row["tokens_per_second"]
+    names = sorted(speed, key=speed.__getitem__)
+    ours = speed["bertsmith"]
+    colors = [_OURS if name.startswith("bertsmith") else _THEIRS for name in names]
+    bars = axes.barh(names, [speed[name] for name in names], color=colors)
+    labels = [
+        f"{speed[name]:,.0f}" + ("" if name == "bertsmith" else f"  (1/{ours / speed[name]:.1f})")
+        for name in names
+    ]
+    axes.bar_label(bars, labels, padding=3, fontsize="small")
+    axes.set_xlim(right=1.25 * max(speed.values()))
+    title = f"{row['size']}, steps of {row['batch']} x {row['length']} tokens"
+    axes.set_title(title, fontsize="medium", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_exact(axes: Axes, part: Row) -> None:
+    ours, theirs = (np.asarray(run["losses"]) for run in part["runs"])
+    differences = np.maximum(np.abs(ours - theirs), _LEAST)
+    axes.plot(_steps(differences), differences, color=_OURS, label="bertsmith from transformers")
+    axes.axhline(1e-6, color="tab:red", linestyle=":", label="bound")
+    axes.legend(fontsize="small")
+
+
+def _draw_band(axes: Axes, part: Row) -> None:
+    steps = _steps(part["widths"])
+    widths = np.maximum(part["widths"], _LEAST)
+    differences = np.maximum(part["differences"], _LEAST)
+    label = "transformers from itself, widest so far"
+    floor = min(float(widths.min()), float(differences.min()))
+    axes.fill_between(steps, floor, widths, color=_THEIRS, alpha=0.4, label=label)
+    axes.plot(steps, differences, color=_OURS, label="bertsmith from the nearest run")
+    axes.plot(steps[:1], [1e-5], color="tab:red", marker="_", linestyle="", label="first bound")
+    axes.legend(fontsize="small")
+
+
+def _steps(values: Sequence[float] | np.ndarray[Any, Any]) -> list[int]:
+    return list(range(1, len(values) + 1))
+
+
+def _name(run: Row) -> str:
+    return f"{run['system']}, {run['threads']} thread" + ("s" if run["threads"] > 1 else "")
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _write(figure: Figure, path: Path) -> None:
+    with atomic_file(path) as file:
+        figure.savefig(file, format=path.suffix.removeprefix("."), dpi=110)
+
+
+if __name__ == "__main__":
+    main()

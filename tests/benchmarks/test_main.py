@@ -1,0 +1,16 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import benchmarks
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_every_listed_benchmark_is_a_module(brief):
+    for module, *_ in benchmarks(Path("folder"), brief=brief).values():
+        assert importlib.util.find_spec(module), module
+
+
+def test_pictures_come_last():
+    assert list(benchmarks(Path("folder"), brief=False))[-1] == "plots"

@@ -1,0 +1,48 @@
+import json
+
+from benchmarks.plots import draw_loss_parity, draw_speed, newest, rows_of
+
+PNG = b"\x89PNG"
+
+
+def speed_row(size, ours):
+    speed = {"bertsmith": ours, "transformers default": 100.0, "transformers best": 300.0}
+    return {
+        "size": size, "batch": 32, "length": 128, "tokens_per_second": speed,
+        "processor": "a processor", "threads": 2,
+    }  # fmt: skip
+
+
+def run(system, threads, losses):
+    return {"system": system, "threads": threads, "losses": losses}
+
+
+def test_the_newest_row_of_every_size_is_kept():
+    rows = [speed_row("mini", 1.0), speed_row("base", 2.0), speed_row("mini", 3.0)]
+    assert newest(rows, by="size") == [rows[2], rows[1]]
+
+
+def test_rows_are_read_in_order_and_none_where_there_is_no_file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    assert rows_of(path) == []
+    path.write_text("".join(json.dumps({"n": n}) + "\n" for n in range(3)), encoding="utf-8")
+    assert [row["n"] for row in rows_of(path)] == [0, 1, 2]
+
+
+def test_the_speed_of_two_sizes_is_drawn(tmp_path):
+    draw_speed([speed_row("mini", 1200.0), speed_row("base", 400.0)], tmp_path / "speed.png")
+    assert (tmp_path / "speed.png").read_bytes().startswith(PNG)
+
+
+def test_equal_curves_can_be_drawn_though_their_axis_is_logarithmic(tmp_path):
+    size = {"layers": 2, "hidden_size": 128}
+    ours, peer = run("bertsmith", 2, [3.0, 2.0]), run("transformers", 1, [3.0, 2.0])
+    row = {
+        "float64": {**size, "runs": [ours, peer]},
+        "float32": {
+            **size, "runs": [ours, peer, run("transformers", 2, [3.0, 2.1])],
+            "widths": [0.0, 0.1], "differences": [0.0, 0.0],
+        },
+    }  # fmt: skip
+    draw_loss_parity(row, tmp_path / "parity.png")
+    assert (tmp_path / "parity.png").read_bytes().startswith(PNG)
