@@ -34,7 +34,7 @@ def table_rows() -> list[Row]:
     return rows
 
 
-def tests_in(path: Path) -> set[str]:
+def claims_in(path: Path) -> set[str]:
     """The test functions of a file, read and not run."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
@@ -57,7 +57,7 @@ def test_every_file_and_every_test_of_a_row_exists() -> None:
         for name in tests:
             path, _, function = name.partition("::")
             file = PROJECT / "tests" / path
-            if not file.is_file() or function not in tests_in(file):
+            if not file.is_file() or function not in claims_in(file):
                 faults.append(f"line {row.line}: no test tests/{name}")
     assert not faults, "docs/paper.md:\n" + "\n".join(faults)
 
@@ -72,6 +72,6 @@ def test_every_claim_tested_in_this_folder_has_its_row() -> None:
     missing = {
         f"paper/{path.name}::{name}"
         for path in folder.glob("test_*_claims.py")
-        for name in tests_in(path)
+        for name in claims_in(path)
     } - named
     assert not missing
