@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
 import shutil
 import sys
@@ -21,6 +22,8 @@ import torch
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+LEAST_CAPABILITY = (7, 0)
+"""Triton builds for NVIDIA GPUs from Volta on."""
 MAX_KERNELS = 64
 """Kernels of one function before torch gives up: its types, modes and sizes of one; not shapes."""
 
@@ -59,13 +62,19 @@ def unfused(condition: bool = True) -> Iterator[None]:
 
 @functools.cache
 def is_available() -> bool:
-    """True when torch.compile can build kernels here and the user has not switched it off."""
+    """True when torch.compile can build kernels here and the user has not switched it off.
+
+    A GPU needs a compiler too: Triton builds the code that launches its kernels with one.
+    """
     if os.environ.get("BERTSMITH_FUSION", "1") == "0":
         return False
-    if torch.cuda.is_available():
-        return True
     compilers = [os.environ.get("CXX"), "g++", "clang++", "cl" if sys.platform == "win32" else None]
-    return any(compiler and shutil.which(compiler) for compiler in compilers)
+    if not any(compiler and shutil.which(compiler) for compiler in compilers):
+        return False
+    if not torch.cuda.is_available():
+        return True
+    has_triton = importlib.util.find_spec("triton") is not None
+    return has_triton and torch.cuda.get_device_capability() >= LEAST_CAPABILITY
 
 
 @functools.cache

@@ -202,6 +202,7 @@ def _to_rows(cells: list[Tensor], stream: Stream) -> Tensor:
 @fused
 def _probabilities(scores: Tensor, lengths: Tensor, direction: Direction, scale: float) -> Tensor:
     """Softmax over the keys a query may see, in the dtype of the scores."""
+    # Differs from the paper's code: hidden keys weigh exactly nothing, where it adds -10,000.
     positions = torch.arange(scores.shape[-1], device=scores.device)
     hidden = (positions >= lengths[:, None])[:, None, None, :]  # (n, 1, 1, S)
     if direction == "left_to_right":

@@ -36,7 +36,8 @@ def norm_and_drop(
     rows: Tensor, words: Tensor | None, probability: float, norm: nn.LayerNorm
 ) -> Tensor:
     """dropout(LayerNorm(rows)) on (T, H) rows: the embedding's order, the reverse of a layer's."""
-    return _norm_and_drop(rows, words, probability, norm.weight, norm.bias, norm.eps)
+    # Two kernels: in one, torch 2.13 draws another mask for the gradients of the norm's weights.
+    return _drop(_norm(rows, norm.weight, norm.bias, norm.eps), words, probability)
 
 
 def widened(rows: Tensor) -> Tensor:
@@ -55,20 +56,25 @@ def _add_and_norm(
     eps: float,
 ) -> Tensor:
     total = widened(residual) + dropped(widened(output), words, probability)
-    return functional.layer_norm(total, weight.shape, weight, bias, eps).to(output.dtype)
+    return functional.layer_norm(total, weight.shape, widened(weight), widened(bias), eps).to(
+        output.dtype
+    )
 
 
 @fused
-def _norm_and_drop(
-    rows: Tensor,
-    words: Tensor | None,
-    probability: float,
-    weight: Tensor,
-    bias: Tensor,
-    eps: float,
-) -> Tensor:
-    normed = functional.layer_norm(widened(rows), weight.shape, weight, bias, eps)
-    return dropped(normed, words, probability).to(rows.dtype)
+def _norm(rows: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return functional.layer_norm(
+        widened(rows), weight.shape, widened(weight), widened(bias), eps
+    ).to(rows.dtype)
+
+
+def _drop(rows: Tensor, words: Tensor | None, probability: float) -> Tensor:
+    return rows if words is None or probability == 0.0 else _dropped(rows, words, probability)
+
+
+@fused
+def _dropped(rows: Tensor, words: Tensor, probability: float) -> Tensor:
+    return dropped(widened(rows), words, probability).to(rows.dtype)
 
 
 @fused

@@ -72,6 +72,7 @@ class PretrainModel(nn.Module):
             self.masked_lm.bias,
             _tensor(batch.target_ids, device),
         )
+        # Differs from the paper's code: it divides by the count plus 1e-5.
         loss = total / batch.step_targets
         sums = _sums(self.language_model, total, correct, len(batch.target_rows))
         if self.next_sentence is not None:
