@@ -31,14 +31,14 @@ from benchmarks.machine import append_row
 from benchmarks.ngrams import SYSTEMS, count
 from benchmarks.questions import KINDS, Question, pose, read_clozes
 from bertsmith.batch import PackedBatch
-from bertsmith.commands.evaluation import EVALUATION_SEED, Evaluation, evaluate, held_out_batches
+from bertsmith.corpus.store import Corpus
 from bertsmith.data.items import one_text
 from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
-from bertsmith.data.store import Corpus
 from bertsmith.inference import Predictor
 from bertsmith.model.stream import Stream
+from bertsmith.runs.evaluation import EVALUATION_SEED, Evaluation, evaluate, held_out_batches
 
 FOLDER = Path(__file__).parent / "cloze"
 TOP = 5

@@ -30,8 +30,8 @@ from typing import Literal
 
 from benchmarks.machine import append_row
 from benchmarks.process_memory import Finished, run_watched
-from bertsmith.data.documents import find_sources, read_raw, sentences_of
-from bertsmith.data.manifest import Manifest
+from bertsmith.corpus.manifest import Manifest
+from bertsmith.reading.documents import find_sources, read_raw, sentences_of
 from bertsmith.text.tokenizer import Tokenizer
 
 Kind = Literal["plain", "wikiextractor", "mediawiki"]

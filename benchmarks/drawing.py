@@ -20,11 +20,11 @@ from pathlib import Path
 from benchmarks.machine import append_row
 from benchmarks.pretraining import ours
 from bertsmith.batch import PretrainBatch
+from bertsmith.corpus.store import Corpus
 from bertsmith.data.epochs import Epochs
 from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
-from bertsmith.data.store import Corpus
 from bertsmith.model.config import SIZES
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel

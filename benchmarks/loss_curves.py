@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from benchmarks.pretraining import peer
 from bertsmith.batch import PackedBatch, PretrainBatch
+from bertsmith.corpus.store import Corpus
 from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
-from bertsmith.data.store import Corpus
 from bertsmith.model.config import BertConfig
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import Losses, Objective, PretrainModel

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from benchmarks.questions import OFFSETS
 from bertsmith.batch import IntArray
-from bertsmith.data.store import Corpus, Shard
+from bertsmith.corpus.store import Corpus, Shard
 
 SYSTEMS = ("unigram", "trigram", "trigram_both_sides")
 # Places that, read together, are a context of the hidden token at 0.

@@ -22,7 +22,7 @@ import numpy as np
 import tokenizers
 
 from benchmarks.machine import append_row
-from bertsmith.data.documents import find_sources, read_raw, sentences_of
+from bertsmith.reading.documents import find_sources, read_raw, sentences_of
 from bertsmith.text.counting import count_words
 from bertsmith.text.learn import LearnedVocabulary, VocabularyConfig, learn
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig

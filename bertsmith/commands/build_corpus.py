@@ -17,12 +17,12 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from bertsmith.commands.progress import duration
-from bertsmith.data import build
-from bertsmith.data.build_rules import BuildRules
-from bertsmith.data.documents import Format, Language, Source, find_sources
-from bertsmith.data.manifest import FILE_NAME, Manifest
-from bertsmith.data.preflight import check_vocabulary
+from bertsmith.corpus import build
+from bertsmith.corpus.build_rules import BuildRules
+from bertsmith.corpus.manifest import FILE_NAME, Manifest
+from bertsmith.corpus.preflight import check_vocabulary
+from bertsmith.reading.documents import Format, Language, Source, find_sources
+from bertsmith.runs.progress import duration
 from bertsmith.text.tokenizer import Tokenizer
 
 _SECONDS_BETWEEN_LINES = 10.0

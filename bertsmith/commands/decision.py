@@ -1,7 +1,7 @@
 """What a person asked for -> a run with nothing left open, its plan printed, run.json written.
 
 The end of `pretrain`'s first half: the corpus is there, and from here on only the run's directory
-counts. The rules are in `commands/planning.py`; it does not train.
+counts. The rules are in `runs/planning.py`; it does not train.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bertsmith.commands.planning import (
+from bertsmith.commands.preparation import TextChoices, corpus_of
+from bertsmith.corpus.store import Corpus
+from bertsmith.model.config import SIZES
+from bertsmith.recipes.run import PretrainRun
+from bertsmith.runs.directory import Record, fingerprint, versions
+from bertsmith.runs.planning import (
     PEAK_RATES,
     Bench,
     Measurement,
@@ -24,11 +29,6 @@ from bertsmith.commands.planning import (
     measure,
     warnings,
 )
-from bertsmith.commands.preparation import TextChoices, corpus_of
-from bertsmith.commands.run_directory import Record, fingerprint, versions
-from bertsmith.data.store import Corpus
-from bertsmith.model.config import SIZES
-from bertsmith.recipes.run import PretrainRun
 from bertsmith.train.device import Processes, choose_device, choose_precision
 
 _LEAST_SECONDS = 20.0  # of training, whatever the preparation took

@@ -22,8 +22,8 @@ import tyro
 from rich.console import Console
 
 from bertsmith.commands.stages import Stage
-from bertsmith.commands.vocabulary_report import described, report_on
-from bertsmith.data.documents import (
+from bertsmith.files import lock, remove_leftovers, write_json
+from bertsmith.reading.documents import (
     Format,
     RawDocument,
     Source,
@@ -31,12 +31,12 @@ from bertsmith.data.documents import (
     read_raw,
     sentences_of,
 )
-from bertsmith.files import lock, remove_leftovers, write_json
 from bertsmith.text.counting import CountRules, WordCounts, count_batches
 from bertsmith.text.learn import VocabularyConfig, learn
 from bertsmith.text.merges import Score
 from bertsmith.text.sentences import Language
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig, UnicodeForm, warn_about_hangul
+from bertsmith.text.vocabulary_report import described, report_on
 
 REPORT_FILE = "vocabulary-report.json"
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import tyro
 
-from bertsmith.commands.run_directory import Record, read_record
 from bertsmith.files import atomic_file
+from bertsmith.runs.directory import Record, read_record
 from bertsmith.train.log import read_metrics
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from rich.console import Console
 
 from bertsmith.commands.build_corpus import BuildCorpus, build_corpus
 from bertsmith.commands.learn_vocab import LearnVocab, learn_vocab
-from bertsmith.data.documents import Format, Source, find_sources, read_raw
-from bertsmith.data.manifest import FILE_NAME as MANIFEST
+from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
+from bertsmith.reading.documents import Format, Source, find_sources, read_raw
 from bertsmith.text.sentences import Language
 from bertsmith.text.tokenizer import TokenizerConfig, warn_about_hangul
 

@@ -22,13 +22,14 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
-from bertsmith.commands import progress, report
 from bertsmith.commands.decision import Request, decide
-from bertsmith.commands.interruption import Interruption, agreed
-from bertsmith.commands.ongoing import OngoingRun
 from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import TextChoices
-from bertsmith.commands.run_directory import (
+from bertsmith.files import lock, remove_leftovers
+from bertsmith.recipes.pretraining import RECIPES
+from bertsmith.recipes.run import PretrainRun, to_json
+from bertsmith.runs import progress, report
+from bertsmith.runs.directory import (
     RECORD,
     changed_versions,
     check_corpus,
@@ -37,10 +38,9 @@ from bertsmith.commands.run_directory import (
     require_unfinished,
     write_record,
 )
-from bertsmith.commands.training import batches_from
-from bertsmith.files import lock, remove_leftovers
-from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.recipes.run import PretrainRun, to_json
+from bertsmith.runs.interruption import Interruption, agreed
+from bertsmith.runs.ongoing import OngoingRun
+from bertsmith.runs.training import batches_from
 from bertsmith.train.device import Processes, choose_device, joined_processes, set_threads
 from bertsmith.train.loop import Step, train
 

@@ -17,10 +17,10 @@ from rich.console import Console
 
 from bertsmith.commands.preparation import TextChoices
 from bertsmith.commands.pretrain import Pretrain, pretrain
-from bertsmith.commands.report import samples
-from bertsmith.data.interpreter import interpreter_documents
 from bertsmith.files import write_text
+from bertsmith.reading.interpreter import interpreter_documents
 from bertsmith.recipes.pretraining import RECIPES
+from bertsmith.runs.report import samples
 
 QUESTIONS = (
     "Return the [MASK] of the list.",

@@ -1,1 +1,1 @@
-"""Documents -> packed examples."""
+"""A corpus -> packed batches."""

@@ -24,8 +24,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from bertsmith.corpus.store import Corpus
 from bertsmith.data.pairs import PairRules, draw
-from bertsmith.data.store import Corpus
 from bertsmith.randomness import Int64Array, Stream, permutation
 
 SHARDS_MEASURED = 8

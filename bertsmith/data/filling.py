@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertsmith.data.store import SENTENCES_A_MARK, Shard
+from bertsmith.corpus.store import SENTENCES_A_MARK, Shard
 from bertsmith.randomness import Int64Array
 
 

@@ -31,8 +31,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from bertsmith.corpus.store import Corpus, Shard
 from bertsmith.data.filling import fill
-from bertsmith.data.store import Corpus, Shard
 from bertsmith.randomness import Counter, Int64Array, Stream, hash64, integers, uniform
 
 PairForm = Literal["pairs", "consecutive_pair", "one_segment"]

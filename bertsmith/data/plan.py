@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertsmith.batch import PackedBatch, PretrainBatch
+from bertsmith.corpus.store import Corpus
 from bertsmith.data.epochs import Epochs, Measure
 from bertsmith.data.inputs import Int32Array, assemble, neighbour_targets
 from bertsmith.data.masking import Masking, VocabularyFacts, mask
 from bertsmith.data.pairs import PairRules
-from bertsmith.data.store import Corpus
 from bertsmith.randomness import Int64Array, hash64
 from bertsmith.text.tokenizer import Tokenizer
 

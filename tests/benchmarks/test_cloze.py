@@ -13,8 +13,8 @@ from benchmarks import cloze
 from benchmarks.cloze import FOLDER, measure, model_answers, scores, table
 from benchmarks.questions import KINDS, Cloze, Question, pose, read_clozes
 from bertsmith.checkpoints.store import Loaded
-from bertsmith.data.manifest import Manifest
-from bertsmith.data.store import VOCABULARY_FOLDER
+from bertsmith.corpus.manifest import Manifest
+from bertsmith.corpus.store import VOCABULARY_FOLDER
 from bertsmith.inference import Predictor
 from bertsmith.text.tokenizer import Tokenizer
 from tests.checkpoints.tiny import tiny_config, tiny_model, tiny_tokenizer

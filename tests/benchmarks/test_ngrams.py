@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import ngrams
 from benchmarks.ngrams import Baselines, count
-from bertsmith.data.store import Corpus
+from bertsmith.corpus.store import Corpus
 from bertsmith.randomness import integers
 from tests.data.corpora import write_corpus
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from bertsmith.commands.build_corpus import BuildCorpus, build_corpus
-from bertsmith.data import build
-from bertsmith.data.store import Corpus
+from bertsmith.corpus import build
+from bertsmith.corpus.store import Corpus
 from bertsmith.text.tokenizer import Tokenizer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sleeps", "dog", "runs", "."]
@@ -106,7 +106,7 @@ def test_lines_of_progress_name_the_time_left(
     text = written(tmp_path / "text", DOCUMENTS)
     for number in range(3):
         (text / f"{number}.txt").write_text(DOCUMENTS)
-    monkeypatch.setattr("bertsmith.data.blocks.BLOCK_CHARACTERS", 500)
+    monkeypatch.setattr("bertsmith.corpus.blocks.BLOCK_CHARACTERS", 500)
     output = run(text, vocab, tmp_path / "out")
     lines = [line for line in output.splitlines() if line.startswith("build-corpus ")]
     assert len(lines) >= 3

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bertsmith.commands.plot import Plot, draw, plot, smoothed
-from bertsmith.commands.run_directory import Record, write_record
 from bertsmith.recipes.pretraining import mini_cpu
+from bertsmith.runs.directory import Record, write_record
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from bertsmith.commands import quickstart as command
 from bertsmith.commands.quickstart import QUESTIONS, Quickstart, quickstart, write_interpreter_text
-from bertsmith.data.interpreter import InterpreterDocument
+from bertsmith.reading.interpreter import InterpreterDocument
 from bertsmith.train.log import read_metrics
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertsmith.data.manifest import SPLITS, Manifest, Report, Split
-from bertsmith.data.store import COUNTS_FILE
-from bertsmith.data.writer import Documents, ShardWriter
+from bertsmith.corpus.manifest import SPLITS, Manifest, Report, Split
+from bertsmith.corpus.store import COUNTS_FILE
+from bertsmith.corpus.writer import Documents, ShardWriter
 from bertsmith.files import sha256
 
 TokenDocument = Sequence[Sequence[int]]

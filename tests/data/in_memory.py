@@ -1,4 +1,4 @@
-"""Documents in memory -> a corpus with the face of `bertsmith.data.store.Corpus`, for the tests."""
+"""Documents in memory -> a corpus with the face of `corpus.store.Corpus`, for the tests."""
 
 from __future__ import annotations
 

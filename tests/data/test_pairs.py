@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertsmith.corpus.store import Corpus
 from bertsmith.data.pairs import PairRules, draw
-from bertsmith.data.store import Corpus
 from bertsmith.randomness import Stream, hash64, integers, uniform
 from tests.data.corpora import write_corpus
 from tests.data.in_memory import InMemoryCorpus, articles

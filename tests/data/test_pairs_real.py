@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.data.documents import find_sources, read_raw, sentences_of
 from bertsmith.data.pairs import PairRules, draw
+from bertsmith.reading.documents import find_sources, read_raw, sentences_of
 from bertsmith.text.tokenizer import Tokenizer
 from tests.data.in_memory import InMemoryCorpus
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from bertsmith.batch import PretrainBatch
+from bertsmith.corpus.store import Corpus
 from bertsmith.data.epochs import Epochs
 from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
-from bertsmith.data.store import Corpus
 from tests.data.corpora import write_corpus
 from tests.data.in_memory import InMemoryCorpus, InMemoryTokenizer, articles
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bertsmith.commands.training import trainee
 from bertsmith.model.config import BASE, LARGE, TINY
 from bertsmith.recipes.pretraining import paper_base, paper_large
+from bertsmith.runs.training import trainee
 
 WORDS = 800e6 + 2_500e6  # BooksCorpus and English Wikipedia
 

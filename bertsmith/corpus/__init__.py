@@ -1,0 +1,1 @@
+"""Sentences -> a tokenised corpus on disk, and back."""

@@ -1,0 +1,77 @@
+"""A glance at the input -> what speaks against building with this vocabulary, before the long work.
+
+Reads the beginnings of documents from a few files spread over the input, some hundred kilobytes,
+whatever the input's size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from bertsmith.reading.documents import Language, RawDocument, Source, read_raw, sentences_of
+from bertsmith.text.tokenizer import Tokenizer, warn_about_hangul
+
+MOST_UNKNOWN = 0.2
+UNUSUAL_UNKNOWN = 0.01
+UNUSUAL_PIECES = 3.0
+
+_SOURCES_SAMPLED = 8
+_DOCUMENTS_A_SOURCE = 200
+_CHARACTERS_A_DOCUMENT = 8_000
+_CHARACTERS_A_SOURCE = 40_000
+_SENTENCES_IN_WORDS = 200
+
+
+def check_vocabulary(
+    sources: Sequence[Source], tokenizer: Tokenizer, language: Language = "auto"
+) -> list[str]:
+    """Warnings about the vocabulary and this text, a sentence each; empty for an ordinary pair.
+
+    Raises ValueError when more than one word in five would be unknown: such a vocabulary does not
+    belong to the text.
+    """
+    sentences = list(_sample(sources, language))
+    token_ids, _ = tokenizer.ids(sentences)
+    if not len(token_ids):
+        return []
+    unknown = np.count_nonzero(token_ids == tokenizer.unk_id) / len(token_ids)
+    what = f"of the sample's tokens are unknown to the vocabulary of {tokenizer.vocab_size:,}"
+    if unknown > MOST_UNKNOWN:
+        raise ValueError(
+            f"the vocabulary does not belong to this text: {unknown:.0%} {what} entries, expected "
+            f"well under 1%. Learn one from the text with `bertsmith learn-vocab`"
+        )
+    hangul = warn_about_hangul(tokenizer.config, sentences)
+    warnings = [hangul] if hangul else []
+    if unknown > UNUSUAL_UNKNOWN:
+        warnings.append(f"{unknown:.1%} {what} entries; usual is well under 1%")
+    shorter = sentences[:: max(1, len(sentences) // _SENTENCES_IN_WORDS)]
+    num_words = sum(len(tokenizer.words(sentence)) for sentence in shorter)
+    pieces = len(tokenizer.ids(shorter)[0]) / max(1, num_words)
+    if pieces > UNUSUAL_PIECES:
+        warnings.append(
+            f"a word of this text takes {pieces:.1f} tokens, usual is 1.1 to 2.5: the vocabulary "
+            f"may come from another language"
+        )
+    return warnings
+
+
+def _sample(sources: Sequence[Source], language: Language) -> Iterator[str]:
+    """Sentences from up to eight sources, evenly spaced."""
+    places = np.linspace(0, len(sources) - 1, min(len(sources), _SOURCES_SAMPLED)).round()
+    for place in np.unique(places.astype(int)).tolist():
+        characters = 0
+        for raw in islice(read_raw(sources[place]), _DOCUMENTS_A_SOURCE):
+            found = sentences_of(_beginning(raw), language)
+            yield from found
+            characters += sum(map(len, found))
+            if characters > _CHARACTERS_A_SOURCE:
+                break
+
+
+def _beginning(raw: RawDocument) -> RawDocument:
+    return dataclasses.replace(raw, text=raw.text[:_CHARACTERS_A_DOCUMENT])

@@ -1,0 +1,1 @@
+"""A pre-training run: its plan, its directory, and what happens while it trains."""

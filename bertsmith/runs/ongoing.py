@@ -1,0 +1,206 @@
+"""A run while it trains: what is kept, evaluated and saved between two updates.
+
+It holds what the second half of `pretrain` needs at hand. When each thing happens is decided in
+`commands/pretrain.py`; how an update is made, in `train/loop.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from bertsmith.batch import PretrainBatch
+from bertsmith.checkpoints.places import newest_checkpoint
+from bertsmith.corpus.store import Corpus
+from bertsmith.data.plan import Plan
+from bertsmith.runs.directory import Record, checkpoint_path, drop_old_checkpoints
+from bertsmith.runs.evaluation import EVALUATION_SEED, Evaluation, evaluate, held_out_batches
+from bertsmith.runs.progress import View
+from bertsmith.runs.training import (
+    Trainee,
+    phase_at,
+    restore_checkpoint,
+    rules_of,
+    save_checkpoint,
+    trainee,
+)
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.train.device import Processes
+from bertsmith.train.log import Log, MetricsLog, TensorBoardLog, read_metrics
+from bertsmith.train.loop import Step
+
+STUCK_MARGIN = 0.02  # of the unigram entropy
+STUCK_AFTER = 0.25  # of the steps
+_STUCK_WINDOW = 100
+
+
+@dataclass(kw_only=True)
+class OngoingRun:
+    """The parts of a run that is under way, in one process."""
+
+    directory: Path
+    record: Record
+    processes: Processes
+    parts: Trainee
+    corpus: Corpus
+    tokenizer: Tokenizer
+    start: int
+    """Updates that were finished when this process began."""
+    logs: list[Log]
+    """Where rows of metrics go; empty except in the first process."""
+    began: float = field(default_factory=time.perf_counter)
+    """When training began, for the rate; moved past evaluations and checkpoints."""
+    is_warned: bool = False
+    """True once the warning of a stuck loss was given."""
+    _tokens: int = 0
+    _losses: deque[float] = field(default_factory=lambda: deque(maxlen=_STUCK_WINDOW))
+    _held_out: dict[int, list[PretrainBatch]] = field(default_factory=dict)
+
+    @staticmethod
+    def set_up(
+        directory: Path, record: Record, processes: Processes, device: torch.device
+    ) -> OngoingRun:
+        """Builds the model and puts back the newest checkpoint, if there is one."""
+        corpus = Corpus.open(record.corpus)
+        tokenizer = corpus.tokenizer()
+        parts = trainee(record.run, device)
+        newest = newest_checkpoint(directory)
+        start = 0 if newest is None else restore_checkpoint(newest, parts)
+        metrics = directory / "metrics.jsonl"
+        logs: list[Log] = [MetricsLog(metrics, resumed_step=start)] if processes.is_first else []
+        return OngoingRun(
+            directory=directory,
+            record=record,
+            processes=processes,
+            parts=parts,
+            corpus=corpus,
+            tokenizer=tokenizer,
+            start=start,
+            logs=logs,
+        )
+
+    def add_tensorboard(self) -> None:
+        """Writes every row of metrics to TensorBoard too. Raises ValueError without the extra."""
+        if self.processes.is_first:
+            self.logs.append(
+                TensorBoardLog(self.directory / "tensorboard", resumed_step=self.start)
+            )
+
+    def close(self) -> None:
+        """Closes the logs."""
+        for log in self.logs:
+            log.close()
+
+    def record_step(self, update: Step) -> View:
+        """Writes a row of metrics, with the real tokens and seconds since the row before."""
+        losses, accuracies = _means(update.sums)
+        self._losses.append(losses[self.parts.model.language_model])
+        self._tokens += update.tokens
+        row: dict[str, int | float | str | bool | None] = {
+            "step": update.number,
+            "loss": update.loss,
+            **{f"{name}_loss": value for name, value in losses.items()},
+            **{f"{name}_accuracy": value for name, value in accuracies.items()},
+            "learning_rate": update.learning_rate,
+            "grad_norm": update.grad_norm,
+            "tokens": self._tokens,
+            "seconds": time.perf_counter() - self.began,
+        }
+        if update.skipped:
+            row["skipped"] = True
+        self._write(row)
+        view = View(
+            step=update.number,
+            losses=losses,
+            accuracies=accuracies,
+            learning_rate=update.learning_rate,
+            tokens=self._tokens,
+            seconds=time.perf_counter() - self.began,
+        )
+        self._tokens, self.began = 0, time.perf_counter()
+        return view
+
+    def count_tokens(self, update: Step) -> None:
+        """Counts an update that gets no row of its own."""
+        self._tokens += update.tokens
+
+    def evaluate(self, step: int) -> Evaluation | None:
+        """Evaluates on held-out documents, at the length of the phase; None when none are there."""
+        batches = self._held_out_batches(step)
+        if not batches:
+            return None
+        began = time.perf_counter()
+        evaluation = evaluate(self.parts.model, batches)
+        self._write({"step": step, **evaluation.row()})
+        self.began += time.perf_counter() - began
+        return evaluation
+
+    def save(self, step: int) -> None:
+        """Writes a checkpoint and deletes the oldest."""
+        began = time.perf_counter()
+        save_checkpoint(checkpoint_path(self.directory, step), self.parts, step, self.tokenizer)
+        drop_old_checkpoints(self.directory, self.record.run.keep_checkpoints)
+        self.began += time.perf_counter() - began
+
+    def final_evaluation(self) -> Evaluation | None:
+        """The model as it stands on the held-out documents, without a row of metrics."""
+        batches = self._held_out_batches(self.record.run.num_steps)
+        return evaluate(self.parts.model, batches) if batches else None
+
+    def training_seconds(self) -> float:
+        """Seconds of all updates with a row, those before a resume included."""
+        rows = read_metrics(self.directory / "metrics.jsonl")
+        return sum(float(row.get("seconds") or 0.0) for row in rows)
+
+    def stuck_warning(self, step: int) -> str | None:
+        """A sentence, once, when the loss sits at the unigram line after a quarter of the steps.
+
+        At the line: the mean of the latest 100 losses is above 98% of the unigram entropy.
+        """
+        line, late = self.record.unigram_entropy, STUCK_AFTER * self.record.run.num_steps
+        if self.is_warned or step < late or len(self._losses) < _STUCK_WINDOW:
+            return None
+        mean = sum(self._losses) / len(self._losses)
+        if mean < (1.0 - STUCK_MARGIN) * line:
+            return None
+        self.is_warned = True
+        return (
+            f"after {step:,} of {self.record.run.num_steps:,} steps the loss ({mean:.3f}) still "
+            f"sits at the unigram line ({line:.3f}): the model has learned how frequent tokens are "
+            f"and nothing else. Try another peak rate (--optimizer.learning-rate), more steps, and "
+            f"look for repeated or shuffled lines in the text"
+        )
+
+    def _held_out_batches(self, step: int) -> list[PretrainBatch]:
+        run, phase = self.record.run, phase_at(self.record.run, step)
+        length = phase.sequence_length
+        if length not in self._held_out:
+            held_out = Corpus.open(self.record.corpus, "held_out")
+            needed = 2 if "next_sentence" in run.objectives else 1
+            self._held_out[length] = (
+                held_out_batches(
+                    Plan(held_out, rules_of(run, phase, seed=EVALUATION_SEED)),
+                    run.evaluate_sequences,
+                )
+                if held_out.num_documents >= needed and held_out.num_tokens > 0
+                else []
+            )
+        return self._held_out[length]
+
+    def _write(self, row: dict[str, int | float | str | bool | None]) -> None:
+        for log in self.logs:
+            log.write(row)
+
+
+def _means(sums: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Mean losses and accuracies by objective, from a step's sums."""
+    names = [name.removesuffix("_count") for name in sums if name.endswith("_count")]
+    counts = {name: max(1.0, sums[f"{name}_count"]) for name in names}
+    return (
+        {name: sums[f"{name}_loss_sum"] / counts[name] for name in names},
+        {name: sums[f"{name}_correct"] / counts[name] for name in names},
+    )

@@ -1,0 +1,249 @@
+"""Text, minutes and a measured rate -> the model's size, the number of steps, and the printed plan.
+
+Three rules, each one line of arithmetic, so that a person can foresee and overrule them:
+- Size: the largest whose layers see at least 20 tokens a weight within the time, from at most 40
+  epochs. On two cores and an hour that is MINI; on a GPU and a day, BASE.
+- Steps: as many as fit into the minutes at the measured rate, and at most 40 epochs, the paper's
+  own number. Beyond 20,000 steps the batch grows instead.
+- Expected time and memory: measured on real steps of the chosen model, not estimated.
+
+It does not train: `pretrain` does.
+
+Source: 20 tokens a weight: Hoffmann et al. 2022; 40 epochs: Devlin et al. 2018, appendix A.2.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from bertsmith.corpus.store import Corpus
+from bertsmith.files import peak_memory_bytes
+from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.recipes.run import PretrainRun, stretched
+from bertsmith.runs.progress import duration
+from bertsmith.runs.training import plan_of, trainee
+from bertsmith.train.device import Processes
+from bertsmith.train.loop import train
+
+TOKENS_A_WEIGHT = 20
+MOST_EPOCHS = 40
+MOST_STEPS = 20_000
+LARGEST_BATCH = 4_096
+FEWEST_STEPS = 200
+FEWEST_TOKENS = 1_000_000
+
+PEAK_RATES = {
+    "tiny": 2e-3, "mini": 1e-3, "small": 7e-4, "medium": 5e-4, "base": 3e-4, "large": 2e-4,
+}  # fmt: skip
+"""Peak learning rates for short runs: smaller models bear larger ones (paper: 1e-4)."""
+
+_WARM_STEPS = 2
+_MEASURED_STEPS = 4
+_MEASURED_SECONDS = 4.0
+_SHARE_FOR_THE_REST = 0.05  # of the minutes: evaluations, checkpoints, samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What real steps of a run cost on this machine."""
+
+    seconds_per_step: tuple[float, ...]
+    """One number a phase."""
+    tokens_per_second: float
+    """Real tokens, first phase, all processes."""
+    peak_bytes: int
+    """Memory of this process (a CPU) or of the device at its peak."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Where a run is measured."""
+
+    corpus: Corpus
+    device: torch.device
+    processes: Processes
+
+    def describe(self, run: PretrainRun) -> str:
+        """The machine in one line."""
+        where = str(self.device)
+        if self.device.type == "cpu":
+            where = f"cpu, {torch.get_num_threads()} threads"
+        elif self.device.type == "cuda":
+            where = f"{self.processes.world_size} x {torch.cuda.get_device_name(self.device)}"
+        masters = "" if run.precision == "fp32" else " with fp32 masters"
+        return f"{where}; {run.precision}{masters}"
+
+
+def measure(run: PretrainRun, bench: Bench) -> Measurement:
+    """Trains a throw-away copy of the model for a few seconds a phase, after two steps of warm-up.
+
+    With several processes, one measures its own share of a step; what crosses between them is not
+    in the number.
+    """
+    if bench.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(bench.device)
+    found = [_seconds_per_step(run, number, bench) for number in range(len(run.phases))]
+    return Measurement(
+        seconds_per_step=tuple(seconds for seconds, _ in found),
+        tokens_per_second=found[0][1] / found[0][0],
+        peak_bytes=peak_bytes(bench.device),
+    )
+
+
+def choose_size(tokens_per_second: float, measured: str, seconds: float, tokens: int) -> str:
+    """The largest size that is worth training; the smallest when none is.
+
+    `measured` names the size that reached `tokens_per_second`; other sizes are expected to run
+    slower or faster by their work a token. `tokens` is the corpus.
+    """
+    chosen = min(SIZES, key=lambda name: layer_weights(SIZES[name]))
+    for name, config in SIZES.items():
+        rate = tokens_per_second * _work(SIZES[measured]) / _work(config)
+        seen = min(rate * seconds, MOST_EPOCHS * tokens)
+        if seen >= TOKENS_A_WEIGHT * layer_weights(config):
+            chosen = max(chosen, name, key=lambda size: layer_weights(SIZES[size]))
+    return chosen
+
+
+def fitted(
+    run: PretrainRun, measurement: Measurement, seconds: float, corpus: Corpus
+) -> PretrainRun:
+    """The run stretched or shortened to the seconds at hand and to at most 40 epochs.
+
+    A run of one phase that would have more than 20,000 steps gets a larger batch instead.
+    """
+    seconds *= 1.0 - _SHARE_FOR_THE_REST
+    shares = [phase.steps / run.num_steps for phase in run.phases]
+    mean = sum(
+        share * cost for share, cost in zip(shares, measurement.seconds_per_step, strict=True)
+    )
+    steps = seconds / mean
+    if len(run.phases) == 1:
+        phase, batch_size = run.phases[0], run.phases[0].batch_size
+        while steps > MOST_STEPS and batch_size < LARGEST_BATCH:
+            steps, batch_size = steps / 2, batch_size * 2
+        run = replace(run, phases=(replace(phase, batch_size=batch_size),))
+    rows = plan_of(run, 0, corpus).rows_per_epoch
+    sequences_a_step = sum(
+        share * phase.batch_size for share, phase in zip(shares, run.phases, strict=True)
+    )
+    most = max(FEWEST_STEPS, int(MOST_EPOCHS * rows / sequences_a_step))
+    return stretched(run, max(2 * len(run.phases), min(int(steps), most)))
+
+
+def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[tuple[str, str]]:
+    """The plan, line by line: (what, value)."""
+    model, corpus, tokens = run.model, bench.corpus, bench.corpus.num_tokens
+    lines = [
+        ("model", f"{_size_name(model)}: {model.num_hidden_layers} layers of {model.hidden_size}, "
+                  f"{model.num_attention_heads} heads, vocabulary {model.vocab_size:,}, "
+                  f"{num_parameters(run):,} parameters"),
+        ("text", f"{corpus.num_documents:,} documents, {corpus.num_sentences:,} sentences, "
+                 f"{tokens:,} tokens"),
+        ("objectives", f"{', '.join(run.objectives)} on {run.form}, "
+                       f"{run.masking.rate:.0%} of positions predicted"),
+    ]  # fmt: skip
+    total = 0.0
+    for number, phase in enumerate(run.phases):
+        plan = plan_of(run, number, corpus)
+        length = plan.describe().tokens_per_sequence
+        trained = phase.steps * phase.batch_size * length
+        total += phase.steps * measurement.seconds_per_step[number]
+        lines.append((
+            f"phase {number + 1}",
+            f"{phase.steps:,} steps of {phase.batch_size} sequences of at most "
+            f"{phase.sequence_length} tokens (mean {length:.0f}): {trained / 1e6:,.1f}M tokens, "
+            f"{plan.epochs(phase.steps):.1f} epochs",
+        ))  # fmt: skip
+    peak = run.optimizer.learning_rate
+    return [
+        *lines,
+        ("schedule", f"{run.optimizer.name}: 0 -> {peak:g} over {run.warmup_steps:,} steps, then "
+                     f"linear to 0 at step {run.num_steps:,}"),
+        ("machine", bench.describe(run)),
+        ("expected", f"{duration(total)} at {measurement.tokens_per_second:,.0f} tokens/s "
+                     f"(measured), {measurement.peak_bytes / 2**30:.1f} GiB of memory"),
+        ("unigram line", f"{corpus.unigram_entropy:.3f} nats: the loss of knowing only how "
+                         f"frequent each token is"),
+    ]  # fmt: skip
+
+
+def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
+    """What a person should know before the start, a sentence each."""
+    found: list[str] = []
+    if corpus.num_tokens < FEWEST_TOKENS:
+        found.append(
+            f"the text has only {corpus.num_tokens:,} tokens; below about {FEWEST_TOKENS:,} a "
+            f"model learns little more than frequent words: add text if you can"
+        )
+    for number, phase in enumerate(run.phases):
+        plan = plan_of(run, number, corpus)
+        found += plan.describe().warnings
+        if plan.epochs(phase.steps) > MOST_EPOCHS + 1:
+            found.append(
+                f"phase {number + 1} reads the text {plan.epochs(phase.steps):.0f} times; beyond "
+                f"{MOST_EPOCHS} times little is gained: train for fewer steps or add text"
+            )
+    return list(dict.fromkeys(found))
+
+
+def layer_weights(config: BertConfig) -> int:
+    """Matrix weights of the layers: what the tokens are spread over; embeddings not counted."""
+    hidden, wide = config.hidden_size, config.intermediate_size
+    return config.num_hidden_layers * (4 * hidden * hidden + 2 * hidden * wide)
+
+
+def num_parameters(run: PretrainRun) -> int:
+    """Trainable parameters, heads included, without building the model."""
+    with torch.device("meta"):
+        model = PretrainModel(run.model, run.objectives)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The most memory used so far: of the GPU where one trains, else of this process."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    return peak_memory_bytes()
+
+
+def _seconds_per_step(run: PretrainRun, number: int, bench: Bench) -> tuple[float, float]:
+    """(median seconds, mean tokens of a whole step) of a phase."""
+    plan = plan_of(run, number, bench.corpus)
+    parts = trainee(run, bench.device)
+    steps = [plan.step(step) for step in range(_WARM_STEPS + _MEASURED_STEPS)]
+    own = [step.split(bench.processes.world_size)[bench.processes.rank] for step in steps]
+    seconds: list[float] = []
+    began = time.perf_counter()
+    updates = train(
+        parts.learner, parts.optimizer, parts.schedule, own, accumulation=run.accumulation
+    )
+    for update in updates:
+        _ = update.loss  # fetched, so that the device has finished
+        now = time.perf_counter()
+        if update.number > _WARM_STEPS:
+            seconds.append(now - began)
+        began = now
+        if sum(seconds) > _MEASURED_SECONDS:
+            break
+    return _median(seconds), sum(step.num_tokens for step in steps) / len(steps)
+
+
+def _work(config: BertConfig) -> float:
+    """Multiplications a token: layers, and the masked-LM head on 15% of the positions."""
+    head = 0.15 * config.hidden_size * (config.hidden_size + 30_522)
+    return layer_weights(config) + head
+
+
+def _size_name(config: BertConfig) -> str:
+    shapes = {(size.num_hidden_layers, size.hidden_size): name for name, size in SIZES.items()}
+    return shapes.get((config.num_hidden_layers, config.hidden_size), "own size")
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]

@@ -1,0 +1,143 @@
+"""A run -> everything that turns: model, optimizer, batches; and the same from a checkpoint.
+
+`pretrain` and the measurement before it build their parts here, so what is measured is what runs.
+It decides nothing: every choice is in the run, every fact in the corpus and the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from bertsmith.batch import PretrainBatch
+from bertsmith.checkpoints import store
+from bertsmith.corpus.store import Corpus
+from bertsmith.data.loader import batches
+from bertsmith.data.pairs import PairRules
+from bertsmith.data.plan import Plan, StepRules
+from bertsmith.files import atomic_directory
+from bertsmith.model.init import initialise
+from bertsmith.model.objectives import Losses, PretrainModel
+from bertsmith.recipes.run import Phase, PretrainRun
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.train.device import Precision, cast_, choose_precision
+from bertsmith.train.optimizer import Optimizer
+from bertsmith.train.schedule import ScheduleConfig
+from bertsmith.train.state import load_state, save_state
+
+
+class Learner(nn.Module):
+    """A pre-training model whose dropout is keyed by the step: what the loop calls."""
+
+    def __init__(self, model: PretrainModel, run: PretrainRun) -> None:
+        super().__init__()
+        self.model, self.seed, self.with_dropout = model, run.seed, run.dropout
+
+    def forward(self, batch: PretrainBatch, step: int) -> Losses:
+        """The losses of one micro-batch, dropout drawn for (seed, step)."""
+        losses: Losses = self.model(batch, (self.seed, step) if self.with_dropout else None)
+        return losses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainee:
+    """A model on its device, and the optimizer that holds its weights."""
+
+    model: PretrainModel
+    learner: Learner
+    optimizer: Optimizer
+    schedule: ScheduleConfig
+    precision: Precision
+
+
+def trainee(run: PretrainRun, device: torch.device) -> Trainee:
+    """Builds the model with its first weights, and an optimizer without history."""
+    precision = choose_precision(run.precision, device)
+    model = PretrainModel(run.model, run.objectives)
+    initialise(model, std=run.model.initializer_range, seed=run.seed)
+    first = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    model.to(device)
+    cast_(model, precision)
+    optimizer = Optimizer(model.named_parameters(), run.optimizer)
+    # The masters start from the weights as they were drawn, not as bf16 rounded them.
+    for name, master in optimizer.masters().items():
+        master.copy_(first[name])
+    return Trainee(
+        model=model,
+        learner=Learner(model, run),
+        optimizer=optimizer,
+        schedule=ScheduleConfig(total_steps=run.num_steps, warmup_steps=run.warmup_steps),
+        precision=precision,
+    )
+
+
+def plan_of(run: PretrainRun, number: int, corpus: Corpus) -> Plan:
+    """The batches of phase `number`, as a function of the step counted from the phase's start.
+
+    Phases of one sequence length share a stream of sequences: the later goes on where the earlier
+    ends. Another length has draws of its own.
+    """
+    phase = run.phases[number]
+    taken = sum(
+        earlier.steps * earlier.batch_size
+        for earlier in run.phases[:number]
+        if earlier.sequence_length == phase.sequence_length
+    )
+    return Plan(corpus, rules_of(run, phase, seed=run.seed, first_sequence=taken))
+
+
+def rules_of(run: PretrainRun, phase: Phase, *, seed: int, first_sequence: int = 0) -> StepRules:
+    """What decides the batches of a phase, beside the corpus."""
+    return StepRules(
+        batch_size=phase.batch_size,
+        pairs=PairRules(
+            sequence_length=phase.sequence_length,
+            short_probability=run.short_probability,
+            form=run.form,
+        ),
+        masking=run.masking,
+        objectives=run.objectives,
+        seed=seed,
+        first_sequence=first_sequence,
+    )
+
+
+def batches_from(
+    run: PretrainRun, corpus: Corpus, start: int
+) -> Generator[PretrainBatch, None, None]:
+    """Every step's batch from update `start` on, through all phases."""
+    for number, phase in enumerate(run.phases):
+        if start < phase.steps:
+            plan = plan_of(run, number, corpus)
+            yield from batches(plan, start, phase.steps, run.loader_workers)
+        start = max(0, start - phase.steps)
+
+
+def phase_at(run: PretrainRun, step: int) -> Phase:
+    """The phase in which update number `step` (counted from 1) falls."""
+    for phase in run.phases:
+        if step <= phase.steps:
+            return phase
+        step -= phase.steps
+    return run.phases[-1]
+
+
+def save_checkpoint(path: Path, trained: Trainee, step: int, tokenizer: Tokenizer) -> None:
+    """Writes the model in the Hugging Face layout and the trainer's state, as one atomic directory.
+
+    The model's weights are the optimizer's float32 masters, whatever precision trains.
+    """
+    masters = {**trained.model.state_dict(), **trained.optimizer.masters()}
+    config = replace(trained.model.config, pad_token_id=tokenizer.pad_id)
+    with atomic_directory(path) as directory:
+        store.write(directory, masters, config, tokenizer)
+        save_state(directory, trained.optimizer, step, {})
+
+
+def restore_checkpoint(path: Path, trained: Trainee) -> int:
+    """Puts weights and optimizer back, to the bit; returns the number of finished updates."""
+    return load_state(path, trained.optimizer).step

@@ -1,0 +1,98 @@
+"""Opening and decoding: every compression, archives, and what damage looks like to a person."""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from bertsmith.reading.compressed import Member, open_members, text_blocks
+
+TEXT = "첫 문장이다.\nA second line.\n" * 500
+
+
+def read(path: Path, block_bytes: int = 64) -> list[tuple[str, str]]:
+    return [
+        (member.name, "".join(text_blocks(member, block_bytes))) for member in open_members(path)
+    ]
+
+
+def member_of(data: bytes) -> Member:
+    return Member(name="book.txt", stream=io.BytesIO(data), position=lambda: 0)
+
+
+@pytest.mark.parametrize(
+    "compress",
+    [bytes, gzip.compress, lzma.compress, bz2.compress, zstandard.ZstdCompressor().compress],
+)
+def test_compression_is_told_by_content_not_by_name(compress, tmp_path):
+    path = tmp_path / "named_by_nobody"
+    path.write_bytes(compress(TEXT.encode()))
+    assert read(path) == [(str(path), TEXT)]
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_files_of_several_compressed_parts_are_read_to_the_end(compress, tmp_path):
+    path = tmp_path / "parts"
+    path.write_bytes(compress(b"one ") + compress(b"two"))
+    assert read(path) == [(str(path), "one two")]
+
+
+def test_zstandard_frames_are_read_to_the_end(tmp_path):
+    path = tmp_path / "parts.zst"
+    compressor = zstandard.ZstdCompressor()
+    path.write_bytes(compressor.compress(b"one ") + compressor.compress(b"two"))
+    assert read(path) == [(str(path), "one two")]
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
+def test_members_of_an_archive_come_in_its_order_without_hidden_ones(mode, tmp_path):
+    path = tmp_path / "books"
+    with tarfile.open(path, mode) as archive:
+        for name, text in (("b/2.txt", "two"), ("b/._2.txt", "attributes"), ("a/1.txt", "one")):
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    assert read(path) == [(f"{path}:b/2.txt", "two"), (f"{path}:a/1.txt", "one")]
+
+
+@pytest.mark.parametrize(
+    "compress",
+    [gzip.compress, lzma.compress, bz2.compress, zstandard.ZstdCompressor().compress],
+)
+def test_a_cut_short_file_is_named(compress, tmp_path):
+    path = tmp_path / "cut.txt"
+    path.write_bytes(compress(bytes(range(32, 127)) * 997)[:-20])
+    if compress.__name__ == "compress" and path.read_bytes()[:4] == b"\x28\xb5\x2f\xfd":
+        # Zstandard cannot tell the end of a stream from a cut at a block; garbage it can tell.
+        path.write_bytes(b"\x28\xb5\x2f\xfd" + b"\xff" * 50)
+    with pytest.raises(ValueError, match=r"cut\.txt: damaged or cut-short compression"):
+        read(path)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 7, 1 << 20])
+def test_text_does_not_depend_on_the_block_size(block_bytes):
+    data = "\ufeff한글 a\r\nb\rc\nd\r\n\r\n".encode()
+    text = "".join(text_blocks(member_of(data), block_bytes))
+    assert text == "한글 a\nb\nc\nd\n\n"
+
+
+@pytest.mark.parametrize("block_bytes", [1, 4, 1 << 20])
+def test_a_wrong_byte_is_named_with_line_and_offset(block_bytes):
+    data = "한글\nok\n".encode() + b"caf\xe9 noir\n"
+    with pytest.raises(ValueError, match=r"book\.txt:3: not UTF-8: byte 0xe9 at byte offset 13"):
+        list(text_blocks(member_of(data), block_bytes))
+
+
+def test_a_character_cut_off_by_the_end_of_the_file_is_an_error():
+    with pytest.raises(ValueError, match=r"book\.txt:1: not UTF-8: byte 0xea at byte offset 1"):
+        list(text_blocks(member_of(b"a" + "가".encode()[:2])))
+
+
+def test_a_nul_byte_means_binary():
+    with pytest.raises(ValueError, match=r"book\.txt: NUL byte at byte 2.*binary"):
+        list(text_blocks(member_of(b"ab\0c")))

@@ -1,0 +1,228 @@
+"""The three doors from files to sentences, on small files of every format; every early error."""
+
+import gzip
+import io
+import json
+import lzma
+import pickle
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertsmith.reading import borders, documents
+from bertsmith.reading.documents import RawDocument, Source, find_sources, read_raw, sentences_of
+
+LINES = "My dog is cute.\nHe likes playing.\n\n어제 늦게 잤어?\n어쩐지 피곤해 보이더라.\n"
+SENTENCES = [
+    ["My dog is cute.", "He likes playing."],
+    ["어제 늦게 잤어?", "어쩐지 피곤해 보이더라."],
+]
+PROSE = [" ".join(sentences) for sentences in SENTENCES]
+
+
+def read(paths: list[Path], **options) -> list[list[str]]:
+    return [
+        sentences_of(raw) for source in find_sources(paths, **options) for raw in read_raw(source)
+    ]
+
+
+def write_lines(folder: Path) -> Path:
+    path = folder / "a.txt"
+    path.write_text(LINES, encoding="utf-8")
+    return path
+
+
+def write_prose(folder: Path) -> Path:
+    for number, text in enumerate(PROSE):
+        (folder / f"{number}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def write_jsonl(folder: Path) -> Path:
+    path = folder / "a.jsonl.gz"
+    path.write_bytes(gzip.compress("\n".join(json.dumps({"text": t}) for t in PROSE).encode()))
+    return path
+
+
+def write_parquet(folder: Path) -> Path:
+    path = folder / "a.parquet"
+    pq.write_table(pa.table({"text": PROSE}), path)
+    return path
+
+
+def write_wikiextractor(folder: Path) -> Path:
+    path = folder / "AA" / "wiki_00"
+    path.parent.mkdir()
+    docs = [f'<doc id="{n}" url="" title="T">\nT\n\n{t}\n\n</doc>\n' for n, t in enumerate(PROSE)]
+    path.write_text("".join(docs), encoding="utf-8")
+    return folder
+
+
+def write_mediawiki(folder: Path) -> Path:
+    path = folder / "pages-articles1.xml-p1p30.xz"
+    pages = "".join(f"<page><ns>0</ns><revision><text>{t}</text></revision></page>" for t in PROSE)
+    path.write_bytes(lzma.compress(f"<mediawiki>{pages}</mediawiki>".encode()))
+    return path
+
+
+def write_archive(folder: Path) -> Path:
+    path = folder / "books.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for number, text in enumerate(PROSE):
+            info = tarfile.TarInfo(f"author/{number}.txt")
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+WRITERS = {
+    "lines": write_lines, "prose": write_prose, "jsonl": write_jsonl, "parquet": write_parquet,
+    "wikiextractor": write_wikiextractor, "mediawiki": write_mediawiki, "archive": write_archive,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_every_format_gives_the_same_sentences(kind, tmp_path):
+    path = WRITERS[kind](tmp_path)
+    assert {source.format for source in find_sources([path])} == {kind.replace("archive", "prose")}
+    assert read([path]) == SENTENCES
+
+
+def test_a_raw_document_names_its_place_and_pickles(tmp_path):
+    path = write_lines(tmp_path)
+    found = list(read_raw(find_sources([path])[0]))
+    assert [raw.name for raw in found] == [f"{path}:1", f"{path}:2"]
+    assert found[-1].bytes_read == path.stat().st_size
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_folders_are_walked_in_sorted_order_and_what_is_left_out_is_counted(tmp_path):
+    for name in ("b/1.txt", "a.txt", "b.txt", "a/2.txt", ".hidden/3.txt", "a/.4.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("A sentence.")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
+    (tmp_path / "README.md").write_text("A title")
+    (tmp_path / "empty.txt").write_text(" \n")
+    skipped = Counter()
+    found = find_sources([tmp_path], skipped=skipped)
+    names = [source.path.relative_to(tmp_path).as_posix() for source in found]
+    assert names == ["a/2.txt", "a.txt", "b/1.txt", "b.txt"]
+    assert skipped == {documents.UNKNOWN_FILES: 2, documents.EMPTY_FILES: 1}
+
+
+def test_members_of_another_kind_are_counted(tmp_path):
+    path = tmp_path / "mixed.tar"
+    with tarfile.open(path, "w") as archive:
+        for name in ("a.txt", "cover.jpg", "b.txt"):
+            info = tarfile.TarInfo(name)
+            info.size = 11
+            archive.addfile(info, io.BytesIO(b"A sentence."))
+    skipped = Counter()
+    found = list(read_raw(find_sources([path])[0], skipped=skipped))
+    assert [raw.name for raw in found] == [f"{path}:a.txt:1", f"{path}:b.txt:1"]
+    assert skipped == {documents.UNKNOWN_MEMBERS: 1}
+
+
+def test_documents_without_a_sentence_are_counted():
+    skipped = Counter()
+    raw = RawDocument(text='<doc id="1">\nTitle\n', format="wikiextractor", name="a:1")
+    assert sentences_of(raw, skipped=skipped) == []
+    assert skipped[documents.EMPTY] == 1
+
+
+def test_lines_are_kept_as_they_stand():
+    raw = RawDocument(text="One. Two. \n\tthree (, )\n", format="lines", name="a:1")
+    assert sentences_of(raw) == ["One. Two.", "three (, )"]
+
+
+def test_a_named_format_beats_detection(tmp_path):
+    path = tmp_path / "notes.md"
+    path.write_text("One. Two.\nThree.\n")
+    assert read([path], format="lines") == [["One. Two.", "Three."]]
+    assert read([path], format="prose") == [["One.", "Two.", "Three."]]
+
+
+def test_a_long_file_of_prose_is_cut_at_paragraphs_and_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(borders, "LONGEST_DOCUMENT", 2000)
+    path = tmp_path / "long.txt"
+    path.write_text("The first sentence. The second one.\n\n" * 200)
+    skipped = Counter()
+    found = list(read_raw(find_sources([path])[0], skipped=skipped))
+    assert skipped == {borders.CUT: len(found) - 1}
+    assert len(found) > 3
+    sentences = [sentence for raw in found for sentence in sentences_of(raw)]
+    assert sentences == ["The first sentence.", "The second one."] * 200
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"", r"a\.txt: the file is empty"),
+        ("a.txt", b" \n\n", r"a\.txt: the file is empty"),
+        ("a.txt.gz", gzip.compress(b""), r"a\.txt\.gz: the file is empty"),
+        ("a.txt", b"ELF\0\1", r"a\.txt: NUL byte at byte 3.*binary"),
+        ("a.txt", "One.\nTwo é.\n".encode("latin-1"), r"a\.txt:2: not UTF-8.*0xe9.*offset 9"),
+        ("a.txt", b"A line.\n" * 100_000 + b"\xff\n", r"a\.txt:100001: not UTF-8"),
+        ("a.txt", "One.".encode("utf-16"), r"a\.txt: NUL byte at byte 3.*UTF-16"),
+        ("a.docx", b"PK", r"a\.docx: unknown extension '\.docx', expected \.txt.*--format"),
+        ("a.jsonl", b"\n{'text': 1}\n", r"a\.jsonl:2: not JSON"),
+        ("a.jsonl", b'{"body": "a"}\n', r"a\.jsonl:1: no text field 'text', found 'body'"),
+        ("a.parquet", b"PAR1", r"a\.parquet: not a whole Parquet file"),
+        ("a.txt.xz", lzma.compress(b"A line.\n" * 999)[:60], r"a\.txt\.xz: damaged or cut-short"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_an_error_before_the_work(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        find_sources([tmp_path / name])
+
+
+def test_a_wrong_byte_far_into_a_large_file_is_found_by_the_samples(tmp_path, monkeypatch):
+    monkeypatch.setattr("bertsmith.reading.detect._CHECKED_WHOLE", 1000)
+    path = tmp_path / "a.txt"
+    path.write_bytes("한글이다.\n".encode() * 70_001 + "é.\n".encode("latin-1") * 9 + b"ok.\n" * 9)
+    with pytest.raises(ValueError, match=r"a\.txt:70002: not UTF-8"):
+        find_sources([path])
+    path.write_bytes("한글이다.\n".encode() * 70_001)
+    assert find_sources([path])[0].format == "lines"
+
+
+@pytest.mark.parametrize("format", ["wikiextractor", "mediawiki", "parquet"])
+def test_a_format_that_the_content_denies_is_an_error(format, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("A sentence.")
+    with pytest.raises(ValueError, match=r"a\.txt.*(not|expected)"):
+        find_sources([path], format=format)
+
+
+def test_a_missing_path_and_a_folder_without_text_are_errors(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere: no such file or folder"):
+        find_sources([tmp_path / "nowhere"])
+    with pytest.raises(FileNotFoundError, match=r"no text found in 0 files \(none\)"):
+        find_sources([tmp_path])
+    (tmp_path / "a.png").write_bytes(b"\0")
+    with pytest.raises(FileNotFoundError, match=r"no text found in 1 files \(\.png\)"):
+        find_sources([tmp_path])
+    with pytest.raises(ValueError, match="no input was named"):
+        find_sources([])
+
+
+def test_counters_of_two_workers_add_up():
+    raw = RawDocument(text="<doc id='1'\nA heading.\n", format="wikiextractor", name="a:1")
+    one, two, both = Counter(), Counter(), Counter()
+    sentences_of(raw, skipped=one)
+    sentences_of(raw, skipped=two)
+    for _ in range(2):
+        sentences_of(raw, skipped=both)
+    assert one + two == both
+
+
+def test_source_keeps_the_size_on_disk(tmp_path):
+    path = write_jsonl(tmp_path)
+    assert find_sources([path], text_field="text") == [
+        Source(path=path, format="jsonl", size_bytes=path.stat().st_size, text_field="text")
+    ]

@@ -1,0 +1,147 @@
+"""The arithmetic that chooses size and steps, and the plan in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from rich.console import Console
+
+from bertsmith.commands.decision import with_peak_rate, with_size
+from bertsmith.commands.preparation import TextChoices, corpus_of, vocabulary_size
+from bertsmith.corpus.store import Corpus
+from bertsmith.model.config import BASE, MINI, SIZES, TINY
+from bertsmith.recipes.pretraining import mini_cpu, paper_base
+from bertsmith.recipes.run import Phase
+from bertsmith.runs import planning
+from bertsmith.runs.planning import Bench, Measurement, choose_size, fitted, layer_weights
+from bertsmith.train.device import ALONE
+from tests.commands.small_run import write_text
+
+PLENTY = 10**12
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """200 documents of six sentences."""
+    folder = tmp_path_factory.mktemp("planning")
+    text = write_text(folder / "text", num_documents=200)
+    choices = TextChoices(vocab_size=200, held_out=0.1, workers=1)
+    return Corpus.open(corpus_of([text], choices, folder, Console(quiet=True)))
+
+
+def measured(seconds: float, phases: int = 1) -> Measurement:
+    return Measurement(
+        seconds_per_step=(seconds,) * phases, tokens_per_second=1e4, peak_bytes=2**30
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens_per_second", "hours", "expected"),
+    [
+        (17_000, 0.05, "tiny"),  # minutes on two cores
+        (20_000, 1, "mini"),  # an hour on two cores
+        (20_000, 24, "small"),  # a day on two cores
+        (20_000_000, 24, "large"),  # a day of a GPU
+    ],
+)
+def test_size_grows_with_the_time(tokens_per_second: float, hours: float, expected: str) -> None:
+    assert choose_size(tokens_per_second, "mini", hours * 3600, PLENTY) == expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"), [(50_000, "tiny"), (2_000_000, "mini"), (10_000_000, "small")]
+)
+def test_size_is_bounded_by_forty_epochs_of_the_text(tokens: int, expected: str) -> None:
+    assert choose_size(1e9, "mini", 1e9, tokens) == expected
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_chosen_size_sees_twenty_tokens_a_weight(name: str) -> None:
+    enough = planning.TOKENS_A_WEIGHT * layer_weights(SIZES[name])
+    chosen = choose_size(enough + 1.0, name, 1.0, PLENTY)
+    assert layer_weights(SIZES[chosen]) >= layer_weights(SIZES[name])
+
+
+def test_layer_weights_are_twelve_squares_a_layer() -> None:
+    assert layer_weights(BASE) == 12 * 12 * 768 * 768
+
+
+def test_steps_fill_the_time_and_leave_a_share_for_the_rest(corpus: Corpus) -> None:
+    run = fitted(mini_cpu(), measured(10.0), 1_000.0, corpus)
+    assert run.num_steps == 95
+    assert run.warmup_steps == round(95 * 500 / 10_000)
+
+
+def test_steps_stop_at_forty_epochs(corpus: Corpus) -> None:
+    run = replace(mini_cpu(), phases=(Phase(steps=1_000, sequence_length=32, batch_size=32),))
+    run = replace(run, warmup_steps=10)
+    longest = fitted(run, measured(0.001), 19.0, corpus)
+    rows = planning.plan_of(run, 0, corpus).rows_per_epoch
+    assert longest.num_steps == int(planning.MOST_EPOCHS * rows / 32)
+
+
+def test_the_batch_grows_beyond_twenty_thousand_steps(corpus: Corpus) -> None:
+    run = fitted(mini_cpu(), measured(0.001), 100.0, corpus)
+    assert run.phases[0].batch_size > 64
+    assert run.num_steps <= planning.MOST_STEPS
+
+
+def test_two_phases_keep_their_shares(corpus: Corpus) -> None:
+    run = fitted(paper_base(), measured(1.0, phases=2), 200.0, corpus)
+    assert [phase.steps for phase in run.phases] == [171, 19]
+
+
+def test_a_named_size_changes_the_layers_and_nothing_else() -> None:
+    run = with_size(replace(mini_cpu(), model=replace(MINI, vocab_size=777)), "tiny")
+    assert run.model == replace(TINY, vocab_size=777)
+
+
+def test_a_chosen_size_brings_its_peak_rate_unless_another_was_asked_for() -> None:
+    asked = mini_cpu()
+    assert with_peak_rate(asked, asked, "base").optimizer.learning_rate == 3e-4
+    other = replace(asked, optimizer=replace(asked.optimizer, learning_rate=5e-3))
+    assert with_peak_rate(other, other, "base").optimizer.learning_rate == 5e-3
+
+
+def test_the_plan_names_every_phase_and_the_whole_schedule(corpus: Corpus) -> None:
+    bench = Bench(corpus=corpus, device=torch.device("cpu"), processes=ALONE)
+    lines = dict(planning.described(paper_base(), bench, measured(0.5, phases=2)))
+    assert "110,106,428 parameters" in lines["model"]
+    assert lines["phase 1"].startswith("900,000 steps of 256 sequences of at most 128 tokens")
+    assert lines["phase 2"].startswith("100,000 steps of 256 sequences of at most 512 tokens")
+    assert "0 -> 0.0001 over 10,000 steps, then linear to 0 at step 1,000,000" in lines["schedule"]
+    assert lines["expected"].startswith("5 d 18 h")
+    assert f"{corpus.unigram_entropy:.3f}" in lines["unigram line"]
+
+
+def test_little_text_and_many_epochs_are_warned_of(corpus: Corpus) -> None:
+    found = " ".join(planning.warnings(mini_cpu(), corpus))
+    assert f"only {corpus.num_tokens:,} tokens" in found
+    assert "reads the text" in found
+
+
+def test_measuring_takes_real_steps(corpus: Corpus) -> None:
+    from bertsmith.fusion import unfused
+
+    vocab_size = corpus.manifest.vocab_size
+    model = replace(TINY, vocab_size=vocab_size, hidden_size=16, num_attention_heads=2)
+    run = replace(
+        mini_cpu(),
+        model=replace(model, num_hidden_layers=1, intermediate_size=32),
+        phases=(Phase(steps=1_000, sequence_length=32, batch_size=4),),
+    )
+    bench = Bench(corpus=corpus, device=torch.device("cpu"), processes=ALONE)
+    with unfused():
+        found = planning.measure(run, bench)
+    assert len(found.seconds_per_step) == 1
+    assert found.tokens_per_second > 0
+    assert found.peak_bytes > 2**20
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "entries"), [(0.5, 2_000), (3, 4_000), (12, 8_000), (60, 16_000), (311, 30_522)]
+)
+def test_the_vocabulary_grows_with_the_text(megabytes: float, entries: int) -> None:
+    assert vocabulary_size(int(megabytes * 1e6)) == entries

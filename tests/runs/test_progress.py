@@ -1,0 +1,70 @@
+"""What a person sees of a step, on a terminal and in a file."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from bertsmith.runs.progress import LiveDisplay, Pace, PlainDisplay, View, display, duration
+
+
+def view(step: int, *, tokens: int = 1_000, seconds: float = 0.5) -> View:
+    return View(
+        step=step,
+        losses={"masked_lm": 5.4321, "next_sentence": 0.6},
+        accuracies={"masked_lm": 0.25, "next_sentence": 0.75},
+        learning_rate=1e-4,
+        tokens=tokens,
+        seconds=seconds,
+    )
+
+
+def shown(*, is_terminal: bool) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=is_terminal, width=160)
+    made = display(console, num_steps=10, done=0, unigram=6.5, every=4)
+    assert isinstance(made, LiveDisplay if is_terminal else PlainDisplay)
+    with made as place:
+        for step in range(1, 11):
+            place.step(view(step))
+        place.note("a note [with brackets]")
+    return file.getvalue()
+
+
+def test_plain_lines_come_every_so_many_steps_and_at_the_end() -> None:
+    lines = shown(is_terminal=False).splitlines()
+    assert [line.split()[1] for line in lines[:-1]] == ["4/10", "8/10", "10/10"]
+    assert lines[-1] == "a note [with brackets]"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_losses_stand_beside_the_unigram_line_with_rate_speed_and_time(is_terminal: bool) -> None:
+    text = shown(is_terminal=is_terminal)
+    for part in ("mlm 5.432 (25%)", "nsp 0.600 (75%)", "unigram 6.500", "lr 1.00e-04", "left"):
+        assert part in text
+    assert "2,000 tokens/s" in text
+
+
+def test_the_first_step_does_not_count_for_the_time_left() -> None:
+    pace = Pace(num_steps=12, done=0)
+    pace.add(view(1, seconds=100.0))
+    rate, left = pace.add(view(2, seconds=0.5))
+    assert rate == pytest.approx(2_000)
+    assert left == pytest.approx(5.0)
+
+
+def test_views_several_steps_apart_count_as_several_steps() -> None:
+    pace = Pace(num_steps=100, done=50)
+    pace.add(view(60, seconds=5.0))
+    _, left = pace.add(view(70, seconds=5.0))
+    assert left == pytest.approx(15.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(3, "3 s"), (89, "89 s"), (720, "12 min"), (12_000, "3 h 20 min"), (360_000, "4 d 4 h")],
+)
+def test_durations_are_said_as_people_say_them(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

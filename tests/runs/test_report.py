@@ -1,0 +1,136 @@
+"""Samples and the README of a run's directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bertsmith.commands.preparation import TextChoices, corpus_of
+from bertsmith.corpus.store import Corpus
+from bertsmith.recipes.pretraining import mini_cpu
+from bertsmith.runs.directory import (
+    Record,
+    check_corpus,
+    drop_old_checkpoints,
+    fingerprint,
+    reached,
+    read_record,
+    write_record,
+)
+from bertsmith.runs.evaluation import Evaluation
+from bertsmith.runs.report import Sample, held_out_questions, next_command, write_readme
+from tests.commands.small_run import write_text
+
+
+@pytest.fixture(scope="module")
+def corpus_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    text = write_text(folder / "text", num_documents=60)
+    choices = TextChoices(vocab_size=200, held_out=0.3, workers=1)
+    return corpus_of([text], choices, folder, Console(quiet=True))
+
+
+def record_of(corpus: Path) -> Record:
+    return Record(
+        run=mini_cpu(),
+        corpus=corpus,
+        corpus_fingerprint=fingerprint(corpus),
+        command="bertsmith pretrain texts",
+        request={"minutes": 60.0},
+        notes=("size mini chosen",),
+        seconds_per_step=(0.1,),
+        peak_bytes=1,
+        unigram_entropy=6.5,
+        versions={"python": "3.11", "bertsmith": "0.1.0"},
+    )
+
+
+def test_questions_are_held_out_sentences_with_one_word_hidden(corpus_path: Path) -> None:
+    corpus = Corpus.open(corpus_path, "held_out")
+    tokenizer = corpus.tokenizer()
+    questions = held_out_questions(corpus, tokenizer, 3)
+    assert len(questions) == 3
+    assert questions == held_out_questions(corpus, tokenizer, 3)
+    sentences = {
+        tokenizer.decode(sentence.tolist())
+        for document in range(corpus.num_documents)
+        for sentence in corpus.document_sentences(document)
+    }
+    for text, hidden in questions:
+        assert text.replace("[MASK]", hidden) in sentences
+        assert hidden.isalpha()
+
+
+def test_a_record_is_read_back_as_it_was_written(corpus_path: Path, tmp_path: Path) -> None:
+    write_record(tmp_path, record_of(corpus_path))
+    found = read_record(tmp_path)
+    assert found.run == mini_cpu()
+    assert found.corpus.resolve() == corpus_path.resolve()
+    assert found.request == {"minutes": 60.0}
+    check_corpus(found)
+
+
+def test_a_corpus_inside_the_run_may_move_with_it(corpus_path: Path, tmp_path: Path) -> None:
+    directory = corpus_path.parent
+    write_record(directory, record_of(corpus_path))
+    moved = tmp_path / "moved"
+    directory.rename(moved)
+    try:
+        check_corpus(read_record(moved))
+    finally:
+        moved.rename(directory)
+
+
+def test_a_changed_corpus_stops_the_run(corpus_path: Path, tmp_path: Path) -> None:
+    write_record(tmp_path, record_of(corpus_path))
+    manifest = corpus_path / "manifest.json"
+    content = manifest.read_bytes()
+    manifest.write_bytes(content + b"\n")
+    try:
+        with pytest.raises(ValueError, match="has changed since the run began"):
+            check_corpus(read_record(tmp_path))
+    finally:
+        manifest.write_bytes(content)
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"run": ')
+    with pytest.raises(ValueError, match=r"run\.json was not written by this version"):
+        read_record(tmp_path)
+
+
+def test_old_checkpoints_go_and_the_newest_stay(tmp_path: Path) -> None:
+    for step in (10, 20, 100):
+        (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
+    drop_old_checkpoints(tmp_path, keep=2)
+    left = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert left == ["step-00000020", "step-00000100"]
+
+
+def test_a_run_without_checkpoints_has_reached_nothing(tmp_path: Path) -> None:
+    assert reached(tmp_path) == 0
+
+
+def test_the_readme_holds_results_samples_and_the_next_command(
+    corpus_path: Path, tmp_path: Path
+) -> None:
+    found = Evaluation(
+        loss=4.0, accuracy=0.3, targets=1_234, sequences=99, next_accuracy=0.7,
+        next_balanced_accuracy=0.69, next_majority=0.55, next_loss=0.6,
+    )  # fmt: skip
+    shown = [Sample(text="the [MASK] sees", hidden="cat", candidates=(("dog", 0.5), ("cat", 0.4)))]
+    write_readme(tmp_path, record_of(corpus_path), found, shown, seconds=90.0)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    for part in (
+        "4.000 nats (2.500 under the unigram line at 6.500)", "54.60", "30.0% of 1,234",
+        "70.0% of 99 pairs (majority label 55.0%)", "69.0%", "1.5 minutes", "(hidden: cat)",
+        next_command(tmp_path, shown), "size mini chosen", "bertsmith pretrain texts",
+    ):  # fmt: skip
+        assert part in text
+
+
+def test_the_next_command_quotes_nothing_twice(tmp_path: Path) -> None:
+    shown = [Sample(text='say "yes" to [MASK]', hidden="", candidates=())]
+    assert next_command(tmp_path, shown).count('"') == 2
