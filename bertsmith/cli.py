@@ -22,6 +22,12 @@ PERSON_MISTAKES = (ValueError, OSError, InUseError, ModuleNotFoundError)
 EXIT_MISTAKE, EXIT_INTERRUPTED = 2, 130
 
 
+# oneDNN and torch keep a bf16 kernel for every shape they met, a thousand each by default, and
+# every step of real text has another number of tokens: without a bound a run grows by gigabytes.
+KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+KERNEL_CACHE_ENTRIES = "128"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """Where a command lives."""
@@ -84,6 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     A mistake is one line on standard error. BERTSMITH_TRACEBACK=1 shows where it was raised.
     """
+    for cache in KERNEL_CACHES:
+        os.environ.setdefault(cache, KERNEL_CACHE_ENTRIES)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help", "help"):
         print(overview())

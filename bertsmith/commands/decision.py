@@ -17,6 +17,7 @@ from rich.console import Console
 from bertsmith.commands.preparation import TextChoices, corpus_of
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import SIZES
+from bertsmith.recipes.pretraining import scaled
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.directory import Record, fingerprint, versions
 from bertsmith.runs.planning import (
@@ -88,7 +89,7 @@ def decide(request: Request, directory: Path, processes: Processes, console: Con
 
 
 def with_size(run: PretrainRun, size: str) -> PretrainRun:
-    """The run with a model of a named size; dropout, vocabulary and the rest stay."""
+    """The run with a model of a named size and initial weights to match; the rest stays."""
     named = SIZES[size]
     model = replace(
         run.model,
@@ -97,7 +98,7 @@ def with_size(run: PretrainRun, size: str) -> PretrainRun:
         num_attention_heads=named.num_attention_heads,
         intermediate_size=named.intermediate_size,
     )
-    return replace(run, model=model)
+    return replace(run, model=scaled(model))
 
 
 def with_peak_rate(run: PretrainRun, asked: PretrainRun, size: str) -> PretrainRun:

@@ -115,24 +115,24 @@ def fitted(
 ) -> PretrainRun:
     """The run stretched or shortened to the seconds at hand and to at most 40 epochs.
 
-    A run of one phase that would have more than 20,000 steps gets a larger batch instead.
+    A run that would have more than 20,000 steps gets larger batches instead.
     """
     seconds *= 1.0 - _SHARE_FOR_THE_REST
     shares = [phase.steps / run.num_steps for phase in run.phases]
-    mean = sum(
-        share * cost for share, cost in zip(shares, measurement.seconds_per_step, strict=True)
+    costs = measurement.seconds_per_step
+    steps = seconds / sum(share * cost for share, cost in zip(shares, costs, strict=True))
+    growth, largest = 1, max(phase.batch_size for phase in run.phases)
+    while steps > MOST_STEPS and 2 * growth * largest <= LARGEST_BATCH:
+        steps, growth = steps / 2, growth * 2
+    run = replace(
+        run,
+        phases=tuple(replace(p, batch_size=p.batch_size * growth) for p in run.phases),
     )
-    steps = seconds / mean
-    if len(run.phases) == 1:
-        phase, batch_size = run.phases[0], run.phases[0].batch_size
-        while steps > MOST_STEPS and batch_size < LARGEST_BATCH:
-            steps, batch_size = steps / 2, batch_size * 2
-        run = replace(run, phases=(replace(phase, batch_size=batch_size),))
-    rows = plan_of(run, 0, corpus).rows_per_epoch
-    sequences_a_step = sum(
-        share * phase.batch_size for share, phase in zip(shares, run.phases, strict=True)
+    epochs_a_step = sum(
+        share * phase.batch_size / plan_of(run, number, corpus).rows_per_epoch
+        for number, (share, phase) in enumerate(zip(shares, run.phases, strict=True))
     )
-    most = max(FEWEST_STEPS, int(MOST_EPOCHS * rows / sequences_a_step))
+    most = max(FEWEST_STEPS, int(MOST_EPOCHS / epochs_a_step))
     return stretched(run, max(2 * len(run.phases), min(int(steps), most)))
 
 

@@ -15,8 +15,15 @@ SUBJECTS = ("the cat", "a small dog", "my friend", "the old teacher", "a green b
 VERBS = ("sees", "follows", "likes", "forgets", "paints", "carries")
 OBJECTS = ("the river", "a red house", "the morning", "two apples", "a long song", "the window")
 
+NUM_PHASES = 4
+PHASE = {"steps": "6", "batch-size": "8", "sequence-length": "32"}
 TOY = (
-    "--phases.0.steps", "24", "--phases.0.batch-size", "8", "--phases.0.sequence-length", "32",
+    *(
+        text
+        for number in range(NUM_PHASES)
+        for field, value in PHASE.items()
+        for text in (f"--phases.{number}.{field}", value)
+    ),
     "--warmup-steps", "4", "--evaluate-every", "8", "--evaluate-sequences", "24",
     "--save-every", "1", "--keep-checkpoints", "2", "--log-every", "4",
     "--model.hidden-size", "32", "--model.num-hidden-layers", "2",

@@ -49,7 +49,7 @@ def test_one_command_goes_from_a_folder_of_text_to_a_model_that_answers(
 
 def test_the_run_directory_explains_itself(finished: Path) -> None:
     record = json.loads((finished / "run.json").read_text())
-    assert record["run"]["phases"] == [{"steps": 24, "sequence_length": 32, "batch_size": 8}]
+    assert record["run"]["phases"] == [{"steps": 6, "sequence_length": 32, "batch_size": 8}] * 4
     assert record["versions"]["torch"] == torch.__version__
     assert len(record["corpus_fingerprint"]) == 64
     assert record["corpus"] == "corpus"
@@ -135,7 +135,7 @@ def test_the_plan_is_printed_without_training(
     assert bertsmith("pretrain", finished / "corpus", *TOY, "--plan-only", "--out", out) == 0
     plan = capsys.readouterr().out
     for promised in (
-        "24 steps of 8 sequences of at most 32 tokens", "linear to 0 at step 24", "parameters",
+        "6 steps of 8 sequences of at most 32 tokens", "linear to 0 at step 24", "parameters",
         "tokens/s", "unigram line", "masked_lm, next_sentence", "GiB",
     ):  # fmt: skip
         assert promised in plan

@@ -82,7 +82,8 @@ KILLED_BUILD = """
 
         def slowly(progress):
             workers = multiprocessing.active_children()
-            Path("workers").write_text(" ".join(str(worker.pid) for worker in workers))
+            Path("workers.new").write_text(" ".join(str(worker.pid) for worker in workers))
+            Path("workers.new").replace("workers")
             time.sleep(0.05)
 
         build.build(

@@ -12,7 +12,7 @@ from bertsmith.commands.decision import with_peak_rate, with_size
 from bertsmith.commands.preparation import TextChoices, corpus_of, vocabulary_size
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import BASE, MINI, SIZES, TINY
-from bertsmith.recipes.pretraining import mini_cpu, paper_base
+from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
 from bertsmith.recipes.run import Phase
 from bertsmith.runs import planning
 from bertsmith.runs.planning import Bench, Measurement, choose_size, fitted, layer_weights
@@ -69,7 +69,7 @@ def test_layer_weights_are_twelve_squares_a_layer() -> None:
 
 
 def test_steps_fill_the_time_and_leave_a_share_for_the_rest(corpus: Corpus) -> None:
-    run = fitted(mini_cpu(), measured(10.0), 1_000.0, corpus)
+    run = fitted(mini_cpu(), measured(10.0, phases=4), 1_000.0, corpus)
     assert run.num_steps == 95
     assert run.warmup_steps == round(95 * 500 / 10_000)
 
@@ -83,8 +83,11 @@ def test_steps_stop_at_forty_epochs(corpus: Corpus) -> None:
 
 
 def test_the_batch_grows_beyond_twenty_thousand_steps(corpus: Corpus) -> None:
-    run = fitted(mini_cpu(), measured(0.001), 100.0, corpus)
-    assert run.phases[0].batch_size > 64
+    run = fitted(mini_cpu(), measured(0.001, phases=4), 100.0, corpus)
+    before = [phase.batch_size for phase in mini_cpu().phases]
+    growth = {p.batch_size / b for p, b in zip(run.phases, before, strict=True)}
+    assert len(growth) == 1
+    assert growth.pop() >= 2
     assert run.num_steps <= planning.MOST_STEPS
 
 
@@ -95,7 +98,7 @@ def test_two_phases_keep_their_shares(corpus: Corpus) -> None:
 
 def test_a_named_size_changes_the_layers_and_nothing_else() -> None:
     run = with_size(replace(mini_cpu(), model=replace(MINI, vocab_size=777)), "tiny")
-    assert run.model == replace(TINY, vocab_size=777)
+    assert run.model == replace(scaled(TINY), vocab_size=777)
 
 
 def test_a_chosen_size_brings_its_peak_rate_unless_another_was_asked_for() -> None:
