@@ -71,6 +71,8 @@ def draw(runs: Sequence[Path], path: Path) -> None:
         _draw_accuracies(accuracy, run, number * 2, label)
         _curve(rate, run.rows, "learning_rate", "learning rate", color, label)
         _draw_speed(speed, run, color, label)
+    for run in curves:
+        _draw_phases(loss, [accuracy, rate, speed], run)
     for axes, title in (
         (loss, "language-model loss (nats)"), (accuracy, "accuracy"),
         (rate, "learning rate"), (speed, "real tokens per second"),
@@ -144,10 +146,26 @@ def _draw_accuracies(axes: Axes, run: Curves, number: int, label: str) -> None:
     _points(axes, run.rows, "evaluation_accuracy", "held out", f"C{number}", label)
     next_color = f"C{number + 1}"
     _points(axes, run.rows, "evaluation_next_accuracy", "held-out next", next_color, label)
-    _, majority = _column(run.rows, "evaluation_next_majority")
+    # Its share depends on the length: short sequences seldom hold two sentences that follow.
+    steps, majority = _column(run.rows, "evaluation_next_majority")
     if majority:
-        axes.axhline(majority[-1], color="grey", linestyle=":", label="majority label")
+        axes.plot(steps, majority, color="grey", linestyle=":", label="majority label")
     axes.set_ylim(0.0, 1.0)
+
+
+def _draw_phases(named: Axes, others: Sequence[Axes], run: Curves) -> None:
+    """A thin line where a phase begins; its length is written into the first picture."""
+    start, last = 0, max(_column(run.rows, "step")[0])
+    for phase in run.record.run.phases:
+        if 0 < start < last:
+            for axes in (named, *others):
+                axes.axvline(start, color="grey", linewidth=0.6, alpha=0.6)
+        if len(run.record.run.phases) > 1 and start < last:
+            named.text(
+                start, 0.01, f" length {phase.sequence_length}", fontsize="x-small", color="grey",
+                transform=named.get_xaxis_transform(),
+            )  # fmt: skip
+        start += phase.steps
 
 
 def _draw_speed(axes: Axes, run: Curves, color: str, label: str) -> None:

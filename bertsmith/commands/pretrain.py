@@ -27,7 +27,7 @@ from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import TextChoices
 from bertsmith.files import lock, remove_leftovers
 from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.recipes.run import PretrainRun, to_json
+from bertsmith.recipes.run import PretrainRun, stretched, to_json
 from bertsmith.runs import progress, report
 from bertsmith.runs.directory import (
     RECORD,
@@ -61,6 +61,8 @@ class Pretrain:
     """Whose values the fields of the run start from; auto: mini-cpu, fitted to text and time."""
     minutes: float | None = None
     """Time to fit the number of steps to; default 60 for auto, else the recipe's own steps."""
+    steps: int | None = None
+    """Updates in all, instead of a time: phases and warm-up keep their shares."""
     size: SizeName = "auto"
     """The model's size by name; auto: the recipe's own, or chosen from text and time."""
     out: Path | None = None
@@ -147,16 +149,21 @@ def _request(options: Pretrain) -> Request:
     """What the options ask for: what was left at auto is chosen only where nothing else was set."""
     fitted = RECIPES["mini-cpu"]()
     is_auto, size, minutes = options.recipe == "auto", str(options.size), options.minutes
-    if size == "auto" and not (is_auto and options.run.model == fitted.model):
+    run = options.run
+    if options.steps is not None:
+        if minutes is not None:
+            raise ValueError("give --steps or --minutes, not both: each decides how long to train")
+        run = stretched(run, options.steps)
+    if size == "auto" and not (is_auto and run.model == fitted.model):
         size = "recipe"
-    if minutes is None and is_auto and options.run.phases == fitted.phases:
+    if minutes is None and is_auto and run.phases == fitted.phases:
         minutes = DEFAULT_MINUTES
     if minutes is None and size == "auto":
         size = "recipe"
     return Request(
         texts=options.texts,
         text=options.text,
-        run=options.run,
+        run=run,
         size=size,
         minutes=minutes,
         device=options.device,
@@ -166,7 +173,7 @@ def _request(options: Pretrain) -> Request:
             "recipe": options.recipe,
             "size": size,
             "minutes": minutes,
-            "run": json.loads(json.dumps(to_json(options.run))),
+            "run": json.loads(json.dumps(to_json(run))),
         },
     )
 

@@ -142,6 +142,18 @@ def test_the_plan_is_printed_without_training(
     assert not (out / "run.json").exists()
 
 
+def test_steps_are_spread_over_the_phases_in_their_shares(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (finished / "corpus", *TOY, "--steps", "48", "--out", tmp_path / "run")
+    assert bertsmith("pretrain", *arguments, "--plan-only") == 0
+    plan = capsys.readouterr().out
+    assert plan.count("12 steps of 8 sequences") == 4
+    assert "over 8 steps, then linear to 0 at step 48" in " ".join(plan.split())
+    assert bertsmith("pretrain", *arguments, "--minutes", "5") == 2
+    assert "give --steps or --minutes, not both" in capsys.readouterr().err
+
+
 def test_one_document_with_next_sentence_is_refused_with_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
