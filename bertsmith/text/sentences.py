@@ -95,8 +95,10 @@ def _ends_sentence(text: str, begin: int, match: re.Match[str]) -> bool:
     word = text[text.rfind(" ", begin, stop) + 1 : stop]
     if len(word) > 6 and word.isalpha():
         return True
-    # The slice reaches back over line breaks and starts too early in the sentence's first word.
-    word = text[max(begin, stop - 24) : stop].split()[-1] if word.strip() else ""
+    # The slice reaches back over line breaks and starts too early in the sentence's first word. It
+    # holds no word at all where two dozen tabs or other blanks stand before the stop.
+    near = text[max(begin, stop - 24) : stop].split() if word.strip() else []
+    word = near[-1] if near else ""
     return _word_may_end(word.lstrip("\"'“‘«([{*_—–-"), text, begin, match)
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bertsmith.text.sentences import split_sentences
@@ -87,7 +87,14 @@ def test_unknown_language_is_refused_by_name() -> None:
         split_sentences("Oui.", "fr")  # type: ignore[arg-type]
 
 
-@given(st.text(alphabet=st.sampled_from(list("aAbI다요라고9.!?…。\"'”)( \n\u00a0")), max_size=60))
+PIECES = [
+    *"aAbI다요라고9.!?…。\"'”)( \n\t\u00a0\u3000",
+    *(blank * 25 for blank in " \t\u00a0\u3000"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
+@example("Mr" + "\t" * 24 + ". He")
 def test_no_character_but_blanks_is_lost(text: str) -> None:
     for language in ("auto", "en", "ko"):
         sentences = split_sentences(text, language)
