@@ -21,10 +21,13 @@ _CLOSERS = r"""["'”’»)\]}」』》〉）】]"""
 # What continues a sentence: a lower-case letter (Latin, Greek, Cyrillic) or more punctuation.
 _LOWER = "a-zß-öø-ÿα-ωа-я"
 _GOES_ON = rf"(?!{_OPENERS}*+[{_LOWER}]|[.,;:!?…])"
-_STOP = re.compile(rf"([.!?…]++{_CLOSERS}*+)\s++{_GOES_ON}")
-_STOP_ANY_CASE = re.compile(rf"([.!?…]++{_CLOSERS}*+)\s++(?![.,;:!?…])")
+# A run of stops is tried from its first one only: from each, a page of dots would take minutes.
+_STOPS = r"[.!?…](?<![.!?…].)[.!?…]*+"
+_WIDE_STOPS = r"[.!?…。！？](?<![.!?…。！？].)[.!?…。！？]*+"
+_STOP = re.compile(rf"({_STOPS}{_CLOSERS}*+)\s++{_GOES_ON}")
+_STOP_ANY_CASE = re.compile(rf"({_STOPS}{_CLOSERS}*+)\s++(?![.,;:!?…])")
 # Korean, Chinese and Japanese stops need no blank after them; `_breaks_without_blank` decides.
-_WIDE_STOP = re.compile(rf"([.!?…。！？]++{_CLOSERS}*+)\s*+{_GOES_ON}")
+_WIDE_STOP = re.compile(rf"({_WIDE_STOPS}{_CLOSERS}*+)\s*+{_GOES_ON}")
 _WIDE = re.compile("[가-힣。！？]")
 _KOREAN_ENDING = re.compile("[가-힣][다요죠까네오][.!?…]")
 _QUOTATIVE = re.compile(r"(?:이?라[고는며면]?|하고|하며|하는|하면서|고|며|면서|는)(?![가-힣]{3})")

@@ -102,12 +102,13 @@ def test_no_character_but_blanks_is_lost(text: str) -> None:
         assert all(sentence and sentence == sentence.strip() for sentence in sentences)
 
 
-@pytest.mark.parametrize("paragraph", ["." * 20_000, '."' * 20_000, ". " * 20_000, "a. " * 20_000])
-def test_time_grows_in_proportion_to_the_text(paragraph: str) -> None:
-    started = time.perf_counter()
+@pytest.mark.parametrize("piece", [".", "。", '."', ". ", "a. ", ".\t", ".)"])
+def test_time_grows_in_proportion_to_the_text(piece: str) -> None:
+    paragraph = piece * 50_000 + "a"
+    started = time.process_time()
     split_sentences(paragraph)
     split_sentences(paragraph, "ko")
-    assert time.perf_counter() - started < 2.0  # quadratic rules would take minutes
+    assert time.process_time() - started < 1.0  # quadratic rules take several seconds and more
 
 
 @pytest.mark.data
