@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 BLOCK_BYTES = 1 << 20
+_ZSTANDARD_INPUT = 1 << 14
+"""Small, because one piece of input is decompressed whole, up to several thousand times longer."""
 _TAR_MAGIC_AT = 257
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -146,6 +148,36 @@ class _RawView(io.RawIOBase):
         return len(data)
 
 
+class _ZstandardReader:
+    """Decompresses one Zstandard frame after the other.
+
+    The library's own file reader takes an end in the middle of a frame for the end of the text.
+    """
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        import zstandard
+
+        self._raw = raw
+        self._next_frame = zstandard.ZstdDecompressor().decompressobj
+        self._frame = self._next_frame()
+        self._output = b""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Returns up to `size` bytes, none at the end; raises EOFError for a frame cut short."""
+        while not self._output:
+            data = self._frame.unused_data if self._frame.eof else b""
+            data = data or self._raw.read(_ZSTANDARD_INPUT)
+            if not data and self._frame.eof:
+                return b""
+            if not data:
+                raise EOFError("the file ends inside a Zstandard frame")
+            if self._frame.eof:
+                self._frame = self._next_frame()
+            self._output = self._frame.decompress(data)
+        data, self._output = self._output[:size], self._output[size:]
+        return data
+
+
 def _compression(start: bytes) -> str | None:
     magics = {b"\x1f\x8b": "gz", b"\xfd7zXZ\0": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst"}
     return next((name for magic, name in magics.items() if start.startswith(magic)), None)
@@ -163,6 +195,5 @@ def _decompressed(raw: IO[bytes]) -> _RawView:
     if compression == "zst":
         import zstandard
 
-        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return _RawView(reader, zstandard.ZstdError)
+        return _RawView(_ZstandardReader(raw), zstandard.ZstdError)
     return _RawView(raw, EOFError)

@@ -67,11 +67,36 @@ def test_members_of_an_archive_come_in_its_order_without_hidden_ones(mode, tmp_p
 def test_a_cut_short_file_is_named(compress, tmp_path):
     path = tmp_path / "cut.txt"
     path.write_bytes(compress(bytes(range(32, 127)) * 997)[:-20])
-    if compress.__name__ == "compress" and path.read_bytes()[:4] == b"\x28\xb5\x2f\xfd":
-        # Zstandard cannot tell the end of a stream from a cut at a block; garbage it can tell.
-        path.write_bytes(b"\x28\xb5\x2f\xfd" + b"\xff" * 50)
     with pytest.raises(ValueError, match=r"cut\.txt: damaged or cut-short compression"):
         read(path)
+
+
+def test_zstandard_cut_at_any_byte_is_an_error_and_never_a_shorter_text(tmp_path):
+    path = tmp_path / "cut.zst"
+    part = zstandard.ZstdCompressor(level=1).compress(TEXT.encode())
+    for length in range(4, 2 * len(part)):
+        path.write_bytes((part + part)[:length])
+        if length == len(part):
+            assert read(path) == [(str(path), TEXT)]
+            continue
+        with pytest.raises(ValueError, match=r"cut\.zst: damaged or cut-short compression"):
+            read(path)
+
+
+def test_zstandard_parts_without_text_are_passed_over(tmp_path):
+    path = tmp_path / "parts.zst"
+    part = zstandard.ZstdCompressor().compress(b"text")
+    note = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"notes"
+    path.write_bytes(part + note + zstandard.ZstdCompressor().compress(b"") + part + note)
+    assert read(path) == [(str(path), "texttext")]
+
+
+def test_a_large_zstandard_file_is_read_whole(tmp_path):
+    path = tmp_path / "large.zst"
+    text = "".join(f"{number**5 % 1_000_003} of many.\n" for number in range(100_000))
+    path.write_bytes(zstandard.ZstdCompressor(level=1).compress(text.encode()))
+    assert path.stat().st_size > 1 << 18
+    assert read(path, 1 << 20) == [(str(path), text)]
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 7, 1 << 20])
