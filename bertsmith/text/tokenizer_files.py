@@ -9,6 +9,7 @@ Source: the files that `transformers` and `tokenizers` write; google-research/be
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -65,7 +66,7 @@ def read(path: Path) -> tuple[list[str], TokenizerConfig]:
             f"{settings_file}: BertJapaneseTokenizer finds words with a dictionary, which is not "
             f"here; choose a BERT whose tokenizer_class is BertTokenizer"
         )
-    return vocabulary, _config(vocabulary, choices, settings)
+    return vocabulary, _config(vocabulary, choices, settings, settings_file)
 
 
 def write(directory: Path, vocabulary: Sequence[str], config: TokenizerConfig) -> None:
@@ -196,11 +197,15 @@ def _normalizer_choices(normalizer: object, path: Path) -> dict[str, object]:
 
 
 def _config(
-    vocabulary: Sequence[str], choices: Mapping[str, object], settings: Mapping[str, object]
+    vocabulary: Sequence[str],
+    choices: Mapping[str, object],
+    settings: Mapping[str, object],
+    settings_file: Path,
 ) -> TokenizerConfig:
     """The config written by bertsmith, or what the files say, or what the vocabulary looks like."""
     own = settings.get(_OWN_KEY)
     if isinstance(own, dict):
+        _require_known(own, settings_file)
         return TokenizerConfig(**{**own, "added_tokens": tuple(own.get("added_tokens", ()))})
     merged = dict(choices)
     for name, key in _SETTINGS.items():
@@ -214,3 +219,14 @@ def _config(
         has_syllables = any(map(_SYLLABLE.search, words))
         merged["strip_accents"] = merged["lowercase"] and (is_said or not has_syllables)
     return TokenizerConfig(**merged)  # type: ignore[arg-type]
+
+
+def _require_known(own: Mapping[str, object], path: Path) -> None:
+    names = [field.name for field in dataclasses.fields(TokenizerConfig)]
+    if unknown := [name for name in own if name not in names]:
+        near = difflib.get_close_matches(unknown[0], names, n=1)
+        raise ValueError(
+            f"{path}: {_OWN_KEY}.{unknown[0]} is no choice of this version of bertsmith; "
+            + (f"did you mean {near[0]}? " if near else "")
+            + f"Known are {', '.join(names)}"
+        )

@@ -174,6 +174,16 @@ def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
         Tokenizer.load(tmp_path)
 
 
+def test_a_choice_of_another_version_is_named(tmp_path: Path) -> None:
+    Tokenizer(VOCABULARY).save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    value = json.loads(path.read_text())
+    value["bertsmith"]["longest_words"] = 9
+    path.write_text(json.dumps(value))
+    with pytest.raises(ValueError, match=r"bertsmith\.longest_words is no .*mean longest_word\?"):
+        Tokenizer.load(tmp_path)
+
+
 def test_a_token_with_a_line_break_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds a line break"):
         Tokenizer((*VOCABULARY, "a\n")).save(tmp_path)
