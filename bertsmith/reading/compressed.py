@@ -128,7 +128,8 @@ class _Readable(Protocol):
 class _RawView(io.RawIOBase):
     """A raw view of any decompressor, so that one BufferedReader gives all of them `peek`.
 
-    The decompressor's own kind of damage becomes EOFError, which every caller knows.
+    The decompressor's own kind of damage becomes EOFError, which `naming_damage` knows. bzip2's is
+    a bare OSError: it has no error number, as the disk's own errors have.
     """
 
     def __init__(self, inner: _Readable, damage: type[Exception]) -> None:
@@ -143,6 +144,8 @@ class _RawView(io.RawIOBase):
         try:
             data = self._inner.read(len(view))
         except self._damage as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise EOFError(str(error)) from error
         view[: len(data)] = data
         return len(data)
@@ -191,7 +194,7 @@ def _decompressed(raw: IO[bytes]) -> _RawView:
     if compression == "xz":
         return _RawView(lzma.LZMAFile(raw), lzma.LZMAError)
     if compression == "bz2":
-        return _RawView(bz2.BZ2File(raw), EOFError)
+        return _RawView(bz2.BZ2File(raw), OSError)
     if compression == "zst":
         import zstandard
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.reading import borders, mediawiki, prose, records, wikiextractor
-from bertsmith.reading.compressed import Member, open_members, text_blocks
+from bertsmith.reading.compressed import Member, naming_damage, open_members, text_blocks
 from bertsmith.reading.detect import SAMPLE_BYTES, Format, check_text, format_of, suffix_of
 from bertsmith.text.sentences import Language, split_sentences
 
@@ -180,7 +180,8 @@ def _source(
     member, start = None, b""
     members = open_members(path) if size else iter(())
     for member in members:
-        start = member.stream.read(SAMPLE_BYTES)
+        with naming_damage(member.name):
+            start = member.stream.read(SAMPLE_BYTES)
         if start.strip():
             break
     if member is None or not start.strip():

@@ -83,6 +83,40 @@ def test_zstandard_cut_at_any_byte_is_an_error_and_never_a_shorter_text(tmp_path
             read(path)
 
 
+@pytest.mark.parametrize(
+    "compress",
+    [
+        gzip.compress,
+        lzma.compress,
+        bz2.compress,
+        zstandard.ZstdCompressor(write_checksum=True).compress,
+    ],
+)
+def test_a_flipped_bit_anywhere_is_an_error_with_the_name_or_changes_nothing(compress, tmp_path):
+    path = tmp_path / "flipped.txt"
+    whole = compress(TEXT.encode())
+    refusals = []
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            assert read(path) == [(str(path), TEXT)]
+        except ValueError as error:
+            refusals.append(str(error))
+    assert len(refusals) > len(whole) / 2
+    assert all("flipped.txt" in refusal for refusal in refusals)
+
+
+def test_an_error_of_the_disk_is_not_taken_for_damage(tmp_path, monkeypatch):
+    def read_nothing(self, size=-1):
+        raise OSError(5, "Input/output error")
+
+    path = tmp_path / "a.bz2"
+    path.write_bytes(bz2.compress(TEXT.encode()))
+    monkeypatch.setattr(bz2.BZ2File, "read", read_nothing)
+    with pytest.raises(OSError, match="Input/output error"):
+        read(path)
+
+
 def test_zstandard_parts_without_text_are_passed_over(tmp_path):
     path = tmp_path / "parts.zst"
     part = zstandard.ZstdCompressor().compress(b"text")

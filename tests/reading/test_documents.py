@@ -1,5 +1,6 @@
 """The three doors from files to sentences, on small files of every format; every early error."""
 
+import bz2
 import gzip
 import io
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from bertsmith.reading import borders, documents
 from bertsmith.reading.documents import RawDocument, Source, find_sources, read_raw, sentences_of
@@ -179,6 +181,18 @@ def test_what_cannot_be_read_is_an_error_before_the_work(name, content, message,
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         find_sources([tmp_path / name])
+
+
+@pytest.mark.parametrize(
+    "compress",
+    [gzip.compress, lzma.compress, bz2.compress, zstandard.ZstdCompressor(0).compress],
+)
+def test_damage_behind_the_first_block_is_named_before_the_work(compress, tmp_path):
+    lines = "".join(f"{number**5 % 1_000_003} lines.\n" for number in range(200_000)).encode()
+    part = compress(lines[:100_000])
+    (tmp_path / "a.txt").write_bytes(part + compress(lines)[:50_000])
+    with pytest.raises(ValueError, match=r"a\.txt: damaged or cut-short compression"):
+        find_sources([tmp_path / "a.txt"])
 
 
 def test_a_wrong_byte_far_into_a_large_file_is_found_by_the_samples(tmp_path, monkeypatch):
