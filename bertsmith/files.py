@@ -7,6 +7,7 @@ renamed. It does not know what the bytes mean.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -16,6 +17,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
+
+_MOVED_ASIDE = ".old.part"
+"""How the folder is named that holds an older directory while a newer one takes its place."""
 
 
 class InUseError(RuntimeError):
@@ -62,9 +66,12 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     """Yields an empty directory beside `path` that takes its place when the block ends well.
 
     An older directory at `path` is moved aside first and deleted after the swap, so at every moment
-    one whole version exists.
+    one whole version exists. Where a process was killed in between, the older one is put back by
+    the next writer of `path`, or by `remove_leftovers`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for moved_aside in path.parent.glob(f".{glob.escape(path.name)}.*{_MOVED_ASIDE}"):
+        _put_back(moved_aside)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
     try:
         yield temporary
@@ -117,9 +124,14 @@ def sync_directory(path: Path) -> None:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Deletes the temporary files and directories that a killed process left in `directory`."""
+    """Deletes the temporary files and directories that a killed process left in `directory`.
+
+    A whole directory that it had moved aside, and not replaced yet, is put back.
+    """
     for leftover in directory.glob(".*.part"):
-        if leftover.is_dir():
+        if leftover.name.endswith(_MOVED_ASIDE):
+            _put_back(leftover)
+        elif leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:
             leftover.unlink(missing_ok=True)
@@ -144,10 +156,22 @@ def _swap(new: Path, path: Path) -> None:
     if not path.exists():
         new.replace(path)
         return
-    old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old.", suffix=".part"))
-    path.replace(old / path.name)
-    new.replace(path)
-    shutil.rmtree(old, ignore_errors=True)
+    old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=_MOVED_ASIDE))
+    try:
+        path.replace(old / path.name)
+        new.replace(path)
+    finally:
+        _put_back(old)
+
+
+def _put_back(moved_aside: Path) -> None:
+    """Returns the directory inside to its place, unless a newer one took it; deletes the rest."""
+    for older in moved_aside.iterdir():
+        place = moved_aside.parent / older.name
+        if not place.exists():
+            older.replace(place)
+            sync_directory(place.parent)
+    shutil.rmtree(moved_aside, ignore_errors=True)
 
 
 def _lock_file(file: IO[bytes]) -> None:

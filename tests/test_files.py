@@ -1,4 +1,5 @@
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,68 @@ def test_a_directory_is_swapped_whole(tmp_path):
         fill_half(path)
     assert (path / "a.txt").read_text() == "two"
     assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint"]
+
+
+KILLED_AT_A_RENAME = """
+import os, signal, sys
+from pathlib import Path
+from bertsmith.files import atomic_directory
+
+renames, replace = [], Path.replace
+
+def replace_or_die(self, target):
+    renames.append(self)
+    if len(renames) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(self, target)
+
+Path.replace = replace_or_die
+with atomic_directory(Path(sys.argv[1])) as directory:
+    (directory / "a.txt").write_text("two")
+"""
+
+
+@pytest.fixture(params=[1, 2])
+def killed_at_a_rename(tmp_path, request):
+    """A directory holding "one", whose overwriter was killed before its first or second rename."""
+    path = tmp_path / "model"
+    with atomic_directory(path) as directory:
+        (directory / "a.txt").write_text("one")
+    command = [sys.executable, "-c", KILLED_AT_A_RENAME, str(path), str(request.param)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    return path
+
+
+def test_a_kill_between_two_renames_keeps_the_older_directory(killed_at_a_rename):
+    path = killed_at_a_rename
+    remove_leftovers(path.parent)
+    assert (path / "a.txt").read_text() == "one"
+    assert [entry.name for entry in path.parent.iterdir()] == ["model"]
+
+
+def test_writing_a_directory_again_first_puts_back_what_a_kill_moved_aside(killed_at_a_rename):
+    with pytest.raises(RuntimeError, match="stopped here"):
+        fill_half(killed_at_a_rename)
+    assert (killed_at_a_rename / "a.txt").read_text() == "one"
+    assert not list(killed_at_a_rename.parent.glob("*.old.part"))
+
+
+def test_a_directory_that_cannot_take_the_place_leaves_the_older_one(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    with atomic_directory(path) as directory:
+        (directory / "a.txt").write_text("one")
+    replace = Path.replace
+
+    def refused(self, target):
+        if target == path and (self / "a.txt").read_text() == "two":
+            raise PermissionError("not now")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(PermissionError, match="not now"), atomic_directory(path) as directory:
+        (directory / "a.txt").write_text("two")
+    assert (path / "a.txt").read_text() == "one"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
 
 
 def test_leftovers_of_a_killed_process_are_removed(tmp_path):
