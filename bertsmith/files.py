@@ -7,6 +7,7 @@ renamed. It does not know what the bytes mean.
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import hashlib
 import json
@@ -20,6 +21,8 @@ from typing import IO
 
 _MOVED_ASIDE = ".old.part"
 """How the folder is named that holds an older directory while a newer one takes its place."""
+
+_HELD = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES)  # what POSIX and Windows answer
 
 
 class InUseError(RuntimeError):
@@ -98,13 +101,16 @@ def sha256(path: Path) -> str:
 def lock(path: Path) -> Iterator[None]:
     """Holds `path` as a lock file for the block; released by the system if the process dies.
 
-    Raises InUseError at once when another process holds it.
+    Raises InUseError at once when another process holds it, OSError where the disk has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
         try:
             _lock_file(file)
         except OSError as error:
+            if error.errno not in _HELD:
+                why = f"the file cannot be locked ({error.strerror}); choose a disk with file locks"
+                raise OSError(error.errno, why, str(path)) from error
             raise InUseError(
                 f"{path.parent} is in use by another bertsmith process (lock {path}); wait for "
                 f"it to end or choose another directory"

@@ -1,3 +1,4 @@
+import errno
 import json
 import signal
 import subprocess
@@ -158,3 +159,14 @@ def test_a_second_process_is_refused_and_told_why(tmp_path):
     with lock(tmp_path / ".lock"):
         assert "in use by another bertsmith process" in other()
     assert other().strip() == "held"
+
+
+def test_a_disk_that_cannot_lock_is_not_told_as_in_use(tmp_path, monkeypatch):
+    def refused(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    told = pytest.raises(OSError, match=r"cannot be locked.*No locks available")
+    with told as raised, lock(tmp_path / ".lock"):
+        pass
+    assert raised.value.filename == str(tmp_path / ".lock")
