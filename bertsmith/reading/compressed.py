@@ -39,6 +39,8 @@ class Member:
     """Decompressed bytes, read once from the beginning."""
     position: Callable[[], int]
     """Bytes of the file on disk consumed so far, for progress."""
+    is_empty: bool = False
+    """True for a file of no bytes inside an archive."""
 
 
 def open_members(path: Path) -> Iterator[Member]:
@@ -57,7 +59,12 @@ def open_members(path: Path) -> Iterator[Member]:
                 is_hidden = info.name.rpartition("/")[2].startswith(".")
                 inner = archive.extractfile(info) if info.isreg() and not is_hidden else None
                 if inner is not None:
-                    yield Member(name=f"{path}:{info.name}", stream=inner, position=raw.tell)
+                    yield Member(
+                        name=f"{path}:{info.name}",
+                        stream=inner,
+                        position=raw.tell,
+                        is_empty=info.size == 0,
+                    )
 
 
 def is_compressed(path: Path) -> bool:

@@ -78,8 +78,11 @@ def lines_or_prose(text: str) -> Literal["lines", "prose"]:
 
 
 def suffix_of(name: str) -> str:
-    """The extension in lower case, compression and archives left out: `a.txt.gz` gives `.txt`."""
-    path = Path(name)
+    """The extension in lower case, compression and archives left out: `a.txt.gz` gives `.txt`.
+
+    Of `archive:member` it is the member's.
+    """
+    path = Path(name.rpartition(":")[2])
     while path.suffix.lower() in _COMPRESSION_SUFFIXES:
         path = path.with_suffix("")
     return path.suffix.lower()

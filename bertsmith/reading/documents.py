@@ -48,6 +48,8 @@ class Source:
     """On disk, compressed as it is."""
     text_field: str = "text"
     """The field or column that holds the text, in JSONL and Parquet."""
+    member_suffix: str | None = None
+    """The extension of the members that are read, in an archive; the others are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +105,14 @@ def read_raw(source: Source, *, skipped: SkipReport | None = None) -> Iterator[R
         texts = records.parquet_texts(source.path, source.text_field, skipped)
         yield from _numbered(texts, source.format, str(source.path), None, skipped)
         return
-    suffix: str | None = None
     for member in open_members(source.path):
-        suffix = suffix_of(member.name) if suffix is None else suffix
-        if suffix_of(member.name) != suffix:
+        if source.member_suffix not in (None, suffix_of(member.name)):
             skipped[UNKNOWN_MEMBERS] += 1
-            continue
-        texts = _texts(member, source, skipped)
-        yield from _numbered(texts, source.format, member.name, member, skipped)
+        elif member.is_empty:
+            skipped[EMPTY_FILES] += 1
+        else:
+            texts = _texts(member, source, skipped)
+            yield from _numbered(texts, source.format, member.name, member, skipped)
 
 
 def sentences_of(
@@ -176,32 +178,49 @@ def _source(
     path: Path, format: Format, text_field: str, is_named: bool, skipped: SkipReport
 ) -> Source | None:
     """Decides one file's format and checks what its beginning can tell."""
-    size = path.stat().st_size
-    member, start = None, b""
-    members = open_members(path) if size else iter(())
-    for member in members:
-        with naming_damage(member.name):
-            start = member.stream.read(SAMPLE_BYTES)
-        if start.strip():
-            break
-    if member is None or not start.strip():
+    opening = _opening(path)
+    if opening is None:
         if is_named:
             raise ValueError(f"{path}: the file is empty")
         skipped[EMPTY_FILES] += 1
         return None
+    member, start = opening
     found = format_of(member, start, is_named=is_named) if format == "auto" else format
     if found is None:
         if is_named:
-            raise ValueError(_unknown(path))
+            raise ValueError(_unknown(member.name))
         skipped[UNKNOWN_FILES] += 1
         return None
     check_text(path, member.name, start, found, text_field)
-    return Source(path=path, format=found, size_bytes=size, text_field=text_field)
+    return Source(
+        path=path,
+        format=found,
+        size_bytes=path.stat().st_size,
+        text_field=text_field,
+        member_suffix=None if member.name == str(path) else suffix_of(member.name),
+    )
 
 
-def _unknown(path: Path) -> str:
+def _opening(path: Path) -> tuple[Member, bytes] | None:
+    """The member that speaks for the file, and its beginning; None where all members are blank.
+
+    In an archive it is the first one of a known format, else the first that is not blank.
+    """
+    first = None
+    for member in open_members(path):
+        with naming_damage(member.name):
+            start = member.stream.read(SAMPLE_BYTES)
+        if not start.strip():
+            continue
+        first = first or (member, start)
+        if member.name == str(path) or format_of(member, start, is_named=False) is not None:
+            return member, start
+    return first
+
+
+def _unknown(name: str) -> str:
     return (
-        f"{path}: unknown extension {suffix_of(path.name)!r}, expected .txt, .jsonl, .parquet, "
+        f"{name}: unknown extension {suffix_of(name)!r}, expected .txt, .jsonl, .parquet, "
         f"WikiExtractor output or a MediaWiki dump, compressed or not; rename it, or say what it "
         f"is with --format"
     )

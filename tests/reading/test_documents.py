@@ -71,14 +71,18 @@ def write_mediawiki(folder: Path) -> Path:
     return path
 
 
-def write_archive(folder: Path) -> Path:
-    path = folder / "books.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        for number, text in enumerate(PROSE):
-            info = tarfile.TarInfo(f"author/{number}.txt")
-            info.size = len(text.encode())
-            archive.addfile(info, io.BytesIO(text.encode()))
+def write_tar(path: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
     return path
+
+
+def write_archive(folder: Path) -> Path:
+    members = {f"author/{number}.txt": text.encode() for number, text in enumerate(PROSE)}
+    return write_tar(folder / "books.tar.gz", members)
 
 
 WRITERS = {
@@ -116,17 +120,56 @@ def test_folders_are_walked_in_sorted_order_and_what_is_left_out_is_counted(tmp_
     assert skipped == {documents.UNKNOWN_FILES: 2, documents.EMPTY_FILES: 1}
 
 
+SENTENCE = b"A sentence."
+
+
 def test_members_of_another_kind_are_counted(tmp_path):
-    path = tmp_path / "mixed.tar"
-    with tarfile.open(path, "w") as archive:
-        for name in ("a.txt", "cover.jpg", "b.txt"):
-            info = tarfile.TarInfo(name)
-            info.size = 11
-            archive.addfile(info, io.BytesIO(b"A sentence."))
+    members = {"a.txt": SENTENCE, "cover.jpg": SENTENCE, "b.txt": SENTENCE}
+    path = write_tar(tmp_path / "mixed.tar", members)
     skipped = Counter()
     found = list(read_raw(find_sources([path])[0], skipped=skipped))
     assert [raw.name for raw in found] == [f"{path}:a.txt:1", f"{path}:b.txt:1"]
     assert skipped == {documents.UNKNOWN_MEMBERS: 1}
+
+
+@pytest.mark.parametrize("format", ["auto", "lines"])
+@pytest.mark.parametrize(
+    ("first", "counted"),
+    [
+        ({"cover.jpg": b"\xff\xd8\0"}, {documents.UNKNOWN_MEMBERS: 1}),
+        ({"README": SENTENCE, "b/notes.md": SENTENCE}, {documents.UNKNOWN_MEMBERS: 2}),
+        ({"empty": b"", "blank.md": b" \n"}, {documents.UNKNOWN_MEMBERS: 2}),
+        ({"empty.txt": b""}, {documents.EMPTY_FILES: 1}),
+        ({"blank.txt": b"\n \n"}, {}),
+    ],
+)
+def test_an_archive_is_read_whatever_its_first_member(format, first, counted, tmp_path):
+    path = write_tar(tmp_path / "books.tar.gz", {**first, "z.txt": SENTENCE})
+    skipped = Counter()
+    for inputs in ([path], [tmp_path]):
+        (source,) = find_sources(inputs, format)
+        skipped.clear()
+        found = list(read_raw(source, skipped=skipped))
+        assert [(raw.name, raw.text) for raw in found] == [(f"{path}:z.txt:1", "A sentence.")]
+        assert skipped == counted
+
+
+def test_an_empty_member_of_a_dump_is_counted(tmp_path):
+    page = "<mediawiki><page><ns>0</ns><revision><text>Words.</text></revision></page></mediawiki>"
+    members = {"a.xml": b"", "b.xml": page.encode(), "c.xml": b""}
+    skipped = Counter()
+    (source,) = find_sources([write_tar(tmp_path / "dumps.tar", members)])
+    assert [raw.text for raw in read_raw(source, skipped=skipped)] == ["Words."]
+    assert skipped == {documents.EMPTY_FILES: 2}
+
+
+def test_an_archive_without_a_known_member_is_refused_by_its_first(tmp_path):
+    path = write_tar(tmp_path / "a.tar", {"e.txt": b"", "a.jpg": b"\0", "b.png": b"\0"})
+    with pytest.raises(ValueError, match=r"a\.tar:a\.jpg: unknown extension '\.jpg'"):
+        find_sources([path])
+    members = {"1": SENTENCE, "2": SENTENCE}
+    (source,) = find_sources([write_tar(tmp_path / "b.tar", members)])
+    assert len(list(read_raw(source))) == 2
 
 
 def test_documents_without_a_sentence_are_counted():
