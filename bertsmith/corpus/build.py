@@ -65,14 +65,14 @@ def build(
     process builds there.
     """
     settings = settings_of(sources, tokenizer, rules)
-    if (directory / FILE_NAME).is_file():
-        manifest = Manifest.read(directory)
-        require_same(manifest.settings, settings, directory)
-        shutil.rmtree(directory / WORK_FOLDER, ignore_errors=True)
-        return manifest
+    if finished := _finished(directory, settings):
+        return finished
     _require_free(directory)
     input_bytes = sum(source.size_bytes for source in sources)
     with lock(directory / WORK_FOLDER / "lock"):
+        # Asked again: another process may have finished it, and let go of the lock, just now.
+        if finished := _finished(directory, settings):
+            return finished
         builder = _Builder(tokenizer, directory, rules, {**settings, **modified(sources)})
         encoder = BlockEncoder(tokenizer, rules.language)
         blocks = read_blocks(sources, builder.position)
@@ -208,10 +208,21 @@ class _Builder:
         return sum(len(writer.shards) for writer in self._writers.values())
 
 
+def _finished(directory: Path, settings: Mapping[str, str]) -> Manifest | None:
+    """The manifest of a finished corpus of these settings, if there is one."""
+    if not (directory / FILE_NAME).is_file():
+        return None
+    manifest = Manifest.read(directory)
+    require_same(manifest.settings, settings, directory)
+    shutil.rmtree(directory / WORK_FOLDER, ignore_errors=True)
+    return manifest
+
+
 def _require_free(directory: Path) -> None:
     if directory.is_file():
         raise ValueError(f"{directory} is a file; a corpus is a directory")
-    if directory.is_dir() and not (directory / WORK_FOLDER).is_dir() and any(directory.iterdir()):
+    is_corpus = (directory / WORK_FOLDER).is_dir() or (directory / FILE_NAME).is_file()
+    if directory.is_dir() and not is_corpus and any(directory.iterdir()):
         raise ValueError(
             f"{directory} holds files that are no corpus; choose an empty or a new directory"
         )

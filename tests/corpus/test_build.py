@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,17 +9,13 @@ import pytest
 from bertsmith.corpus import blocks, build
 from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.store import Corpus
-from bertsmith.files import InUseError, lock
 from bertsmith.reading.documents import find_sources
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
 from tests.corpus.building import (
     RULES,
-    SPECIALS,
-    WORDS,
     build_from,
     files_of,
     some_folder,
-    some_text,
     some_tokenizer,
 )
 
@@ -164,32 +159,6 @@ def test_a_sentence_beyond_65535_tokens_is_cut_and_counted(
     assert [len(ids) for ids in sentences] == [65_535, 65_535, 8_930, 4]
 
 
-def test_a_finished_corpus_is_returned_as_it_is(
-    tmp_path: Path, folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = build_from(folder, tmp_path / "out", tokenizer)
-
-    def no_reading(*_: object) -> Iterator[object]:
-        raise AssertionError("nothing is to be read again")
-
-    monkeypatch.setattr(build, "read_blocks", no_reading)
-    assert build_from(folder, tmp_path / "out", tokenizer) == first
-
-
-def test_another_choice_does_not_overwrite_a_corpus_and_is_named(
-    tmp_path: Path, folder: Path, tokenizer: Tokenizer
-) -> None:
-    build_from(folder, tmp_path / "out", tokenizer)
-    with pytest.raises(ValueError, match=r"other settings: seed \(there 0, now 5\)"):
-        build_from(folder, tmp_path / "out", tokenizer, rules=replace(RULES, seed=5))
-    other = Tokenizer(SPECIALS + WORDS[::-1])
-    with pytest.raises(ValueError, match=r"other settings: vocabulary"):
-        build_from(folder, tmp_path / "out", other)
-    (folder / "more.txt").write_text(some_text(3))
-    with pytest.raises(ValueError, match=r"other settings: input files"):
-        build_from(folder, tmp_path / "out", tokenizer)
-
-
 def test_a_folder_with_other_files_is_not_touched(
     tmp_path: Path, folder: Path, tokenizer: Tokenizer
 ) -> None:
@@ -198,13 +167,6 @@ def test_a_folder_with_other_files_is_not_touched(
     with pytest.raises(ValueError, match="holds files that are no corpus"):
         build_from(folder, tmp_path / "out", tokenizer)
     assert files_of(tmp_path / "out") == {"thesis.txt": b"years of work"}
-
-
-def test_two_builds_do_not_write_one_corpus(
-    tmp_path: Path, folder: Path, tokenizer: Tokenizer
-) -> None:
-    with lock(tmp_path / "out" / build.WORK_FOLDER / "lock"), pytest.raises(InUseError):
-        build_from(folder, tmp_path / "out", tokenizer)
 
 
 def test_the_corpus_gives_its_tokenizer_and_refuses_another(
