@@ -23,6 +23,8 @@ _SETTING_NAMES = {
     "vocabulary": "vocabulary",
 }
 
+_END_BYTES = 1 << 16
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRules:
@@ -48,9 +50,19 @@ class BuildRules:
 def settings_of(
     sources: Sequence[Source], tokenizer: Tokenizer, rules: BuildRules
 ) -> dict[str, str]:
-    """What decides the corpus's bytes, as words; paths are left out, so that folders may move."""
+    """What decides the corpus's bytes, as words; paths are left out, so that folders may move.
+
+    Of a file larger than 128 KiB only the size, the beginning and the end are looked at, so that a
+    corpus of any size is found at once: an edit in its middle that keeps the size is not seen.
+    """
     files = [
-        (source.path.name, source.format, source.size_bytes, source.text_field)
+        (
+            source.path.name,
+            source.format,
+            source.size_bytes,
+            source.text_field,
+            _digest_of_ends(source.path),
+        )
         for source in sources
     ]
     return {
@@ -67,6 +79,15 @@ def modified(sources: Sequence[Source]) -> dict[str, str]:
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode("utf-8")).hexdigest()
+
+
+def _digest_of_ends(path: Path) -> str:
+    """Times are no measure of a finished corpus's text: a copy has others, a restored file old."""
+    with path.open("rb") as file:
+        digest = hashlib.sha256(file.read(_END_BYTES))
+        file.seek(max(file.tell(), path.stat().st_size - _END_BYTES))
+        digest.update(file.read(_END_BYTES))
+    return digest.hexdigest()
 
 
 def require_same(stored: Mapping[str, str], asked: Mapping[str, str], directory: Path) -> None:
