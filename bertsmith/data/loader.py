@@ -26,7 +26,8 @@ def batches(plan: Plan, start: int, stop: int, workers: int = 0) -> Iterator[Pre
     """Yields the batches of steps start..stop-1, the same bits for any number of workers.
 
     With 0 workers one background thread draws ahead, else so many processes do. An error in a
-    worker is raised here, at the step it belongs to; closing the iterator ends the workers.
+    worker is raised here, at the step it belongs to, ChildProcessError when a worker was killed;
+    closing the iterator ends the workers.
     """
     if workers < 0 or start < 0:
         raise ValueError(f"workers and start must not be negative, found {workers} and {start}")
@@ -43,7 +44,7 @@ def batches(plan: Plan, start: int, stop: int, workers: int = 0) -> Iterator[Pre
                 following += 1
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
-        raise RuntimeError(
+        raise ChildProcessError(
             f"a loader worker died while drawing a batch, perhaps for want of memory: try fewer "
             f"than {workers} workers"
         ) from error

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from bertsmith.batch import PretrainBatch
+from bertsmith.cli import PERSON_MISTAKES
 from bertsmith.data.loader import batches
 from bertsmith.data.plan import Plan
 from tests.data.test_plan import RULES, same, small_corpus
@@ -70,8 +71,9 @@ def test_a_worker_that_dies_is_reported_not_waited_for() -> None:
     next(stream)
     (worker,) = multiprocessing.active_children()
     os.kill(worker.pid, signal.SIGKILL)
-    with pytest.raises(RuntimeError, match="a loader worker died"):
+    with pytest.raises(ChildProcessError, match="a loader worker died") as raised:
         list(stream)
+    assert isinstance(raised.value, PERSON_MISTAKES)  # told in one line, without a traceback
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX")
