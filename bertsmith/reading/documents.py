@@ -155,7 +155,8 @@ def _texts(member: Member, source: Source, skipped: SkipReport) -> Iterator[str]
 def _numbered(
     texts: Iterator[str], format: Format, name: str, member: Member | None, skipped: SkipReport
 ) -> Iterator[RawDocument]:
-    for number, text in enumerate(texts, 1):
+    pieces = (piece for text in texts for piece in borders.cut(text, skipped))
+    for number, text in enumerate(pieces, 1):
         if not text or text.isspace():
             skipped[EMPTY] += 1
             continue

@@ -191,6 +191,20 @@ def test_a_named_format_beats_detection(tmp_path):
     assert read([path], format="prose") == [["One.", "Two.", "Three."]]
 
 
+@pytest.mark.parametrize("kind", ["lines", "jsonl", "parquet", "wikiextractor", "mediawiki"])
+def test_a_long_document_of_any_format_is_cut_and_counted(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(borders, "LONGEST_DOCUMENT", 2000)
+    words = [f"{number}" for number in range(1200)]
+    monkeypatch.setitem(globals(), "PROSE", [f"It says {' '.join(words)}.", "A short one."])
+    monkeypatch.setitem(globals(), "LINES", "\n".join([*words, "", "A short one."]))
+    skipped = Counter()
+    found = list(read_raw(find_sources([WRITERS[kind](tmp_path)], kind)[0], skipped=skipped))
+    assert max(len(raw.text) for raw in found) <= 2000
+    assert skipped == {borders.CUT: sum("A short one" not in raw.text for raw in found) - 1}
+    text = " ".join(raw.text for raw in found).split()
+    assert [word.strip(".") for word in text if word.strip(".").isdecimal()] == words
+
+
 def test_a_long_file_of_prose_is_cut_at_paragraphs_and_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(borders, "LONGEST_DOCUMENT", 2000)
     path = tmp_path / "long.txt"
