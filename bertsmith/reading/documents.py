@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from bertsmith.reading import borders, mediawiki, prose, records, wikiextractor
@@ -62,6 +63,8 @@ class RawDocument:
     """`file:number`, counted from 1; inside an archive `file:member:number`."""
     bytes_read: int = 0
     """Bytes of the file on disk consumed when the document was found, for a progress bar."""
+    is_gutenberg: bool = False
+    """Whether this, or what it was cut off, begins as a book of Project Gutenberg does."""
 
 
 def find_sources(
@@ -130,7 +133,7 @@ def sentences_of(
     elif raw.format == "mediawiki":
         passages = mediawiki.passages(raw.text, skipped)
     else:
-        passages = prose.passages(raw.text, skipped)
+        passages = prose.passages(raw.text, skipped, is_book=raw.is_gutenberg)
     sentences = [
         sentence for passage in passages for sentence in split_sentences(passage, language)
     ]
@@ -155,13 +158,23 @@ def _texts(member: Member, source: Source, skipped: SkipReport) -> Iterator[str]
 def _numbered(
     texts: Iterator[str], format: Format, name: str, member: Member | None, skipped: SkipReport
 ) -> Iterator[RawDocument]:
-    pieces = (piece for text in texts for piece in borders.cut(text, skipped))
-    for number, text in enumerate(pieces, 1):
-        if not text or text.isspace():
-            skipped[EMPTY] += 1
-            continue
-        position = member.position() if member is not None else 0
-        yield RawDocument(text=text, format=format, name=f"{name}:{number}", bytes_read=position)
+    """The documents of one member: cut where they are too long, numbered, empty ones counted."""
+    numbers = count(1)
+    is_book = False
+    for text in texts:
+        # A file of prose is one document, whose later pieces come here as texts of their own.
+        is_book = prose.is_gutenberg(text) or (is_book and format == "prose")
+        for piece, number in zip(borders.cut(text, skipped), numbers, strict=False):
+            if not piece or piece.isspace():
+                skipped[EMPTY] += 1
+                continue
+            yield RawDocument(
+                text=piece,
+                format=format,
+                name=f"{name}:{number}",
+                bytes_read=member.position() if member is not None else 0,
+                is_gutenberg=is_book,
+            )
 
 
 def _walk(folder: Path) -> list[Path]:

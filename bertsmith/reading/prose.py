@@ -1,7 +1,7 @@
 r"""Free prose, wrapped by hand or not -> paragraphs, without headings and Gutenberg's frame.
 
-It does not know files: one document's text comes in, and where it was cut off a longer file does
-not matter. Line ends are `\n` already.
+It does not know files: one document's text comes in, or a piece of one, and whether the document is
+a book of Project Gutenberg where the piece cannot tell. Line ends are `\n` already.
 
 Source: our own rules, tried on 478 books of Project Gutenberg.
 """
@@ -48,12 +48,15 @@ _PARAGRAPH_BORDER = re.compile(r"\n\s*\n")
 _ILLUSTRATION = re.compile(r"\[(?:illustration|frontispiece|picture)\b[^\]]*\]", re.IGNORECASE)
 
 
-def passages(text: str, skipped: Counter[str]) -> list[str]:
+def passages(text: str, skipped: Counter[str], *, is_book: bool = False) -> list[str]:
     """The paragraphs in order, each one line; counts what it drops by reason.
 
     In text wrapped by hand, and in verse, blank lines part paragraphs; else every line is one.
+    `is_book` is True for a later piece of a Project Gutenberg book; a first piece says so itself.
+    Only where a cut falls inside the licence is the rest of it kept, but for the paragraphs that
+    name Project Gutenberg.
     """
-    is_book = is_gutenberg(text)
+    is_book = is_book or is_gutenberg(text)
     if is_book:
         text = _ITALICS.sub(r"\1", _without_frame(text, skipped))
     lines = text.split("\n")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from bertsmith.reading import borders, documents
+from bertsmith.reading import borders, documents, prose
 from bertsmith.reading.documents import RawDocument, Source, find_sources, read_raw, sentences_of
 
 LINES = "My dog is cute.\nHe likes playing.\n\n어제 늦게 잤어?\n어쩐지 피곤해 보이더라.\n"
@@ -215,6 +215,31 @@ def test_a_long_file_of_prose_is_cut_at_paragraphs_and_counted(tmp_path, monkeyp
     assert len(found) > 3
     sentences = [sentence for raw in found for sentence in sentences_of(raw)]
     assert sentences == ["The first sentence.", "The second one."] * 200
+
+
+@pytest.mark.parametrize("kind", ["prose", "jsonl"])
+def test_every_piece_of_a_cut_book_loses_the_frame(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(borders, "LONGEST_DOCUMENT", 6000)
+    story = "He had _never_ seen such a thing in all\nof his long life.\n\n"
+    book = (
+        f"The Project Gutenberg EBook of A\n\n*** START OF THIS PROJECT GUTENBERG EBOOK A ***\n\n"
+        f"{story * 400}*** END OF THIS PROJECT GUTENBERG EBOOK A ***\n\n"
+        f"No one owns a United States copyright in these works.\n"
+    )
+    monkeypatch.setitem(globals(), "PROSE", [book])
+    skipped = Counter()
+    (source,) = find_sources([WRITERS[kind](tmp_path)])
+    found = list(read_raw(source, skipped=skipped))
+    assert len(found) == skipped[borders.CUT] + 1 > 3
+    sentences = [sentence for raw in found for sentence in sentences_of(raw, skipped=skipped)]
+    assert sentences == ["He had never seen such a thing in all of his long life."] * 400
+    assert skipped[prose.GUTENBERG] > 150
+
+
+def test_a_record_after_a_book_is_no_book(tmp_path, monkeypatch):
+    plain = "A _plain_ sentence."
+    monkeypatch.setitem(globals(), "PROSE", ["Project Gutenberg\n\nA sentence.", plain])
+    assert read([write_jsonl(tmp_path)])[1] == [plain]
 
 
 @pytest.mark.parametrize(
