@@ -115,6 +115,7 @@ class Corpus:
         manifest = Manifest.read(directory)
         shards = tuple(_shards(directory / split, manifest.shards[split]))
         corpus = Corpus(directory=directory, split=split, manifest=manifest, shards=shards)
+        corpus._require_files()
         if verify:
             corpus._verify()
         return corpus
@@ -199,14 +200,24 @@ class Corpus:
     def _token_bases(self) -> Int64Array:
         return np.array([shard.token_base for shard in self.shards], dtype=np.int64)
 
-    def _verify(self) -> None:
-        expected = {
+    def _checksums(self) -> dict[Path, str]:
+        """Every file of the split that the manifest lists."""
+        arrays = {
             array_path(shard.directory, shard.facts.name, array): checksum
             for shard in self.shards
             for array, checksum in shard.facts.checksums.items()
         }
-        expected[self.directory / COUNTS_FILE] = self.manifest.counts_checksum
-        for path, checksum in expected.items():
+        return {**arrays, self.directory / COUNTS_FILE: self.manifest.counts_checksum}
+
+    def _require_files(self) -> None:
+        if missing := [path for path in self._checksums() if not path.is_file()]:
+            raise FileNotFoundError(
+                f"{missing[0]} is missing, one of {len(missing)} such files that the manifest "
+                f"lists: copy the corpus again, or delete {self.directory} and build it again"
+            )
+
+    def _verify(self) -> None:
+        for path, checksum in self._checksums().items():
             if (found := sha256(path)) != checksum:
                 raise ValueError(
                     f"{path} is damaged: its SHA-256 is {found[:12]}, the manifest says "

@@ -170,6 +170,17 @@ def test_an_unfinished_corpus_is_named_as_such(tmp_path: Path) -> None:
         Corpus.open(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "name", ["train/shard-00001.documents.npy", "train/shard-00000.every64.npy", "counts.npy"]
+)
+def test_a_missing_file_is_named_when_the_corpus_is_opened(tmp_path: Path, name: str) -> None:
+    corpus = Corpus.open(write_corpus(tmp_path, {"train": some_documents(9)}, shard_tokens=999))
+    assert len(corpus.shards) > 1
+    (tmp_path / name).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"{name} is missing.*build it again"):
+        Corpus.open(tmp_path)
+
+
 def test_a_manifest_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"name": "something else"}')
     with pytest.raises(ValueError, match="not a corpus manifest"):
