@@ -1,7 +1,7 @@
 """`bertsmith build-corpus`: folders of text and a vocabulary -> a tokenised corpus on disk.
 
 What there is to see is here: the check before the start, the bar with the time left, the report at
-the end. The work is `data.build`'s.
+the end. The work is `corpus.build`'s.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A split is a list of shards. A shard is four standard .npy files: its tokens, the length of each
 sentence, where each document begins, and where every 64th sentence begins (so that any sentence is
 found without a walk from the start). Opening a corpus reads the manifest alone, whatever the
-corpus's size, and a bounded number of files is open at once. `data.writer` writes what is read
+corpus's size, and a bounded number of files is open at once. `corpus.writer` writes what is read
 here. Nothing here knows pairs or masks.
 """
 
