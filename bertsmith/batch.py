@@ -73,27 +73,33 @@ class PackedBatch:
 
     @staticmethod
     def from_padded(
-        input_ids: IntArray,
-        attention_mask: IntArray | None = None,
-        token_type_ids: IntArray | None = None,
+        input_ids: npt.ArrayLike,
+        attention_mask: npt.ArrayLike | None = None,
+        token_type_ids: npt.ArrayLike | None = None,
     ) -> PackedBatch:
         """Drops the padding of (N, S) arrays as tokenizers of the Hugging Face ecosystem give them.
 
         Every row must have at least one real token, its real tokens first (padding on the right).
         """
-        mask = np.ones_like(input_ids) if attention_mask is None else np.asarray(attention_mask)
-        types = np.zeros_like(input_ids) if token_type_ids is None else np.asarray(token_type_ids)
+        ids = np.asarray(input_ids)
+        if ids.ndim != 2:
+            raise ValueError(
+                f"input_ids must be (N, S), a row a sequence, found shape {ids.shape}; put a "
+                f"single sequence into a list"
+            )
+        mask = np.ones_like(ids) if attention_mask is None else np.asarray(attention_mask)
+        types = np.zeros_like(ids) if token_type_ids is None else np.asarray(token_type_ids)
         for name, array in (("attention_mask", mask), ("token_type_ids", types)):
-            if array.shape != input_ids.shape:
+            if array.shape != ids.shape:
                 raise ValueError(
-                    f"{name} has shape {array.shape}, expected input_ids' shape {input_ids.shape}"
+                    f"{name} has shape {array.shape}, expected input_ids' shape {ids.shape}"
                 )
         real = mask.astype(bool)
         lengths = real.sum(axis=1)
         if not np.array_equal(real, np.arange(real.shape[1]) < lengths[:, None]):
             raise ValueError("attention_mask must be ones followed by zeros (padding on the right)")
         return PackedBatch(
-            token_ids=input_ids[real].astype(np.int32),
+            token_ids=ids[real].astype(np.int32),
             segment_ids=types[real].astype(np.int32),
             lengths=lengths.astype(np.int32),
             keys=np.arange(len(lengths)),

@@ -78,3 +78,15 @@ def test_a_batch_that_contradicts_itself_is_refused(changes, message):
 def test_padding_on_the_left_is_refused():
     with pytest.raises(ValueError, match="ones followed by zeros"):
         PackedBatch.from_padded(np.ones((1, 3), dtype=int), np.array([[0, 1, 1]]))
+
+
+def test_lists_are_taken_as_arrays():
+    packed = PackedBatch.from_padded([[5, 6, 0], [7, 8, 9]], [[1, 1, 0], [1, 1, 1]])
+    assert packed.token_ids.tolist() == [5, 6, 7, 8, 9]
+    assert packed.lengths.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("input_ids", [[5, 6], 5, [[[5], [6]]]])
+def test_input_that_is_not_rows_of_tokens_is_refused(input_ids):
+    with pytest.raises(ValueError, match=r"input_ids must be \(N, S\), a row a sequence, found"):
+        PackedBatch.from_padded(input_ids)
