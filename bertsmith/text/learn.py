@@ -101,7 +101,7 @@ class LearnedVocabulary:
     num_characters_kept: int
     """The alphabet; each stands in two rows."""
     num_characters_dropped: int
-    """Different characters too rare for the alphabet."""
+    """Different characters too rare for the alphabet, and halves of characters."""
     num_unknown_words: int
     """Words of the text, repetitions included, too long or with a dropped character: `[UNK]`."""
     min_word_count: int
@@ -182,7 +182,9 @@ def _pairs(counts: WordCounts | Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def _alphabet(characters: Counter[str], config: VocabularyConfig) -> list[str]:
     """The characters kept, ascending: the most frequent, ties by code point."""
-    ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+    # Half a character, as broken JSON has it, can stand in no file.
+    whole = ((one, times) for one, times in characters.items() if not _is_surrogate(one))
+    ranked = sorted(whole, key=lambda item: (-item[1], item[0]))
     frequent = [character for character, times in ranked if times >= config.min_count]
     limit = config.alphabet_limit or _covering(ranked, config.vocab_size // 6)
     kept = frequent[:limit]
@@ -197,6 +199,10 @@ def _alphabet(characters: Counter[str], config: VocabularyConfig) -> list[str]:
             f"in two forms; expected at least {needed}: raise vocab_size, or set alphabet_limit"
         )
     return sorted(kept)
+
+
+def _is_surrogate(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"
 
 
 def _covering(ranked: list[tuple[str, int]], limit: int) -> int:

@@ -70,12 +70,16 @@ def read(path: Path) -> tuple[list[str], TokenizerConfig]:
 
 
 def write(directory: Path, vocabulary: Sequence[str], config: TokenizerConfig) -> None:
-    """Writes vocab.txt, tokenizer.json, tokenizer_config.json and special_tokens_map.json."""
+    """Writes tokenizer.json, special_tokens_map.json, tokenizer_config.json, and last vocab.txt.
+
+    An older vocab.txt is removed first: where one stands, the save beside it is complete.
+    """
     for row, token in enumerate(vocabulary):
         if "\n" in token or "\r" in token:
             raise ValueError(f"vocabulary row {row}, {token!r}, holds a line break")
     names = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS}
-    files.write_text(directory / "vocab.txt", "".join(f"{token}\n" for token in vocabulary))
+    vocabulary_file = directory / "vocab.txt"
+    vocabulary_file.unlink(missing_ok=True)
     files.write_text(
         directory / "tokenizer.json", _for_library(vocabulary, config).to_str(pretty=True) + "\n"
     )
@@ -92,6 +96,7 @@ def write(directory: Path, vocabulary: Sequence[str], config: TokenizerConfig) -
         _OWN_KEY: dataclasses.asdict(config),
     }
     files.write_json(directory / "tokenizer_config.json", settings)
+    files.write_text(vocabulary_file, "".join(f"{token}\n" for token in vocabulary))
 
 
 def _for_library(vocabulary: Sequence[str], config: TokenizerConfig) -> NativeTokenizer:

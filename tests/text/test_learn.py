@@ -143,3 +143,17 @@ def test_korean_survives_encoding_and_decoding() -> None:
     )
     assert tokenizer.unk_id not in tokenizer.encode(text).ids
     assert tokenizer.decode(tokenizer.encode(text).ids).replace(" ", "") == text.replace(" ", "")
+
+
+def test_lone_surrogates_are_left_out_and_counted() -> None:
+    # Half a character, as broken JSON has it: no file could hold it, however often it occurs.
+    counts = {"ab": 9, "a\ud83db": 50, "\udc00": 50}
+    learned = learn(counts, VocabularyConfig(vocab_size=100))
+    assert learned.vocabulary == (*SPECIAL, "a", "b", "##a", "##b", "ab")
+    assert learned.num_characters_dropped == 2
+    assert learned.num_unknown_words == 100
+
+
+def test_text_of_lone_surrogates_alone_is_refused() -> None:
+    with pytest.raises(ValueError, match="no character occurs"):
+        learn({"\ud83d": 9}, VocabularyConfig(vocab_size=12))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
+from bertsmith import files
+from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
 from tests.text.texts import VOCABULARY
 
@@ -195,3 +198,27 @@ def test_library_rules_are_written_with_their_word_limit(tmp_path: Path) -> None
         Tokenizer(VOCABULARY, replace(config)).save(tmp_path)
         value = json.loads((tmp_path / "tokenizer.json").read_text())
         assert value["model"]["max_input_chars_per_word"] == limit
+
+
+def test_a_vocab_txt_stands_only_beside_a_complete_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "a"])
+    tokenizer.save(tmp_path)
+    complete = sorted(path.name for path in tmp_path.iterdir())
+    write_bytes = files.write_bytes
+    for number in range(len(complete)):
+        left = iter(range(number))
+
+        def full(path: Path, content: bytes, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise OSError("no space left")
+            write_bytes(path, content)
+
+        monkeypatch.setattr(files, "write_bytes", full)
+        with pytest.raises(OSError, match="no space"):
+            tokenizer.save(tmp_path)
+        assert not (tmp_path / "vocab.txt").exists()
+    monkeypatch.undo()
+    tokenizer.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == complete
