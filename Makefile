@@ -4,12 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: quickstart test lint bench clean
+.PHONY: quickstart test test-slow test-gpu lint bench clean
 quickstart: $(STAMP)
 	$(BIN)/bertsmith quickstart
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m 'slow and not gpu'
+
+test-gpu: $(STAMP)
+	$(BIN)/python -m pytest -m gpu
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -18,7 +24,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks.pretraining
+	$(BIN)/python -m benchmarks
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

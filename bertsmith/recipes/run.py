@@ -33,8 +33,11 @@ class Phase:
 
     def __post_init__(self) -> None:
         """Refuses a phase that could not take a step."""
-        for name, least in (("steps", 1), ("sequence_length", 8), ("batch_size", 1)):
-            value = getattr(self, name)
+        for name, value, least in (
+            ("steps", self.steps, 1),
+            ("sequence_length", self.sequence_length, 8),
+            ("batch_size", self.batch_size, 1),
+        ):
             if value < least:
                 raise ValueError(f"{name} of a phase must be at least {least}, found {value}")
 
@@ -91,12 +94,17 @@ class PretrainRun:
         """Refuses contradictions between fields, before any text is read."""
         if not self.phases:
             raise ValueError("a run needs at least one phase, found none")
-        for name in (
-            "accumulation", "evaluate_every", "evaluate_sequences", "save_every",
-            "keep_checkpoints", "log_every", "record_every",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
+        for name, value in (
+            ("accumulation", self.accumulation),
+            ("evaluate_every", self.evaluate_every),
+            ("evaluate_sequences", self.evaluate_sequences),
+            ("save_every", self.save_every),
+            ("keep_checkpoints", self.keep_checkpoints),
+            ("log_every", self.log_every),
+            ("record_every", self.record_every),
+        ):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, found {value}")
         if not 0 <= self.warmup_steps < self.num_steps:
             raise ValueError(
                 f"warmup_steps must be in [0, {self.num_steps}), the steps of all phases; found "

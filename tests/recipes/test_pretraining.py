@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.recipes.pretraining import RECIPES, paper_base, paper_large
+from bertsmith.recipes.pretraining import RECIPES, modern, paper_base, paper_large
 
 
 def test_paper_base_is_the_papers_run() -> None:
@@ -38,6 +38,12 @@ def test_the_papers_models_have_the_released_number_of_parameters(
     with torch.device("meta"):
         model = PretrainModel(run.model, run.objectives)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+
+
+def test_a_micro_batch_of_the_modern_recipe_has_16384_tokens_at_most() -> None:
+    run = modern()
+    for phase in run.phases:
+        assert phase.batch_size * phase.sequence_length / run.accumulation <= 16_384
 
 
 @pytest.mark.parametrize("name", RECIPES)
