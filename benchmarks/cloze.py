@@ -40,6 +40,8 @@ from bertsmith.inference import Predictor
 from bertsmith.model.stream import Stream
 from bertsmith.runs.evaluation import EVALUATION_SEED, Evaluation, evaluate, held_out_batches
 
+Language = Literal["en", "ko"]
+
 FOLDER = Path(__file__).parent / "cloze"
 TOP = 5
 ORDER = ("model", *SYSTEMS)
@@ -82,9 +84,7 @@ def main() -> None:
     append_row("cloze", {"model": Path(options.model).name, **asdict(row)})
 
 
-def measure(
-    predictor: Predictor, corpus: Path, language: Literal["en", "ko"], num_sequences: int
-) -> Row:
+def measure(predictor: Predictor, corpus: Path, language: Language, num_sequences: int) -> Row:
     """One row: the model and the n-gram models of the corpus on the language's questions."""
     predictor.require("masked_lm")
     train, tokenizer = Corpus.open(corpus, "train"), predictor.tokenizer
