@@ -6,7 +6,6 @@ the end. The work is `corpus.build`'s.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -21,12 +20,12 @@ from bertsmith.corpus import build
 from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.manifest import FILE_NAME, Manifest
 from bertsmith.corpus.preflight import check_vocabulary
-from bertsmith.reading.documents import Format, Language, Source, find_sources
+from bertsmith.reading.documents import Format, Language, find_sources
 from bertsmith.runs.progress import duration
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.workers import choose_workers
 
 _SECONDS_BETWEEN_LINES = 10.0
-_BYTES_WORTH_A_WORKER = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +77,15 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
     if is_new:
         for warning in check_vocabulary(sources, tokenizer, run.language):
             _say(console, f"warning: {warning}")
-    num_workers = _num_workers(run.workers, sources)
+    workers = choose_workers(run.workers, sum(source.size_bytes for source in sources))
     start = time.perf_counter()
-    with _Display(console, num_workers) as display:
+    with _Display(console) as display:
         manifest = build.build(
             sources,
             tokenizer,
             run.out,
             rules,
-            num_workers=num_workers,
+            num_workers=workers,
             skipped=skipped,
             on_progress=display.show,
         )
@@ -97,8 +96,8 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
 class _Display:
     """The build as it happens: a bar on a terminal, else a line every ten seconds."""
 
-    def __init__(self, console: Console, num_workers: int) -> None:
-        self._console, self._num_workers = console, num_workers
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._bar = Progress(
             TextColumn("build-corpus"),
             BarColumn(),
@@ -197,15 +196,6 @@ def _require_outside(run: BuildCorpus) -> None:
                 f"the corpus's directory {run.out} lies inside the input {path}; choose one "
                 f"outside of it"
             )
-
-
-def _num_workers(workers: int, sources: list[Source]) -> int:
-    """One a core where nothing was said, but none that has less than a megabyte to do."""
-    if workers:
-        return workers
-    size = sum(source.size_bytes for source in sources)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, size // _BYTES_WORTH_A_WORKER))
 
 
 def _say(console: Console, text: str) -> None:

@@ -9,7 +9,6 @@ byte for any number of workers. `--out` gets the tokenizer's files and vocabular
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections import Counter
@@ -37,6 +36,7 @@ from bertsmith.text.merges import Score
 from bertsmith.text.sentences import Language
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig, UnicodeForm, warn_about_hangul
 from bertsmith.text.vocabulary_report import described, report_on
+from bertsmith.workers import choose_workers
 
 REPORT_FILE = "vocabulary-report.json"
 
@@ -158,19 +158,19 @@ def _count(
     skipped: Counter[str],
     console: Console,
 ) -> WordCounts:
+    total = sum(source.size_bytes for source in sources)
     rules = CountRules(
         tokenizer=run.vocabulary_config().tokenizer,
-        workers=run.workers or os.cpu_count() or 1,
+        workers=choose_workers(run.workers, total),
         scratch=scratch,
         memory_bytes=(run.memory_mb << 20) // 2,
     )
-    total = sum(source.size_bytes for source in sources)
     with Stage(console, "counting words", "bytes", total) as stage:
         counts = count_batches(
             _batches(sources, run.language, skipped),
             read_batch,
             rules,
-            lambda batch: stage.reach(batch.bytes_done),
+            stage.reach,
         )
     skipped.update(counts.skipped)
     if not counts.num_words:
@@ -180,15 +180,15 @@ def _count(
     return counts
 
 
-def read_batch(batch: DocumentBatch) -> tuple[list[str], Counter[str]]:
-    """A batch's sentences, and what was skipped; runs in a worker."""
+def read_batch(batch: DocumentBatch) -> tuple[list[str], Counter[str], int]:
+    """A batch's sentences, what was skipped, and the bytes behind it; runs in a worker."""
     skipped: Counter[str] = Counter()
     sentences = [
         sentence
         for document in batch.documents
         for sentence in sentences_of(document, batch.language, skipped=skipped)
     ]
-    return sentences, skipped
+    return sentences, skipped, batch.bytes_done
 
 
 def _batches(

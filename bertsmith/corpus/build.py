@@ -26,11 +26,11 @@ from bertsmith.corpus.duplicates import UInt64Array, count_duplicates, write_run
 from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.corpus.manifest import FILE_NAME, SPLITS, Manifest, Report
 from bertsmith.corpus.store import COUNTS_FILE, VOCABULARY_FOLDER
-from bertsmith.corpus.workers import in_order
 from bertsmith.files import atomic_file, lock, remove_leftovers, sha256
 from bertsmith.randomness import Stream, uniform
 from bertsmith.reading.documents import Source
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.workers import in_order
 
 WORK_FOLDER = "building"
 

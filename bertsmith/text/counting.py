@@ -8,13 +8,11 @@ Source: google-research/bert tokenization.py, BasicTokenizer, for what a word is
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import multiprocessing
 import re
-import signal
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -22,10 +20,14 @@ from typing import TypeVar
 from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.runs import SortedRuns, read_run
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
+from bertsmith.workers import in_order
 
 Batch = TypeVar("Batch")
-Reader = Callable[[Batch], tuple[Iterable[str], Mapping[str, int]]]
-"""A batch -> its texts, and what it skipped by reason. Runs in a worker, so it must pickle."""
+Reader = Callable[[Batch], tuple[Iterable[str], Mapping[str, int], int]]
+"""A batch -> its texts, what it skipped by reason, and how far into the input it reaches.
+
+Runs in a worker, so it must pickle.
+"""
 
 _BATCH_CHARACTERS = 2_000_000
 _MOST_REMEMBERED = 200_000
@@ -87,21 +89,23 @@ def count_batches(
     batches: Iterable[Batch],
     read: Reader[Batch],
     rules: CountRules,
-    on_batch: Callable[[Batch], None] = lambda batch: None,
+    on_progress: Callable[[int], None] = lambda reached: None,
 ) -> WordCounts:
     """Counts the words of batches that `read` opens in the workers.
 
-    `on_batch` hears of every batch when it has been counted, in order.
+    `on_progress` hears how far into the input the counting has come. Raises ChildProcessError when
+    a worker is killed.
     """
     rules.scratch.mkdir(parents=True, exist_ok=True)
     runs = SortedRuns(rules.scratch, rules.memory_bytes)
     skipped: Counter[str] = Counter()
     config = replace(rules.tokenizer, special_tokens_in_text=False)
     work = functools.partial(_count_batch, read=read, config=config)
-    for batch, (counts, reasons) in _in_processes(work, batches, rules.workers):
-        runs.add(counts)
-        skipped.update(reasons)
-        on_batch(batch)
+    with contextlib.closing(in_order(work, batches, rules.workers)) as counted:
+        for counts, reasons, reached in counted:
+            runs.add(counts)
+            skipped.update(reasons)
+            on_progress(reached)
     path = rules.scratch / "words.tsv"
     num_words, num_distinct = runs.finish(path)
     return WordCounts(
@@ -114,9 +118,9 @@ def count_batches(
 
 def _count_batch(
     batch: Batch, *, read: Reader[Batch], config: TokenizerConfig
-) -> tuple[dict[str, int], dict[str, int]]:
-    texts, reasons = read(batch)
-    return _splitter(config).count(texts), dict(reasons)
+) -> tuple[dict[str, int], dict[str, int], int]:
+    texts, reasons, reached = read(batch)
+    return _splitter(config).count(texts), dict(reasons), reached
 
 
 @functools.cache
@@ -176,37 +180,5 @@ def _grouped(texts: Iterable[str]) -> Iterator[list[str]]:
         yield group
 
 
-def _all_texts(texts: list[str]) -> tuple[Iterable[str], Mapping[str, int]]:
-    return texts, {}
-
-
-Result = TypeVar("Result")
-
-
-def _in_processes(
-    work: Callable[[Batch], Result], batches: Iterable[Batch], workers: int
-) -> Iterator[tuple[Batch, Result]]:
-    """Each batch with its result, in order, a few batches in flight."""
-    if workers <= 1:
-        for batch in batches:
-            yield batch, work(batch)
-        return
-    waiting: deque[tuple[Batch, Future[Result]]] = deque()
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, _leave_interrupts_to_the_caller) as pool:
-        try:
-            for batch in batches:
-                waiting.append((batch, pool.submit(work, batch)))
-                if len(waiting) > 2 * workers:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-            while waiting:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _leave_interrupts_to_the_caller() -> None:
-    """Ctrl-C reaches every process; only the one that shows the message may answer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _all_texts(texts: list[str]) -> tuple[Iterable[str], Mapping[str, int], int]:
+    return texts, {}, 0

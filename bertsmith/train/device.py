@@ -15,6 +15,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from bertsmith.workers import num_cores
+
 Precision = Literal["bf16", "fp16", "fp32"]
 PrecisionChoice = Literal["auto", "bf16", "fp16", "fp32"]
 
@@ -117,8 +119,7 @@ def set_threads(count: int | None) -> int:
     More threads than cores this process may run on only wait for each other, so they are refused.
     """
     if count is not None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-        cores = cores or os.cpu_count() or 1
+        cores = num_cores()
         if not 1 <= count <= cores:
             raise ValueError(f"threads must be 1 to {cores}, the cores at hand; found {count}")
         torch.set_num_threads(count)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bertsmith.commands import learn_vocab as command
 from bertsmith.commands.learn_vocab import REPORT_FILE, LearnVocab, learn_vocab
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -51,10 +52,16 @@ def test_writes_a_tokenizer_that_spells_the_text(english: Path, tmp_path: Path) 
     assert leftovers == []
 
 
-def test_files_are_the_same_bytes_for_any_number_of_workers(english: Path, tmp_path: Path) -> None:
+def test_files_are_the_same_bytes_for_any_number_of_workers(
+    english: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_BATCH_CHARACTERS", 1)  # every document is a batch
+    for number in range(3, 10):
+        text = f"Anvil {number} rings; fire {number % 4} burns low.\n\n"
+        (english / f"{number}.txt").write_text(text * number, encoding="utf-8")
     outs = [
         learn_vocab(run(english, tmp_path / f"vocab{workers}", workers=workers), quiet())
-        for workers in (1, 2)
+        for workers in (1, 3)
     ]
     files = [{path.name: path.read_bytes() for path in out.iterdir()} for out in outs]
     assert files[0] == files[1]

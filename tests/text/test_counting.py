@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bertsmith.text.counting import SPECIAL_TOKENS, count_words
+from bertsmith.text import counting
+from bertsmith.text.counting import SPECIAL_TOKENS, CountRules, count_batches, count_words
 from bertsmith.text.runs import SortedRuns, read_run
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
+from tests.test_workers import is_running
 
 UNCASED = TokenizerConfig()
 KOREAN = TokenizerConfig(lowercase=False, strip_accents=False, unicode_form="NFC")
@@ -40,8 +48,11 @@ def test_counts_equal_the_tokenizers_words_text_by_text(
     assert counted.num_distinct == len(plain)
 
 
-def test_counts_are_the_same_bytes_for_any_workers_and_any_memory(tmp_path: Path) -> None:
-    texts = [f"Number {n} of {n % 97} 개입니다. été" for n in range(20_000)] * 4
+def test_counts_are_the_same_bytes_for_any_workers_and_any_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "_BATCH_CHARACTERS", 100_000)
+    texts = [f"Number {n} of {n % 97} 개입니다. été" for n in range(20_000)] * 2
     files = []
     for workers, memory_bytes in ((1, 1 << 29), (1, 160 * 500), (2, 160 * 5_000)):
         scratch = tmp_path / f"{workers}-{memory_bytes}"
@@ -68,3 +79,55 @@ def test_runs_beyond_the_open_file_limit_are_merged_on_the_way(tmp_path: Path) -
 def test_no_text_has_no_words(tmp_path: Path) -> None:
     counts = count_words(["", " \n"], UNCASED, workers=1, scratch=tmp_path)
     assert (counts.num_words, counts.num_distinct, list(counts)) == (0, 0, [])
+
+
+def dies_at_three(number: int) -> tuple[list[str], dict[str, int], int]:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ["a word"], {}, number
+
+
+def test_a_killed_worker_is_a_clear_error(tmp_path: Path) -> None:
+    rules = CountRules(tokenizer=UNCASED, workers=2, scratch=tmp_path, memory_bytes=1 << 20)
+    with pytest.raises(ChildProcessError, match=r"exit code -9.*use fewer workers"):
+        count_batches(range(9), dies_at_three, rules)
+
+
+def sleeps(folder: Path) -> tuple[list[str], dict[str, int], int]:
+    (folder / str(os.getpid())).touch()
+    time.sleep(600)
+    return [], {}, 0
+
+
+KILLED_COUNT = """
+import sys
+from pathlib import Path
+from bertsmith.text.counting import CountRules, count_batches
+from tests.text.test_counting import UNCASED, sleeps
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    rules = CountRules(tokenizer=UNCASED, workers=2, scratch=folder / "s", memory_bytes=1 << 20)
+    count_batches([folder / "started"] * 2, sleeps, rules)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX")
+def test_workers_do_not_outlive_a_killed_count(tmp_path: Path) -> None:
+    script, started = tmp_path / "count.py", tmp_path / "started"
+    script.write_text(KILLED_COUNT)
+    started.mkdir()
+    root = Path(counting.__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen([sys.executable, script, tmp_path], env=environment) as process:
+        until(lambda: len(list(started.iterdir())) == 2)
+        process.kill()
+    workers = [int(path.name) for path in started.iterdir()]
+    until(lambda: not any(is_running(worker) for worker in workers))
+
+
+def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

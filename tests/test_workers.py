@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from bertsmith.corpus.workers import in_order
+from bertsmith.workers import choose_workers, in_order, num_cores
 
 
 def square(number: int) -> int:
@@ -83,3 +83,22 @@ def test_closing_the_results_ends_the_workers() -> None:
     assert os.getpid() not in workers
     results.close()
     assert not any(is_running(worker) for worker in workers)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not say")
+def test_cores_are_those_this_process_may_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {2, 3, 5})
+    assert num_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert num_cores() == 64
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert num_cores() == 1
+
+
+def test_no_worker_has_less_than_a_megabyte_unless_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bertsmith.workers.num_cores", lambda: 8)
+    assert [choose_workers(0, size << 20) for size in (0, 1, 3, 50)] == [1, 1, 3, 8]
+    assert choose_workers(20, 0) == 20

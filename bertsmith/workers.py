@@ -24,6 +24,18 @@ Result = TypeVar("Result")
 
 _ITEMS_AT_A_WORKER = 2
 _ITEMS_UNDER_WAY = 4  # a worker: at it, or done and waiting for their turn
+_BYTES_WORTH_A_WORKER = 1 << 20
+
+
+def num_cores() -> int:
+    """Cores that this process may run on; those of the machine where the system does not say."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return allowed or 1
+
+
+def choose_workers(asked: int, input_bytes: int) -> int:
+    """`asked`; where it is 0, one a core, but none that has less than a megabyte to do."""
+    return asked or max(1, min(num_cores(), input_bytes // _BYTES_WORTH_A_WORKER))
 
 
 def in_order(
@@ -114,7 +126,7 @@ class _Team(Generic[Item, Result]):
         process.join(timeout=5)
         return ChildProcessError(
             f"a worker process ended with exit code {process.exitcode}, most often because memory "
-            f"ran out; use fewer workers and start again: finished work is kept"
+            f"ran out; use fewer workers and start again"
         )
 
 
