@@ -14,13 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 
 import tyro
 from rich.console import Console
 
 from bertsmith.commands.stages import Stage
+from bertsmith.corpus.preflight import sample_sentences
 from bertsmith.files import lock, remove_leftovers, write_json
 from bertsmith.reading.documents import (
     Format,
@@ -41,7 +41,6 @@ from bertsmith.workers import choose_workers
 REPORT_FILE = "vocabulary-report.json"
 
 _BATCH_CHARACTERS = 2_000_000
-_SAMPLED_FILES, _SAMPLED_DOCUMENTS = 20, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +132,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     config = run.vocabulary_config()
     skipped: Counter[str] = Counter()
     sources = find_sources(run.inputs, run.format, run.text_field, skipped=skipped)
-    warning = warn_about_hangul(config.tokenizer, _samples(sources, run.language))
+    warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.language))
     if warning is not None:
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     with lock(run.out / ".lock"):
@@ -210,12 +209,3 @@ def _batches(
         bytes_before += source.size_bytes
     if documents:
         yield DocumentBatch(documents=tuple(documents), language=language, bytes_done=bytes_before)
-
-
-def _samples(sources: list[Source], language: Language) -> list[str]:
-    """The first sentences of every file's first documents, for warnings before the long work."""
-    samples: list[str] = []
-    for source in sources[:_SAMPLED_FILES]:
-        for document in islice(read_raw(source), _SAMPLED_DOCUMENTS):
-            samples += sentences_of(document, language)[:_SAMPLED_DOCUMENTS]
-    return samples

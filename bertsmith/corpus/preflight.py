@@ -34,7 +34,7 @@ def check_vocabulary(
     Raises ValueError when more than one word in five would be unknown: such a vocabulary does not
     belong to the text.
     """
-    sentences = list(_sample(sources, language))
+    sentences = list(sample_sentences(sources, language))
     token_ids, _ = tokenizer.ids(sentences)
     if not len(token_ids):
         return []
@@ -60,8 +60,8 @@ def check_vocabulary(
     return warnings
 
 
-def _sample(sources: Sequence[Source], language: Language) -> Iterator[str]:
-    """Sentences from up to eight sources, evenly spaced."""
+def sample_sentences(sources: Sequence[Source], language: Language) -> Iterator[str]:
+    """Sentences from the beginnings of up to eight sources, evenly spaced."""
     places = np.linspace(0, len(sources) - 1, min(len(sources), _SOURCES_SAMPLED)).round()
     for place in np.unique(places.astype(int)).tolist():
         characters = 0

@@ -5,6 +5,7 @@ It does not learn, and does not know where the text came from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,7 @@ from bertsmith.text.learn import LearnedVocabulary, VocabularyConfig
 from bertsmith.text.tokenizer import Tokenizer
 
 _WORDS_AT_ONCE = 20_000
+_JAMO = re.compile("[\u1100-\u11ff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,8 @@ class VocabularyReport:
     """Words of the text that become `[UNK]`."""
     unknown_word_rate: float
     """Their share of the words."""
+    num_jamo_words: int
+    """Words of the text whose Hangul accent stripping broke into jamo."""
     num_characters_kept: int
     """The alphabet."""
     num_characters_dropped: int
@@ -54,6 +58,9 @@ def report_on(
     skipped: Mapping[str, int],
 ) -> VocabularyReport:
     """Tokenises every different word once and adds up."""
+    num_jamo_words = 0
+    if config.tokenizer.strip_accents:
+        num_jamo_words = sum(times for word, times in counts if _JAMO.search(word))
     return VocabularyReport(
         vocab_size=len(learned.vocabulary),
         vocab_size_asked=config.vocab_size,
@@ -62,6 +69,7 @@ def report_on(
         tokens_per_word=sum(_num_tokens(tokenizer, counts)) / learned.num_words,
         num_unknown_words=learned.num_unknown_words,
         unknown_word_rate=learned.num_unknown_words / learned.num_words,
+        num_jamo_words=num_jamo_words,
         num_characters_kept=learned.num_characters_kept,
         num_characters_dropped=learned.num_characters_dropped,
         min_word_count=learned.min_word_count,
@@ -79,6 +87,12 @@ def described(report: VocabularyReport) -> list[str]:
         f"alphabet: {report.num_characters_kept:,} characters kept, "
         f"{report.num_characters_dropped:,} rare ones dropped",
     ]
+    if report.num_jamo_words:
+        lines.append(
+            f"warning: accent stripping broke the Hangul of {report.num_jamo_words:,} words "
+            f"({report.num_jamo_words / report.num_words:.2%}) into jamo; --strip-accents False "
+            f"keeps its syllables whole"
+        )
     if report.vocab_size < report.vocab_size_asked:
         lines.append(
             f"{report.vocab_size_asked:,} rows were asked for, but no further pair of symbols "

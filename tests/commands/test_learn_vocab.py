@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,18 @@ def test_uncased_hangul_is_warned_about_and_cased_is_not(tmp_path: Path) -> None
         console = quiet()
         learn_vocab(run(source, tmp_path / f"vocab{cased}", cased=cased), console)
         assert ("jamo" in said(console)) is is_warned
+
+
+def test_hangul_far_behind_the_beginnings_is_warned_of_with_its_share(tmp_path: Path) -> None:
+    source = tmp_path / "mixed.jsonl"
+    english = json.dumps({"text": "The smith forged a new sword for the old king. " * 200})
+    lines = [english] * 100 + [json.dumps({"text": KOREAN * 3})]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    console = quiet()
+    out = learn_vocab(run(source, tmp_path / "vocab"), console)
+    report = json.loads((out / REPORT_FILE).read_text(encoding="utf-8"))
+    assert report["num_jamo_words"] == 3 * len(re.findall("[가-힣]+", KOREAN))
+    assert f"broke the Hangul of {report['num_jamo_words']} words (0.0" in said(console)
 
 
 def test_korean_lower_cased_without_accent_stripping_survives(tmp_path: Path) -> None:
