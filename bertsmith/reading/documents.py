@@ -17,6 +17,7 @@ from pathlib import Path
 from bertsmith.reading import borders, mediawiki, prose, records, wikiextractor
 from bertsmith.reading.compressed import Member, naming_damage, open_members, text_blocks
 from bertsmith.reading.detect import SAMPLE_BYTES, Format, check_text, format_of, suffix_of
+from bertsmith.reading.folders import files_under
 from bertsmith.text.sentences import Language, split_sentences
 
 __all__ = [
@@ -74,7 +75,7 @@ def find_sources(
     *,
     skipped: SkipReport | None = None,
 ) -> list[Source]:
-    """Finds every readable file; folders are walked in sorted order, hidden names left out.
+    """Finds every readable file; folders are walked as `folders.files_under` says.
 
     Format, compression and archives are told by content first, then by extension. Inside a folder,
     empty files and files of unknown kind are counted in `skipped`; a file named by the user must
@@ -88,7 +89,7 @@ def find_sources(
     for path in map(Path, paths):
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file or folder")
-        files = [path] if path.is_file() else _walk(path)
+        files = [path] if path.is_file() else files_under(path, skipped)
         found = [_source(file, format, text_field, file is path, skipped) for file in files]
         kept = [source for source in found if source is not None]
         if not kept:
@@ -175,17 +176,6 @@ def _numbered(
                 bytes_read=member.position() if member is not None else 0,
                 is_gutenberg=is_book,
             )
-
-
-def _walk(folder: Path) -> list[Path]:
-    """Files under a folder, sorted by their path's parts, so that every machine sees one order."""
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    visible = [
-        path
-        for path in found
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
-    return sorted(visible, key=lambda path: path.relative_to(folder).parts)
 
 
 def _source(

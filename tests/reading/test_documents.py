@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from bertsmith.reading import borders, documents, prose
+from bertsmith.reading import borders, detect, documents, prose
 from bertsmith.reading.documents import RawDocument, Source, find_sources, read_raw, sentences_of
 
 LINES = "My dog is cute.\nHe likes playing.\n\n어제 늦게 잤어?\n어쩐지 피곤해 보이더라.\n"
@@ -277,14 +277,28 @@ def test_damage_behind_the_first_block_is_named_before_the_work(compress, tmp_pa
         find_sources([tmp_path / "a.txt"])
 
 
-def test_a_wrong_byte_far_into_a_large_file_is_found_by_the_samples(tmp_path, monkeypatch):
-    monkeypatch.setattr("bertsmith.reading.detect._CHECKED_WHOLE", 1000)
+def test_a_file_of_another_encoding_is_found_by_the_samples(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("한글이다.\n".encode() * 70_001 + "é.\n".encode("latin-1") * 9 + b"ok.\n" * 9)
     with pytest.raises(ValueError, match=r"a\.txt:70002: not UTF-8"):
         find_sources([path])
     path.write_bytes("한글이다.\n".encode() * 70_001)
     assert find_sources([path])[0].format == "lines"
+
+
+def test_a_large_file_is_not_read_whole_to_be_found(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_bytes("한글이다.\n".encode() * 100_000)
+    monkeypatch.setattr(detect, "text_blocks", None)
+    assert find_sources([path])[0].format == "lines"
+
+
+def test_a_single_wrong_byte_is_named_when_it_is_read(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"A line.\n" * 50_000 + b"\xe9\n" + b"A line.\n" * 200_000)
+    (source,) = find_sources([path])
+    with pytest.raises(ValueError, match=r"a\.txt:50001: not UTF-8.*0xe9.*offset 400000"):
+        list(read_raw(source))
 
 
 @pytest.mark.parametrize("format", ["wikiextractor", "mediawiki", "parquet"])
