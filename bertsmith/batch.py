@@ -2,7 +2,7 @@
 
 A batch is one stream of real tokens with the lengths of its sequences. There is no padding and no
 attention mask: positions and sequence starts follow from the lengths, and attention is
-block-diagonal by construction. This file knows neither text nor torch; `train.device` turns the
+block-diagonal by construction. This file knows neither text nor torch; `model.stream` turns the
 arrays into tensors.
 
 Legend: T tokens, N sequences, M target rows, S the longest sequence.

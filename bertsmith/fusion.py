@@ -1,29 +1,31 @@
 """A plain torch function -> the same function in one fused kernel, where a compiler is at hand.
 
-The plain function is the definition; fusing changes its speed, not its meaning. Without a C++
-compiler (CPU) or Triton (GPU), or with BERTSMITH_FUSION=0, the plain function itself runs. It knows
-no model.
+The plain function is the definition; fusing changes its speed, not its meaning. Where torch.compile
+cannot build for a device, or with BERTSMITH_FUSION=0, the plain function itself runs. It knows no
+model.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
+import logging
 import os
-import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 import torch
+from torch import Tensor
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-LEAST_CAPABILITY = (7, 0)
-"""Triton builds for NVIDIA GPUs from Volta on."""
+NEEDS = {
+    "cpu": "a C++ compiler that torch can use and Python's headers",
+    "cuda": "Triton, a C compiler, Python's headers and a GPU that Triton builds for",
+}
+"""What kernels need, by the type of device; on any other the plain functions run, unasked."""
 MAX_KERNELS = 64
 """Kernels of one function before torch gives up: its types, modes and sizes of one; not shapes."""
 
@@ -34,13 +36,16 @@ def fused(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
     """Compiles `function` at its first call, with dynamic shapes from the start.
 
     Dynamic from the first call, so that the history of shapes never chooses the kernel: a resumed
-    run computes the same bits as one that never stopped.
+    run computes the same bits as one that never stopped. The first tensor among the positional
+    arguments says on which device.
     """
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        if _PLAIN.get() or not is_available() or torch.compiler.is_compiling():
+        device_type = next(arg.device.type for arg in args if isinstance(arg, Tensor))
+        if torch.compiler.is_compiling() or not is_fusing(device_type):
             return function(*args, **kwargs)
+        _settle()
         result: Result = _compiled(function)(*args, **kwargs)
         return result
 
@@ -60,27 +65,57 @@ def unfused(condition: bool = True) -> Iterator[None]:
         _PLAIN.reset(token)
 
 
-@functools.cache
-def is_available() -> bool:
-    """True when torch.compile can build kernels here and the user has not switched it off.
+def is_fusing(device_type: str) -> bool:
+    """True when a fused function called here, on such a device, runs as a kernel."""
+    return not _PLAIN.get() and is_available(device_type)
 
-    A GPU needs a compiler too: Triton builds the code that launches its kernels with one.
+
+@functools.cache
+def is_available(device_type: str) -> bool:
+    """True when torch.compile builds kernels for the device and the user has not switched it off.
+
+    Found out by building one, once a process: which compilers, headers and GPUs will do is known to
+    torch alone, and a training must not break at its first step. Says once what is missing.
     """
-    if os.environ.get("BERTSMITH_FUSION", "1") == "0":
+    if os.environ.get("BERTSMITH_FUSION", "1") == "0" or device_type not in NEEDS:
         return False
-    compilers = [os.environ.get("CXX"), "g++", "clang++", "cl" if sys.platform == "win32" else None]
-    if not any(compiler and shutil.which(compiler) for compiler in compilers):
+    try:
+        _settle()
+        float(_compiled(_probe)(torch.ones(2, 3, device=device_type)))
+    except Exception as error:  # whatever stops a compiler, the plain functions do not need it
+        # Without a handler of the user's, logging prints the bare line to standard error.
+        logging.getLogger(__name__).warning(
+            "warning: no fused kernels, so this is correct but slower: they need %s (%s)",
+            NEEDS[device_type],
+            _reason(str(error)),
+        )
         return False
-    if not torch.cuda.is_available():
-        return True
-    has_triton = importlib.util.find_spec("triton") is not None
-    return has_triton and torch.cuda.get_device_capability() >= LEAST_CAPABILITY
+    return True
+
+
+def _probe(rows: Tensor) -> Tensor:
+    return (rows + 1).sum()
+
+
+def _reason(message: str) -> str:
+    """The one telling line of a compiler's complaint."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()] or ["no reason given"]
+    return next((line for line in lines if "error: " in line or "Compiler: " in line), lines[0])
+
+
+def _settle() -> None:
+    """Sets what the kernels rely on, in this thread: torch keeps its settings by thread."""
+    shapes = torch.fx.experimental._config
+    # Or sizes that happen to be equal at the first call would become one size of the kernel.
+    if shapes.use_duck_shape:
+        shapes.use_duck_shape = False
+    limits = torch._dynamo.config
+    if limits.recompile_limit < MAX_KERNELS:
+        limits.recompile_limit = MAX_KERNELS
 
 
 @functools.cache
 def _compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    limits = torch._dynamo.config
-    limits.recompile_limit = max(limits.recompile_limit, MAX_KERNELS)
     # Not fullgraph: beyond the limit torch then runs the plain function instead of raising.
     compiled: Callable[Parameters, Result] = torch.compile(function, dynamic=True)
     return compiled

@@ -3,13 +3,26 @@
 import pytest
 import torch
 
-from bertsmith.fusion import unfused
+from bertsmith import fusion
+
+BOTH_KERNELS = pytest.mark.parametrize(
+    "kernels", [pytest.param("compiled", marks=pytest.mark.compiled), "plain"], indirect=True
+)
+
+
+@pytest.fixture
+def kernels(request):
+    """Named by `BOTH_KERNELS`; the marker decides."""
+    return request.param
 
 
 @pytest.fixture(autouse=True)
 def _plain_unless_compiled(request):
     """Compiling costs seconds a function; test_fusion.py shows that both ways are equal."""
-    with unfused("compiled" not in request.keywords):
+    is_compiled = "compiled" in request.keywords
+    if is_compiled and not fusion.is_available("cuda" if "gpu" in request.keywords else "cpu"):
+        pytest.skip("no compiler here")
+    with fusion.unfused(not is_compiled):
         yield
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertsmith import cli, fusion
+from bertsmith import cli
 from tests.commands.small_run import TOY, write_text
 
 ROOT = Path(__file__).parent.parent
@@ -169,9 +169,8 @@ def prepared(arguments: list[str]) -> None:
 
 @pytest.fixture
 def _empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Runs in an empty directory, without waiting for a compiler; commands may set the threads."""
+    """Runs in an empty directory; commands may set the threads."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(fusion, "is_available", lambda: False)
     num_threads = torch.get_num_threads()
     yield
     torch.set_num_threads(num_threads)

@@ -1,4 +1,11 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,16 +17,12 @@ from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from tests.model.plain import random_pretrain_batch
 
-needs_compiler = pytest.mark.skipif(not fusion.is_available(), reason="no C++ compiler here")
-
-
 # Kernels sum in another order and may fuse a multiplication with an addition. A mask drawn wrongly
 # in one kernel only changes a gradient by about its own size.
 TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.05}
 
 
 @pytest.mark.compiled
-@needs_compiler
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_compiled_kernels_equal_the_plain_functions_with_dropout_in_values_and_gradients(dtype):
     config = replace(sized(2, 48, 4), vocab_size=60, max_position_embeddings=64)
@@ -46,52 +49,125 @@ def loss_and_gradients(model, batch, plain):
 
 
 @pytest.mark.compiled
-@needs_compiler
-def test_one_kernel_serves_every_shape():
-    compiled = fused(_doubled)
+def test_one_kernel_serves_every_shape_whichever_came_first():
+    compiled = fused(_scaled)
     frames = torch._dynamo.utils.counters["frames"]
-    compiled(torch.randn(3, 5))
+    compiled(torch.ones(7, 7), torch.ones(7))  # sizes that are equal by chance
     before = frames["total"]
-    for rows in range(4, 40, 7):
-        assert torch.equal(compiled(torch.ones(rows, rows + 1)), torch.full((rows, rows + 1), 2.0))
+    for rows in range(4, 40, 5):
+        expected = torch.full((rows, rows + 1), 2.0)
+        assert torch.equal(compiled(torch.ones(rows, rows + 1), torch.ones(rows)), expected)
     assert frames["total"] == before
 
 
-def test_without_a_compiler_the_plain_function_runs(monkeypatch):
-    monkeypatch.setattr(fusion, "is_available", lambda: False)
+def test_what_cannot_be_compiled_runs_plainly(monkeypatch):
+    monkeypatch.setattr(fusion, "is_fusing", lambda _: False)
     monkeypatch.setattr(fusion, "_compiled", lambda _: pytest.fail("compiled all the same"))
-    assert fused(_doubled)(torch.ones(1)).item() == 2.0
+    assert torch.equal(fused(_scaled)(torch.ones(2, 3), torch.ones(2)), torch.full((2, 3), 2.0))
 
 
 def test_unfused_holds_inside_the_block_only(monkeypatch):
-    calls = []
-    monkeypatch.setattr(fusion, "is_available", lambda: True)
-    monkeypatch.setattr(fusion, "_compiled", lambda function: calls.append(function) or function)
-    with unfused(False):  # the fixture's own unfused() is around this test
-        fused(_doubled)(torch.ones(1))
-    assert calls == []
+    monkeypatch.setattr(fusion, "is_available", lambda _: True)
+    assert not fusion.is_fusing("cpu")  # the fixture's own unfused() is around this test
+    with unfused(False):
+        assert not fusion.is_fusing("cpu")
+    fusion._PLAIN.set(False)
+    with unfused():
+        assert not fusion.is_fusing("cpu")
+    assert fusion.is_fusing("cpu")
+    fusion._PLAIN.set(True)
 
 
-@pytest.mark.parametrize(
-    ("variable", "compiler", "expected"),
-    [("0", "g++", False), ("1", "g++", True), ("1", None, False)],
-)
-def test_availability_follows_the_compiler_and_the_switch(
-    monkeypatch, variable, compiler, expected
-):
+@pytest.fixture
+def _asked_anew() -> Iterator[None]:
     fusion.is_available.cache_clear()
+    yield
+    fusion.is_available.cache_clear()
+
+
+@pytest.mark.usefixtures("_asked_anew")
+@pytest.mark.parametrize(("variable", "device"), [("0", "cpu"), ("1", "mps"), ("1", "meta")])
+def test_nothing_is_built_when_switched_off_or_on_another_device(
+    monkeypatch, caplog, variable, device
+):
     monkeypatch.setenv("BERTSMITH_FUSION", variable)
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(
-        fusion.shutil, "which", lambda name: name if compiler and name == compiler else None
+    monkeypatch.setattr(fusion, "_compiled", lambda _: pytest.fail("compiled all the same"))
+    assert not fusion.is_available(device)
+    assert caplog.records == []
+
+
+@pytest.mark.usefixtures("_asked_anew")
+def test_a_kernel_that_cannot_be_built_is_said_once_with_what_is_missing(monkeypatch, caplog):
+    def broken(_):
+        raise RuntimeError("backend='inductor' raised:\nx.cpp:1: fatal error: Python.h: not found")
+
+    monkeypatch.setenv("BERTSMITH_FUSION", "1")
+    monkeypatch.setattr(fusion, "_compiled", broken)
+    assert not fusion.is_available("cpu")
+    assert not fusion.is_available("cpu")
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "warning: no fused kernels, so this is correct but slower: they need a C++ compiler that "
+        "torch can use and Python's headers (x.cpp:1: fatal error: Python.h: not found)"
     )
-    try:
-        assert fusion.is_available() is expected
-    finally:
-        monkeypatch.undo()
-        fusion.is_available.cache_clear()
 
 
-def _doubled(rows: torch.Tensor) -> torch.Tensor:
-    return rows + rows
+# One step of the model in a process of its own: the loss, which other masks would change, in full.
+STEP = """
+import torch
+from tests.model.plain import random_pretrain_batch
+from tests.test_fusion import small_model
+from bertsmith.train.optimizer import Optimizer, OptimizerConfig
+
+torch.set_num_threads(1)
+model = small_model()
+optimizer = Optimizer(model.named_parameters(), OptimizerConfig(clip_norm=None))
+for step in range(2):
+    losses = model(random_pretrain_batch([9, 4, 4], 60), (1, step))
+    losses.loss.backward()
+    optimizer.step(1e-2)
+    optimizer.zero_grad()
+    print(losses.loss.item().hex())
+"""
+
+
+def small_model() -> PretrainModel:
+    config = replace(sized(1, 16, 2), vocab_size=60, max_position_embeddings=64)
+    model = PretrainModel(config, ("masked_lm", "next_sentence"))
+    initialise(model, std=0.2, seed=3)
+    return model
+
+
+@pytest.mark.parametrize("absent", ["no compiler", "broken compiler"])
+def test_training_without_a_compiler_is_the_plain_training_with_one_line_of_warning(
+    absent, tmp_path
+):
+    compiler = tmp_path / "c++"
+    if absent == "broken compiler":
+        compiler.write_text("#!/bin/sh\nexit 1\n")
+        compiler.chmod(0o755)
+    found = step_in_a_process(CXX=str(compiler), PATH="", TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+    plain = step_in_a_process(BERTSMITH_FUSION="0")
+    assert (found.returncode, plain.returncode) == (0, 0), found.stderr + plain.stderr
+    assert len(plain.stdout.splitlines()) == 2
+    assert found.stdout == plain.stdout
+    assert plain.stderr == ""
+    (warning,) = found.stderr.splitlines()
+    assert warning.startswith("warning: no fused kernels, so this is correct but slower")
+    assert str(compiler) in warning
+
+
+def step_in_a_process(**changes: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "BERTSMITH_FUSION": "1", "OMP_NUM_THREADS": "1", **changes}
+    return subprocess.run(
+        [sys.executable, "-c", STEP],
+        cwd=Path(__file__).parent.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _scaled(rows: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    return rows * factors[:, None] * 2.0

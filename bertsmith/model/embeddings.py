@@ -69,6 +69,10 @@ class _LookUp(torch.autograd.Function):
         (ids,) = ctx.saved_tensors
         (rows,) = gradients
         wide = torch.promote_types(rows.dtype, torch.float32)
+        if rows.device.type != "cpu":
+            # To know how many rows are distinct is to wait for the GPU, and its memory is fast.
+            table = rows.new_zeros(ctx.shape, dtype=wide).index_add_(0, ids, rows.to(wide))
+            return table.to(rows.dtype), None  # (R, H)
         distinct, places = ids.unique(return_inverse=True)  # (U,), (T,)
         sums = rows.new_zeros((distinct.shape[0], ctx.shape[1]), dtype=wide)
         sums.index_add_(0, places, rows.to(wide))  # (U, H)

@@ -14,8 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,7 +23,7 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
-from bertsmith.model.stream import Stream
+from bertsmith.model.stream import Stream, tensors
 
 Objective = Literal["masked_lm", "next_sentence", "left_to_right_lm", "right_to_left_lm"]
 
@@ -64,13 +62,14 @@ class PretrainModel(nn.Module):
         """The losses of one micro-batch; `dropout` = (seed, step) switches dropout on."""
         device = self.masked_lm.bias.device
         stream = Stream.of(batch.packed, device=device, dropout=dropout)
+        target_rows, target_ids = tensors((batch.target_rows, batch.target_ids), device)
         hidden = self.bert(stream)  # (T, H)
-        rows = hidden.index_select(0, _tensor(batch.target_rows, device))  # (M, H)
+        rows = hidden.index_select(0, target_rows)  # (M, H)
         total, correct = language_model_loss(
             self.masked_lm.transform(rows),
             self.bert.embeddings.token.weight,
             self.masked_lm.bias,
-            _tensor(batch.target_ids, device),
+            target_ids,
         )
         # Differs from the paper's code: it divides by the count plus 1e-5.
         loss = total / batch.step_targets
@@ -87,7 +86,7 @@ class PretrainModel(nn.Module):
         assert self.next_sentence is not None
         if batch.next_labels is None:
             raise ValueError("next_sentence is among the objectives, but the batch has no labels")
-        labels = _tensor(batch.next_labels, hidden.device)  # (N,)
+        (labels,) = tensors((batch.next_labels,), hidden.device)  # (N,)
         logits = widened(self.next_sentence(self.bert.pool(hidden, stream)))  # (N, 2)
         total = functional.cross_entropy(logits, labels, reduction="sum")
         return total, (logits.argmax(dim=1) == labels).sum()
@@ -122,9 +121,6 @@ def _sums(name: str, total: Tensor, correct: Tensor, count: int) -> dict[str, Te
     return {
         f"{name}_loss_sum": total.detach(),
         f"{name}_correct": correct,
-        f"{name}_count": torch.tensor(count, device=total.device),
+        # Filled on the device, not copied to it: a copy would wait for the device.
+        f"{name}_count": correct.new_full((), count),
     }
-
-
-def _tensor(array: np.ndarray[tuple[int], np.dtype[np.integer]], device: torch.device) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)).to(device)

@@ -9,6 +9,7 @@ Legend: T tokens, N sequences, n sequences of one block, S the block's longest s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ from bertsmith.randomness import dropout_row_keys
 # A block may be this much larger than its real tokens before it is cut in two. Quadratic work grows
 # by the same share, and every further block costs a few more kernel calls.
 MAX_BLOCK_WASTE = 1.15
+# In int64.
+_CACHE_LINE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,37 +69,52 @@ class Stream:
         dropout: tuple[int, int] | None = None,
     ) -> Stream:
         """Moves a batch to a device; `dropout` = (seed, step) switches keyed dropout on."""
-        starts = packed.starts
+        starts, positions = packed.starts, packed.positions
         blocks, cell_rows = _blocks(packed.lengths, starts)
-        keys = None
+        keys: IntArray = np.empty(0, dtype=np.int32)
         if dropout is not None:
             sequence_keys = np.repeat(packed.keys, packed.lengths)
-            keys = torch.from_numpy(dropout_row_keys(*dropout, sequence_keys, packed.positions)).to(
-                device
-            )
-
-        def tensor(array: IntArray) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)).to(device)
-
+            keys = dropout_row_keys(*dropout, sequence_keys, positions)
+        arrays = [packed.token_ids, packed.segment_ids, positions, cell_rows, keys]
+        arrays += [starts, starts + packed.lengths - 1]
+        arrays += [array for rows, lengths, _ in blocks for array in (rows, lengths)]
+        moved = tensors(arrays, torch.device(device))
         return Stream(
-            token_ids=tensor(packed.token_ids),
-            segment_ids=tensor(packed.segment_ids),
-            positions=tensor(packed.positions),
-            first_rows=tensor(starts),
-            last_rows=tensor(starts + packed.lengths - 1),
+            token_ids=moved[0],
+            segment_ids=moved[1],
+            positions=moved[2],
+            cell_rows=moved[3],
+            row_keys=None if dropout is None else moved[4].int(),
+            first_rows=moved[5],
+            last_rows=moved[6],
             blocks=tuple(
-                Block(rows=tensor(rows), lengths=tensor(lengths), width=width)
-                for rows, lengths, width in blocks
+                Block(rows=rows, lengths=lengths, width=width)
+                for rows, lengths, (_, _, width) in zip(
+                    moved[7::2], moved[8::2], blocks, strict=True
+                )
             ),
-            cell_rows=tensor(cell_rows),
             is_one_rectangle=bool((packed.lengths == packed.lengths[0]).all()),
-            row_keys=keys,
         )
 
     @property
     def num_tokens(self) -> int:
         """T."""
         return self.token_ids.shape[0]
+
+
+def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
+    """Arrays of one dimension -> int64 tensors on the device; a GPU takes them in one copy."""
+    here = [torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)) for array in arrays]
+    if device.type != "cuda":
+        return [tensor.to(device) for tensor in here]
+    # From pinned memory nobody waits for the copy. Kernels want each tensor to start on a cache
+    # line, and to be a tensor of its own: for a view torch.compile makes another kernel.
+    spans = [-(-len(tensor) // _CACHE_LINE) * _CACHE_LINE for tensor in here]
+    whole = torch.empty(sum(spans), dtype=torch.int64, pin_memory=True)
+    for span, tensor in zip(torch.split(whole, spans), here, strict=True):
+        span[: len(tensor)] = tensor
+    there = torch.split(whole.to(device, non_blocking=True), spans)
+    return [span[: len(tensor)].data for span, tensor in zip(there, here, strict=True)]
 
 
 def _blocks(

@@ -89,11 +89,11 @@ def cpu_multiplies_bf16() -> bool:
 
     `ONEDNN_MAX_CPU_ISA` caps what oneDNN uses, so AVX2 there imitates an older machine.
     """
-    # The public torch.cpu.get_capabilities is younger than the oldest torch supported here.
-    found = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    has = torch.cpu.get_capabilities()
     cap = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "")).upper()
     is_free = cap in ("", "ALL", "DEFAULT")
-    return found and (is_free or any(isa in cap for isa in ("BF16", "FP16", "AMX", "AVX10")))
+    may = is_free or any(isa in cap for isa in ("BF16", "FP16", "AMX", "AVX10"))
+    return may and bool(has.get("amx_bf16") or has.get("avx512_bf16"))
 
 
 def cast_(module: nn.Module, precision: Precision) -> None:

@@ -45,12 +45,16 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         """Refuses values that cannot train."""
-        for name in ("beta1", "beta2"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name} must be in [0, 1), found {getattr(self, name)}")
-        for name in ("learning_rate", "epsilon", "weight_decay"):
-            if getattr(self, name) < 0.0:
-                raise ValueError(f"{name} must be at least 0, found {getattr(self, name)}")
+        for name, memory in {"beta1": self.beta1, "beta2": self.beta2}.items():
+            if not 0.0 <= memory < 1.0:
+                raise ValueError(f"{name} must be in [0, 1), found {memory}")
+        for name, value in {
+            "learning_rate": self.learning_rate,
+            "epsilon": self.epsilon,
+            "weight_decay": self.weight_decay,
+        }.items():
+            if value < 0.0:
+                raise ValueError(f"{name} must be at least 0, found {value}")
         if self.clip_norm is not None and self.clip_norm <= 0.0:
             raise ValueError(
                 f"clip_norm must be above 0, or None for no clipping, found {self.clip_norm}"

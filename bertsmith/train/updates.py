@@ -120,7 +120,7 @@ def lamb(flat: Flat, gradient: Tensor, rates: Rates, sizes: list[int]) -> None:
 
 
 def _lacks_compiler(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and not fusion.is_available()
+    return tensor.device.type == "cpu" and not fusion.is_fusing("cpu")
 
 
 def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Rates) -> None:

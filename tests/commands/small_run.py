@@ -29,7 +29,7 @@ TOY = (
     "--model.hidden-size", "32", "--model.num-hidden-layers", "2",
     "--model.num-attention-heads", "2", "--model.intermediate-size", "64",
     "--vocab-size", "300", "--held-out", "0.2", "--workers", "1", "--threads", "1",
-    "--recipe", "mini-cpu", "--precision", "fp32",
+    "--recipe", "mini-cpu", "--precision", "fp32", "--dropout",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.dropout import dropped, keep_factors, mix32, site_words
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Stream
+from tests.conftest import BOTH_KERNELS
 from tests.model.plain import plain_hidden, random_packed
 
 pytestmark = [
@@ -28,7 +29,6 @@ pytestmark = [
 
 CONFIG = replace(sized(2, 128, 4), vocab_size=1000, max_position_embeddings=128)
 LENGTHS = [5, 128, 1, 61, 61, 100, 2, 97]
-BOTH_KERNELS = pytest.mark.parametrize("kernels", ["plain", "fused"], indirect=True)
 DIRECTIONS = pytest.mark.parametrize(
     "direction", ["bidirectional", "left_to_right", "right_to_left"]
 )
@@ -41,15 +41,6 @@ def _exact_float32() -> Iterator[None]:
     torch.backends.cuda.matmul.allow_tf32 = False
     yield
     torch.backends.cuda.matmul.allow_tf32 = before
-
-
-@pytest.fixture
-def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs the test with plain functions, or with fused ones where a compiler is at hand."""
-    if request.param == "fused" and not fusion.is_available():
-        pytest.skip("no compiler here")
-    with fusion.unfused(request.param == "plain"):
-        yield
 
 
 def bert_of(config: BertConfig) -> Bert:
@@ -66,6 +57,17 @@ def plain_stream(bert: Bert) -> torch.Tensor:
     return torch.cat(
         [plain_hidden(bert, t, s) for t, s in zip(token_ids, segment_ids, strict=True)]
     )
+
+
+def test_a_stream_on_a_gpu_holds_what_the_cpus_holds() -> None:
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    here, there = (Stream.of(packed, device=d, dropout=(11, 5)) for d in ("cpu", "cuda"))
+    for name in ("token_ids", "segment_ids", "positions", "first_rows", "last_rows", "cell_rows"):
+        assert torch.equal(vars(here)[name], vars(there)[name].cpu()), name
+    for block, other in zip(here.blocks, there.blocks, strict=True):
+        assert torch.equal(block.rows, other.rows.cpu())
+        assert torch.equal(block.lengths, other.lengths.cpu())
+        assert block.width == other.width
 
 
 @pytest.mark.usefixtures("kernels")
@@ -155,7 +157,7 @@ def test_dropout_masks_on_a_gpu_equal_the_cpus_to_the_bit() -> None:
 def test_the_hash_on_a_gpu_equals_the_cpus_to_the_bit() -> None:
     words = torch.arange(-(2**31), 2**31 - 1, 4_001, dtype=torch.int64).int()
     assert torch.equal(mix32(words), mix32(words.to("cuda")).cpu())
-    if fusion.is_available():
+    if fusion.is_available("cuda"):
         compiled = torch.compile(mix32, dynamic=True)
         assert torch.equal(mix32(words), compiled(words.to("cuda")).cpu())
     columns = torch.arange(64, dtype=torch.int32)

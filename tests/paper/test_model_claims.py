@@ -34,12 +34,6 @@ from tests.model.plain import plain_norm, random_packed, random_pretrain_batch
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
 
 
-@pytest.fixture(autouse=True)
-def plain_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equality of compiled and plain functions is tested elsewhere; here nobody waits for it."""
-    monkeypatch.setattr("bertsmith.fusion.is_available", lambda: False)
-
-
 def count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 

@@ -24,8 +24,8 @@ CPU = torch.device("cpu")
 def test_bf16_is_chosen_where_the_cpu_multiplies_it_and_onednn_may(
     amx: bool, avx512_bf16: bool, cap: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16)
+    has = {"amx_bf16": amx, "avx512_bf16": avx512_bf16}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     if cap is not None:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", cap)

@@ -21,8 +21,8 @@ from bertsmith.train.device import Precision, cast_, choose_precision
 from bertsmith.train.loop import Step, train
 from bertsmith.train.optimizer import Optimizer, OptimizerConfig, OptimizerName
 from bertsmith.train.schedule import ScheduleConfig
+from tests.conftest import BOTH_KERNELS
 from tests.model.plain import random_pretrain_batch
-from tests.train.conftest import BOTH_KERNELS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -84,6 +84,7 @@ class Training:
         return float(losses.loss)
 
 
+@pytest.mark.usefixtures("kernels")
 @BOTH_KERNELS
 @pytest.mark.parametrize("name", ["bert_adam", "adamw", "lamb"])
 def test_a_step_on_a_gpu_matches_the_cpus_and_decreases_the_loss(name: OptimizerName) -> None:
@@ -112,6 +113,19 @@ def test_a_step_on_a_gpu_matches_the_cpus_and_decreases_the_loss(name: Optimizer
     assert gpu.loss() < before
 
 
+@pytest.mark.parametrize("name", ["bert_adam", "adamw", "lamb"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_step_never_waits_for_the_gpu(name: OptimizerName, precision: Precision) -> None:
+    training = Training("cuda", precision, name)
+    training.steps(1)  # libraries set themselves up in the first step, and may wait for it
+    try:
+        torch.cuda.set_sync_debug_mode("error")
+        training.steps(2)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.usefixtures("kernels")
 @BOTH_KERNELS
 def test_accumulation_on_a_gpu_gives_the_whole_steps_numbers() -> None:
     [whole], [parts] = (Training("cuda").steps(1, accumulation=n) for n in (1, 4))
@@ -119,6 +133,7 @@ def test_accumulation_on_a_gpu_gives_the_whole_steps_numbers() -> None:
     assert parts.grad_norm == pytest.approx(whole.grad_norm, rel=1e-4)
 
 
+@pytest.mark.usefixtures("kernels")
 @BOTH_KERNELS
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_bf16_trains_like_fp32_within_its_rounding(accumulation: int) -> None:
@@ -137,6 +152,7 @@ def test_bf16_trains_like_fp32_within_its_rounding(accumulation: int) -> None:
     assert torch.equal(weight, master.to(torch.bfloat16))
 
 
+@pytest.mark.usefixtures("kernels")
 @BOTH_KERNELS
 def test_fp16_scales_the_loss_and_skips_steps_that_overflow() -> None:
     training = Training("cuda", "fp16")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.train.optimizer import Optimizer, OptimizerConfig
-from tests.train.conftest import BOTH_KERNELS
+from tests.conftest import BOTH_KERNELS
 
 Arrays = dict[str, npt.NDArray[np.float64]]
 
@@ -78,15 +78,14 @@ def rate_of(step: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("name", "kernels"),
+    "name",
     [
-        ("bert_adam", "compiled"),
-        ("lamb", "compiled"),
-        ("bert_adam", "without compiler"),
-        ("adamw", "without compiler"),
-        ("lamb", "without compiler"),
+        pytest.param("bert_adam", marks=pytest.mark.compiled, id="bert_adam-compiled"),
+        pytest.param("lamb", marks=pytest.mark.compiled, id="lamb-compiled"),
+        "bert_adam",
+        "adamw",
+        "lamb",
     ],
-    indirect=["kernels"],
 )
 def test_float64_updates_equal_the_plain_definition(name: str) -> None:
     model = small_model()
@@ -128,6 +127,7 @@ def test_bert_adam_equals_stock_adamw_with_transformed_rates(
         torch.testing.assert_close(ours, theirs, rtol=bound * 10, atol=bound)
 
 
+@pytest.mark.usefixtures("kernels")
 @BOTH_KERNELS
 def test_half_precision_weights_are_the_rounded_float32_masters() -> None:
     model = small_model(torch.bfloat16)
