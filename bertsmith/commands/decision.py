@@ -6,17 +6,22 @@ counts. The rules are in `runs/planning.py`; it does not train.
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
+import torch
 from rich.console import Console
 
-from bertsmith.commands.preparation import TextChoices, corpus_of
+from bertsmith.commands.preparation import corpus_of
+from bertsmith.commands.pretrain_options import Request
+from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import SIZES
+from bertsmith.reading.documents import find_sources, read_raw
 from bertsmith.recipes.pretraining import scaled
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.directory import Record, fingerprint, versions
@@ -30,36 +35,27 @@ from bertsmith.runs.planning import (
     measure,
     warnings,
 )
-from bertsmith.train.device import Processes, choose_device, choose_precision
+from bertsmith.runs.together import command_line
+from bertsmith.train.device import Processes, choose_precision
 
 _LEAST_SECONDS = 20.0  # of training, whatever the preparation took
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What a person asked for."""
+def decide(
+    request: Request,
+    directory: Path,
+    device: torch.device,
+    processes: Processes,
+    console: Console,
+) -> Record:
+    """Makes the corpus where it is missing, fills in what was left open, and prints the plan.
 
-    texts: tuple[Path, ...]
-    """Folders or files of text, or one corpus."""
-    text: TextChoices
-    """How they become a corpus."""
-    run: PretrainRun
-    """The values to begin with."""
-    size: str
-    """A name of `model.config.SIZES`, `auto` to choose one, `recipe` to keep the run's own."""
-    minutes: float | None
-    """Time of the whole command, to fit the steps to; None keeps the run's own steps."""
-    device: str
-    """cpu, cuda, mps, or auto."""
-    asked: dict[str, object]
-    """The request as JSON values, to recognise it when it is made again."""
-
-
-def decide(request: Request, directory: Path, processes: Processes, console: Console) -> Record:
-    """Makes the corpus where it is missing, fills in what was left open, and prints the plan."""
+    Raises ValueError for text or a run that cannot be trained, as early as it can be known.
+    """
     began = time.perf_counter()
+    if "next_sentence" in request.run.objectives:
+        _require_two_documents(request)
     path = corpus_of(request.texts, request.text, directory, console)
-    device = choose_device(request.device, processes)
     bench = Bench(corpus=Corpus.open(path), device=device, processes=processes)
     model = replace(request.run.model, vocab_size=bench.corpus.tokenizer().vocab_size)
     precision = choose_precision(request.run.precision, device)
@@ -78,18 +74,18 @@ def decide(request: Request, directory: Path, processes: Processes, console: Con
         run=run,
         corpus=path,
         corpus_fingerprint=fingerprint(path),
-        command=shlex.join(["bertsmith", *sys.argv[1:]]),
+        command=command_line(sys.argv[1:], processes),
         request=request.asked,
         notes=tuple(notes),
         seconds_per_step=measurement.seconds_per_step,
         peak_bytes=measurement.peak_bytes,
         unigram_entropy=bench.corpus.unigram_entropy,
-        versions=versions(),
+        versions=versions(device, processes),
     )
 
 
-def with_size(run: PretrainRun, size: str) -> PretrainRun:
-    """The run with a model of a named size and initial weights to match; the rest stays."""
+def with_size(run: PretrainRun, size: str, brings: Iterable[str]) -> PretrainRun:
+    """The run with a model of a named size, and the peak rate and initial weights it brings."""
     named = SIZES[size]
     model = replace(
         run.model,
@@ -98,15 +94,25 @@ def with_size(run: PretrainRun, size: str) -> PretrainRun:
         num_attention_heads=named.num_attention_heads,
         intermediate_size=named.intermediate_size,
     )
-    return replace(run, model=scaled(model))
+    optimizer = run.optimizer
+    if "initializer_range" in brings:
+        model = scaled(model)
+    if "learning_rate" in brings:
+        optimizer = replace(optimizer, learning_rate=PEAK_RATES[size])
+    return replace(run, model=model, optimizer=optimizer)
 
 
-def with_peak_rate(run: PretrainRun, asked: PretrainRun, size: str) -> PretrainRun:
-    """The run with the size's peak rate, unless another than MINI's recipe's was asked for."""
-    if asked.optimizer.learning_rate != PEAK_RATES["mini"]:
-        return run
-    rate = PEAK_RATES[size]
-    return replace(run, optimizer=replace(run.optimizer, learning_rate=rate))
+def _require_two_documents(request: Request) -> None:
+    """Looks no further than the second document; a corpus is asked when it is opened."""
+    if any((path / MANIFEST).is_file() for path in request.texts):
+        return
+    sources = find_sources(request.texts, request.text.format, request.text.text_field)
+    if len(list(islice(chain.from_iterable(map(read_raw, sources)), 2))) < 2:
+        raise ValueError(
+            f"next_sentence needs at least 2 documents, found 1 in {request.texts[0]}: separate "
+            f"the documents (one file each, or a blank line between them where a line is a "
+            f"sentence), or leave next_sentence out (--objectives masked_lm)"
+        )
 
 
 def _sized(
@@ -117,14 +123,14 @@ def _sized(
         return run, []
     size, notes = request.size, list[str]()
     if size == "auto":
-        mini = measure(with_size(run, "mini"), bench)
+        mini = measure(with_size(run, "mini", request.brings), bench)
         seconds = _seconds_to(until)
         size = choose_size(mini.tokens_per_second, "mini", seconds, bench.corpus.num_tokens)
         notes.append(
             f"size {size} chosen for {bench.corpus.num_tokens:,} tokens of text and "
             f"{seconds / 60:.0f} minutes at mini's {mini.tokens_per_second:,.0f} tokens/s"
         )
-    return with_peak_rate(with_size(run, size), request.run, size), notes
+    return with_size(run, size, request.brings), notes
 
 
 def _fitted(run: PretrainRun, bench: Bench, until: float | None) -> tuple[PretrainRun, Measurement]:

@@ -12,115 +12,78 @@ directory. The second trains from that directory alone: a resumed run is the sec
 from __future__ import annotations
 
 import contextlib
-import json
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
 
-import tyro
+import torch
 from rich.console import Console
 
-from bertsmith.commands.decision import Request, decide
+from bertsmith.commands.decision import decide
 from bertsmith.commands.plot import draw
-from bertsmith.commands.preparation import TextChoices
+from bertsmith.commands.pretrain_options import Pretrain, Request, defaults_of, request_of
 from bertsmith.files import lock, remove_leftovers
-from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.recipes.run import PretrainRun, stretched, to_json
+from bertsmith.fusion import unfused
 from bertsmith.runs import progress, report
+from bertsmith.runs.checks import check_machine
 from bertsmith.runs.directory import (
     RECORD,
     changed_versions,
     check_corpus,
     reached,
     read_record,
-    require_unfinished,
+    require_same,
+    versions,
     write_record,
 )
 from bertsmith.runs.interruption import Interruption, agreed
 from bertsmith.runs.ongoing import OngoingRun
+from bertsmith.runs.together import command_line, require_shared_disk, wait_for
 from bertsmith.runs.training import batches_from
-from bertsmith.train.device import Processes, choose_device, joined_processes, set_threads
+from bertsmith.train.device import (
+    Processes,
+    joined_processes,
+    processes_of_environment,
+    set_threads,
+)
+from bertsmith.train.log import require_tensorboard
 from bertsmith.train.loop import Step, train
+from bertsmith.workers import num_cores
 
-RecipeName = Literal["auto", "paper-base", "paper-large", "mini-cpu", "quickstart", "modern"]
-SizeName = Literal["auto", "tiny", "mini", "small", "medium", "base", "large"]
-
-DEFAULT_MINUTES = 60.0
-_SECONDS_BETWEEN_LOOKS = 0.5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pretrain:
-    """Makes a BERT from text; without a recipe, all is chosen from the text and --minutes."""
-
-    texts: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Folders or files of text, or one corpus that build-corpus made."""
-    recipe: RecipeName = "auto"
-    """Whose values the fields of the run start from; auto: mini-cpu, fitted to text and time."""
-    minutes: float | None = None
-    """Time to fit the number of steps to; default 60 for auto, else the recipe's own steps."""
-    steps: int | None = None
-    """Updates in all, instead of a time: phases and warm-up keep their shares."""
-    size: SizeName = "auto"
-    """The model's size by name; auto: the recipe's own, or chosen from text and time."""
-    out: Path | None = None
-    """The run's directory (default runs/NAME, by the first text's name)."""
-    resume: Path | None = None
-    """Continue the run in this directory; everything else comes from there."""
-    plan_only: bool = False
-    """Prepare the corpus, print the plan, and stop before training."""
-    text: Annotated[TextChoices, tyro.conf.arg(name="")] = field(default_factory=TextChoices)
-    """How text becomes a corpus."""
-    device: str = "auto"
-    """cpu, cuda, mps, or auto."""
-    threads: int | None = None
-    """CPU threads (default: PyTorch's own choice)."""
-    tensorboard: bool = False
-    """Also write TensorBoard event files."""
-    run: Annotated[PretrainRun, tyro.conf.arg(name="")] = field(default_factory=RECIPES["mini-cpu"])
-    """Every field of the run."""
-
-
-def defaults_of(arguments: Sequence[str]) -> Pretrain:
-    """The defaults for these arguments: those of the recipe that they name."""
-    name = "auto"
-    for place, argument in enumerate(arguments):
-        if argument.startswith("--recipe="):
-            name = argument.removeprefix("--recipe=")
-        elif argument == "--recipe" and place + 1 < len(arguments):
-            name = arguments[place + 1]
-    # An unknown name gets some defaults here; tyro then reports it, with the choices.
-    return Pretrain(run=RECIPES.get(name, RECIPES["mini-cpu"])())
+__all__ = ["Pretrain", "defaults_of", "directory_of", "pretrain"]
 
 
 def pretrain(options: Pretrain) -> None:
     """Prepares what is missing, trains to the end, and leaves a directory that explains itself.
 
-    Ctrl-C saves, says how to go on, and raises KeyboardInterrupt.
+    A finished run is not trained again, only explained. Ctrl-C saves, says how to go on, and raises
+    KeyboardInterrupt.
     """
-    set_threads(options.threads)
     directory = directory_of(options)
-    with joined_processes(options.device) as processes, contextlib.ExitStack() as held:
+    request = None if options.resume else request_of(options)
+    device_name = _settle_machine(options, directory)
+    with joined_processes(device_name) as processes, contextlib.ExitStack() as held:
+        run = read_record(directory).run if request is None else request.run
+        device = check_machine(run, device_name, processes)
         console = Console(quiet=not processes.is_first)
         if processes.is_first:
             held.enter_context(lock(directory / ".lock"))
+        require_shared_disk(directory, processes)
+        if processes.is_first:
             remove_leftovers(directory)
             remove_leftovers(directory / "checkpoints")
-            if not _is_found(options, directory, console):
-                record = decide(_request(options), directory, processes, console)
+            if (directory / RECORD).is_file():
+                _take_up(directory, request, device, processes, console)
+            elif request is not None:
+                record = decide(request, directory, device, processes, console)
                 if not options.plan_only:
                     write_record(directory, record)
         elif not options.plan_only:
-            while not (directory / RECORD).is_file():  # the first process is preparing
-                time.sleep(_SECONDS_BETWEEN_LOOKS)
+            wait_for(directory / RECORD)
         if not options.plan_only:
-            _carry_out(options, directory, processes, console)
+            _carry_out(options, directory, processes, device, console)
 
 
 def directory_of(options: Pretrain) -> Path:
-    """The run's directory. Raises ValueError when neither text nor run is named."""
+    """The run's directory, which need not be there. Raises an error for text that is not there."""
     if options.resume is not None:
         read_record(options.resume)
         return options.resume
@@ -129,62 +92,60 @@ def directory_of(options: Pretrain) -> Path:
             "name a folder of text (bertsmith pretrain FOLDER), or a run to continue "
             "(bertsmith pretrain --resume RUN)"
         )
+    for path in options.texts:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: no such file or folder")
     return options.out or Path("runs") / options.texts[0].resolve().name
 
 
-def _is_found(options: Pretrain, directory: Path, console: Console) -> bool:
-    """True when the directory holds this very run, unfinished; says so."""
-    if not (directory / RECORD).is_file():
-        return False
+def _settle_machine(options: Pretrain, directory: Path) -> str:
+    """Sets the threads and names the device: as given, else as the run in the directory began."""
+    if options.tensorboard:
+        require_tensorboard()
+    began = read_record(directory).versions if (directory / RECORD).is_file() else {}
+    threads = options.threads
+    world_size = str(processes_of_environment().world_size)
+    if threads is None and "threads" in began and began.get("processes", "1") == world_size:
+        threads = min(int(began["threads"]), num_cores())
+    set_threads(threads)
+    return began.get("device", "auto") if options.device == "auto" else options.device
+
+
+def _take_up(
+    directory: Path,
+    request: Request | None,
+    device: torch.device,
+    processes: Processes,
+    console: Console,
+) -> None:
+    """Says where the run in the directory goes on, and on what other machine."""
     record = read_record(directory)
-    require_unfinished(directory, record, None if options.resume else _request(options).asked)
-    steps = f"{reached(directory):,} of {record.run.num_steps:,}"
-    console.print(f"{directory} holds this run: going on after step {steps}", soft_wrap=True)
-    for change in changed_versions(record):
-        console.print(f"warning: {change} since it began; its bits may differ from now on")
-    return True
+    if request is not None:
+        require_same(directory, record, request.asked)
+    done, total = reached(directory), record.run.num_steps
+    if done == total:
+        lines = [f"{directory} holds this run, finished after {total:,} steps"]
+    else:
+        lines = [f"{directory} holds this run: going on after step {done:,} of {total:,}"]
+        for change in changed_versions(record, versions(device, processes)):
+            lines.append(f"warning: {change} since it began: the bits are no longer promised")
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _request(options: Pretrain) -> Request:
-    """What the options ask for: what was left at auto is chosen only where nothing else was set."""
-    fitted = RECIPES["mini-cpu"]()
-    is_auto, size, minutes = options.recipe == "auto", str(options.size), options.minutes
-    run = options.run
-    if options.steps is not None:
-        if minutes is not None:
-            raise ValueError("give --steps or --minutes, not both: each decides how long to train")
-        run = stretched(run, options.steps)
-    if size == "auto" and not (is_auto and run.model == fitted.model):
-        size = "recipe"
-    if minutes is None and is_auto and run.phases == fitted.phases:
-        minutes = DEFAULT_MINUTES
-    if minutes is None and size == "auto":
-        size = "recipe"
-    return Request(
-        texts=options.texts,
-        text=options.text,
-        run=run,
-        size=size,
-        minutes=minutes,
-        device=options.device,
-        asked={
-            "texts": [str(path.resolve()) for path in options.texts],
-            "text": options.text.to_json(),
-            "recipe": options.recipe,
-            "size": size,
-            "minutes": minutes,
-            "run": json.loads(json.dumps(to_json(run))),
-        },
-    )
-
-
-def _carry_out(options: Pretrain, directory: Path, processes: Processes, console: Console) -> None:
+def _carry_out(
+    options: Pretrain,
+    directory: Path,
+    processes: Processes,
+    device: torch.device,
+    console: Console,
+) -> None:
     """The second half: trains what the directory says, from its newest checkpoint on."""
     record = read_record(directory)
     check_corpus(record)
-    device = choose_device(options.device, processes)
     ongoing = OngoingRun.set_up(directory, record, processes, device)
-    with contextlib.closing(ongoing):
+    # What is left of a finished run ends before kernels are compiled.
+    with contextlib.closing(ongoing), unfused(ongoing.start == record.run.num_steps):
         if options.tensorboard:
             ongoing.add_tensorboard()
         with progress.display(
@@ -197,7 +158,7 @@ def _carry_out(options: Pretrain, directory: Path, processes: Processes, console
             is_finished = _train(ongoing, shown)
         if processes.is_first and not is_finished:
             done = f"stopped after step {reached(directory):,}, saved; to go on:"
-            go_on = f"bertsmith pretrain --resume {directory}"
+            go_on = command_line(["pretrain", "--resume", str(directory)], processes)
             console.print(f"{done}\n{go_on}", highlight=False, soft_wrap=True)
             raise KeyboardInterrupt
         if processes.is_first:
@@ -221,6 +182,8 @@ def _train(ongoing: OngoingRun, shown: progress.Display) -> bool:
             number, is_last = update.number, update.number == run.num_steps
             is_recorded = is_last or number % run.record_every == 0
             is_stopping = is_recorded and agreed(interruption.requested, ongoing.processes)
+            if is_recorded or number % run.save_every == 0:
+                ongoing.require_finite(update)
             if ongoing.processes.is_first:
                 _between_updates(ongoing, shown, update, is_recorded, is_stopping)
             if is_stopping:

@@ -46,7 +46,10 @@ class Quickstart:
 
 
 def quickstart(options: Quickstart) -> None:
-    """Writes the text, pre-trains on it, and shows what the model learned and what to do next."""
+    """Writes the text, pre-trains on it, and shows what the model learned and what to do next.
+
+    A model that is there already is shown again.
+    """
     console = Console()
     version = platform.python_version()
     num_documents = write_interpreter_text(options.out / "text" / _TEXT_FILE)

@@ -14,13 +14,19 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
+from bertsmith import fusion
 from bertsmith.checkpoints.places import newest_checkpoint
 from bertsmith.files import sha256, write_json
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
+from bertsmith.train.device import Processes
 
 RECORD = "run.json"
 _PACKAGES = ("bertsmith", "torch", "numpy", "tokenizers", "safetensors")
@@ -37,7 +43,7 @@ class Record:
     corpus_fingerprint: str
     """SHA-256 of the corpus's manifest, which holds the checksums of its files."""
     command: str
-    """What was typed."""
+    """What was typed, with its launcher where several processes run."""
     request: dict[str, object]
     """What was asked for, before anything was chosen; the same command again continues the run."""
     notes: tuple[str, ...]
@@ -49,7 +55,7 @@ class Record:
     unigram_entropy: float
     """Nats a token of the training text: the loss of knowing only how frequent each token is."""
     versions: dict[str, str]
-    """Python, the packages, and the machine's instruction set."""
+    """Python, the packages, and what else of the machine the bits depend on."""
 
 
 def write_record(directory: Path, record: Record) -> None:
@@ -79,7 +85,7 @@ def read_record(directory: Path) -> Record:
     if not path.is_file():
         raise FileNotFoundError(
             f"{directory} is not the directory of a run: it has no {RECORD}; start one with "
-            f"`bertsmith pretrain FOLDER --out {directory}`"
+            f"`bertsmith pretrain FOLDER --out {shlex.quote(str(directory))}`"
         )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -118,44 +124,41 @@ def check_corpus(record: Record) -> None:
         )
 
 
-def require_unfinished(directory: Path, record: Record, asked: dict[str, object] | None) -> None:
-    """Raises ValueError when the directory holds another run than `asked`, or one that is done.
-
-    `asked` None: whichever run is there.
-    """
-    if asked is not None and record.request != asked:
+def require_same(directory: Path, record: Record, asked: dict[str, object]) -> None:
+    """Raises ValueError when the directory holds another run than `asked`."""
+    if record.request != asked:
         raise ValueError(
             f"{directory} holds another run (`{record.command}`); choose another directory with "
-            f"--out, or continue it with `bertsmith pretrain --resume {directory}`"
-        )
-    total = record.run.num_steps
-    if reached(directory) == total and (directory / "README.md").is_file():
-        raise ValueError(
-            f"{directory} holds this run, finished after {total:,} steps: see its README.md, or "
-            f"choose another directory with --out"
+            f"--out, or continue it with `bertsmith pretrain --resume "
+            f"{shlex.quote(str(directory))}`"
         )
 
 
-def versions() -> dict[str, str]:
+def versions(device: torch.device, processes: Processes) -> dict[str, str]:
     """What bits depend on beside the run and the corpus."""
-    import torch
-
+    is_cuda = device.type == "cuda"
+    caps = (os.environ.get(name) for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"))
     found = {package: importlib.metadata.version(package) for package in _PACKAGES}
     return {
         "python": platform.python_version(),
         **found,
         "machine": platform.machine(),
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
+        "instruction_set_cap": next(filter(None, caps), "none"),
         "threads": str(torch.get_num_threads()),
+        "device": device.type,
+        "gpu": torch.cuda.get_device_name(device) if is_cuda else "none",
+        "processes": str(processes.world_size),
+        "fused_kernels": "yes" if fusion.is_fusing(device.type) else "no",
     }
 
 
-def changed_versions(record: Record) -> list[str]:
+def changed_versions(record: Record, now: Mapping[str, str]) -> list[str]:
     """What differs from the versions the run began with; bits are promised only without it."""
     return [
-        f"{name} {record.versions.get(name)} -> {now}"
-        for name, now in versions().items()
-        if record.versions.get(name) != now
+        f"{name} {before} -> {now.get(name, 'none')}"
+        for name, before in record.versions.items()
+        if before != now.get(name, "none")
     ]
 
 

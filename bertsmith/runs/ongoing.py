@@ -6,6 +6,7 @@ It holds what the second half of `pretrain` needs at hand. When each thing happe
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -38,6 +39,10 @@ STUCK_AFTER = 0.25  # of the steps
 _STUCK_WINDOW = 100
 
 
+class DivergedError(ValueError):
+    """The loss or the gradient is no number any more; the last checkpoint is from before."""
+
+
 @dataclass(kw_only=True)
 class OngoingRun:
     """The parts of a run that is under way, in one process."""
@@ -54,6 +59,8 @@ class OngoingRun:
     """Where rows of metrics go; empty except in the first process."""
     began: float = field(default_factory=time.perf_counter)
     """When training began, for the rate; moved past evaluations and checkpoints."""
+    latest: tuple[int, Evaluation | None] = (-1, None)
+    """The step evaluated last, and what was found."""
     is_warned: bool = False
     """True once the warning of a stuck loss was given."""
     _tokens: int = 0
@@ -95,6 +102,29 @@ class OngoingRun:
         for log in self.logs:
             log.close()
 
+    def require_finite(self, update: Step) -> None:
+        """Raises DivergedError when the update's loss or gradient is no number.
+
+        float16 may overflow and skip a step; that is no harm until no loss scale is left to try.
+        """
+        scaler = self.parts.optimizer.scaler
+        if update.skipped and scaler is not None and scaler.scale >= 1.0:
+            return
+        if math.isfinite(update.loss) and math.isfinite(update.grad_norm):
+            return
+        good = newest_checkpoint(self.directory)
+        kept = (
+            "there is no checkpoint yet" if good is None else f"the last good checkpoint is {good}"
+        )
+        rate = self.record.run.optimizer.learning_rate
+        raise DivergedError(
+            f"step {update.number:,}: the loss is {update.loss:g} and the norm of the gradient "
+            f"{update.grad_norm:g}, so the weights are lost and nothing was saved; {kept}. Going "
+            f"on from there would end here again: start anew in another directory (--out) with a "
+            f"lower peak rate (--optimizer.learning-rate {rate / 2:g}, now {rate:g}), a longer "
+            f"warm-up (--warmup-steps) or --precision fp32"
+        )
+
     def record_step(self, update: Step) -> View:
         """Writes a row of metrics, with the real tokens and seconds since the row before."""
         losses, accuracies = _means(update.sums)
@@ -130,12 +160,10 @@ class OngoingRun:
 
     def evaluate(self, step: int) -> Evaluation | None:
         """Evaluates on held-out documents, at the length of the phase; None when none are there."""
-        batches = self._held_out_batches(step)
-        if not batches:
-            return None
         began = time.perf_counter()
-        evaluation = evaluate(self.parts.model, batches)
-        self._write({"step": step, **evaluation.row()})
+        evaluation = self._evaluated(step)
+        if evaluation is not None:
+            self._write({"step": step, **evaluation.row()})
         self.began += time.perf_counter() - began
         return evaluation
 
@@ -147,9 +175,8 @@ class OngoingRun:
         self.began += time.perf_counter() - began
 
     def final_evaluation(self) -> Evaluation | None:
-        """The model as it stands on the held-out documents, without a row of metrics."""
-        batches = self._held_out_batches(self.record.run.num_steps)
-        return evaluate(self.parts.model, batches) if batches else None
+        """The finished model on the held-out documents, without a row of metrics."""
+        return self._evaluated(self.record.run.num_steps)
 
     def training_seconds(self) -> float:
         """Seconds of all updates with a row, those before a resume included."""
@@ -174,6 +201,12 @@ class OngoingRun:
             f"and nothing else. Try another peak rate (--optimizer.learning-rate), more steps, and "
             f"look for repeated or shuffled lines in the text"
         )
+
+    def _evaluated(self, step: int) -> Evaluation | None:
+        if self.latest[0] != step:
+            batches = self._held_out_batches(step)
+            self.latest = (step, evaluate(self.parts.model, batches) if batches else None)
+        return self.latest[1]
 
     def _held_out_batches(self, step: int) -> list[PretrainBatch]:
         run, phase = self.record.run, phase_at(self.record.run, step)

@@ -6,6 +6,7 @@ is known. It does not judge; it shows.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,9 +105,9 @@ def samples(model: Path, questions: Sequence[tuple[str, str]], top_k: int = 5) -
 
 
 def next_command(directory: Path, run_samples: Sequence[Sample]) -> str:
-    """What to type next."""
+    """What to type next, ready for a shell."""
     text = run_samples[0].text if run_samples else "..."
-    return f'bertsmith predict fill-mask --model {directory} "{text.replace(chr(34), "")}"'
+    return shlex.join(["bertsmith", "predict", "fill-mask", "--model", str(directory), text])
 
 
 def write_readme(

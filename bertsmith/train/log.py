@@ -6,6 +6,7 @@ stands there twice. It does not know what the numbers mean.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,13 +63,9 @@ class TensorBoardLog:
 
     def __init__(self, directory: Path, *, resumed_step: int = 0) -> None:
         """Opens an event file; TensorBoard hides what an earlier run wrote after `resumed_step`."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ValueError(
-                "TensorBoard is not installed: pip install 'bertsmith[tensorboard]', or leave it "
-                "out; metrics.jsonl holds the same numbers"
-            ) from error
+        require_tensorboard()
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer = SummaryWriter(str(directory), purge_step=resumed_step + 1)
 
     def write(self, record: Record) -> None:
@@ -81,6 +78,15 @@ class TensorBoardLog:
     def close(self) -> None:
         """Closes the event file."""
         self._writer.close()
+
+
+def require_tensorboard() -> None:
+    """Raises ValueError without the `tensorboard` extra; imports nothing."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise ValueError(
+            "TensorBoard is not installed: pip install 'bertsmith[tensorboard]', or leave it out; "
+            "metrics.jsonl holds the same numbers"
+        )
 
 
 def read_metrics(path: Path) -> list[dict[str, int | float | str | bool | None]]:

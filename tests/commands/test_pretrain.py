@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,13 @@ import torch
 from safetensors.torch import load_file
 
 from bertsmith import cli, fusion
+from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints.store import load
 from bertsmith.commands import pretrain as pretrain_command
+from bertsmith.files import write_json
+from bertsmith.model.objectives import Losses
+from bertsmith.runs.directory import reached
+from bertsmith.runs.training import Learner
 from bertsmith.train.log import read_metrics
 from tests.commands.small_run import TOY, write_text
 
@@ -79,13 +85,96 @@ def test_the_last_checkpoints_are_kept_and_hold_the_trainers_state(finished: Pat
     assert load(finished).config.hidden_size == 32
 
 
-def test_a_finished_run_is_not_trained_again(
+def test_a_finished_run_is_shown_again_and_not_trained(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = (finished / "metrics.jsonl").read_bytes()
-    assert bertsmith("pretrain", "--resume", finished) == 2
-    assert "finished after 24 steps" in capsys.readouterr().err
-    assert (finished / "metrics.jsonl").read_bytes() == before
+    kept = [finished / "metrics.jsonl", finished / "README.md", finished / "run.json"]
+    before = [path.read_bytes() for path in kept]
+    again = (finished.parent / "text", *TOY, "--out", finished)
+    for arguments in (("--resume", finished), again):
+        assert bertsmith("pretrain", *arguments) == 0
+        said = capsys.readouterr().out
+        assert "finished after 24 steps" in said
+        assert "held out: loss" in said
+        assert "next: bertsmith predict" in said
+    assert [path.read_bytes() for path in kept] == before
+
+
+def test_the_final_evaluation_is_that_of_the_last_step(finished: Path) -> None:
+    last = read_metrics(finished / "metrics.jsonl")[-1]
+    assert f"| loss | {last['evaluation_loss']:.3f} nats" in (finished / "README.md").read_text()
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_overwrites_nothing(
+    finished: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Learner, "forward", _nan_from(step=13))
+    for name, options, saved in (("each", (), 13), ("tenth", ("--record-every", "10"), 13)):
+        out = tmp_path / name
+        assert bertsmith("pretrain", finished / "corpus", *TOY, *options, "--out", out) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("bertsmith: step 14: the loss is nan")
+        assert f"the last good checkpoint is {out / 'checkpoints' / f'step-{saved:08d}'}" in error
+        assert "--optimizer.learning-rate 0.0005, now 0.001" in error
+        assert error.count("\n") == 1
+        assert reached(out) == saved
+        assert max(row["step"] for row in read_metrics(out / "metrics.jsonl")) <= 13
+        weights = load_file(out / "checkpoints" / f"step-{saved:08d}" / "model.safetensors")
+        assert all(bool(tensor.isfinite().all()) for tensor in weights.values())
+
+
+def test_a_resumed_run_takes_the_threads_it_began_with_unless_others_are_given(
+    finished: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrain_command, "agreed", _once_after_steps(2))
+        assert bertsmith("pretrain", finished / "corpus", *TOY, "--out", out) == 130
+    record = json.loads((out / "run.json").read_text())
+    assert record["versions"]["device"] == "cpu"
+    monkeypatch.setattr(pretrain_command, "num_cores", lambda: 8)
+    monkeypatch.setattr(pretrain_command, "agreed", lambda requested, processes: True)
+    used: list[int | None] = []
+    monkeypatch.setattr(pretrain_command, "set_threads", used.append)
+    capsys.readouterr()
+    assert bertsmith("pretrain", "--resume", out) == 130
+    assert "warning" not in capsys.readouterr().out
+    write_json(out / "run.json", {**record, "versions": {**record["versions"], "threads": "3"}})
+    assert bertsmith("pretrain", "--resume", out, "--threads", "1") == 130
+    assert "warning: threads 3 -> 1 since it began" in capsys.readouterr().out
+    assert used == [1, 1]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--device", "cuda"], "device cuda:0 is not here"),
+        (["--precision", "fp16"], "fp16 needs an NVIDIA"),
+        (["--model.direction", "left_to_right"], "masked_lm needs direction"),
+        (["--accumulation", "9"], "8 sequences cannot be cut into 9 micro-batches"),
+        (["--tensorboard"], "TensorBoard is not installed"),
+    ],
+)
+def test_what_cannot_start_is_refused_before_anything_is_written(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    text, out = write_text(tmp_path / "text"), tmp_path / "run"
+    toy = [word for word in TOY if word not in ("--precision", "fp32")]
+    assert bertsmith("pretrain", text, *toy, *options, "--out", out) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_another_run_does_not_overwrite_a_directory(
@@ -160,6 +249,7 @@ def test_one_document_with_next_sentence_is_refused_with_what_to_do(
     text = write_text(tmp_path / "text", num_documents=1)
     assert bertsmith("pretrain", text, *TOY, "--held-out", "0", "--out", tmp_path / "run") == 2
     assert "next_sentence needs at least 2 documents" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "vocab").exists()
 
 
 @pytest.mark.parametrize(
@@ -182,11 +272,23 @@ def test_a_mistake_is_one_line_that_says_what_to_do(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_is_recorded_as_it_was_typed(finished: Path) -> None:
     record = json.loads((finished / "run.json").read_text())
     assert shlex.split(record["command"])[0] == "bertsmith"
+
+
+def _nan_from(step: int) -> object:
+    """Stands for `Learner.forward`: the loss of this step and the later ones is no number."""
+    forward = Learner.forward
+
+    def broken(self: Learner, batch: PretrainBatch, number: int) -> Losses:
+        losses = forward(self, batch, number)
+        return replace(losses, loss=losses.loss * torch.nan) if number >= step else losses
+
+    return broken
 
 
 def _once_after_steps(count: int) -> object:

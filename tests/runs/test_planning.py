@@ -8,10 +8,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from bertsmith.commands.decision import with_peak_rate, with_size
+from bertsmith.commands.decision import with_size
 from bertsmith.commands.preparation import TextChoices, corpus_of, vocabulary_size
 from bertsmith.corpus.store import Corpus
-from bertsmith.model.config import BASE, MINI, SIZES, TINY
+from bertsmith.model.config import BASE, LARGE, MINI, SIZES, TINY
 from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
 from bertsmith.recipes.run import Phase
 from bertsmith.runs import planning
@@ -97,15 +97,14 @@ def test_two_phases_keep_their_shares(corpus: Corpus) -> None:
 
 
 def test_a_named_size_changes_the_layers_and_nothing_else() -> None:
-    run = with_size(replace(mini_cpu(), model=replace(MINI, vocab_size=777)), "tiny")
-    assert run.model == replace(scaled(TINY), vocab_size=777)
+    run = with_size(replace(mini_cpu(), model=replace(MINI, vocab_size=777)), "tiny", ())
+    assert run == replace(mini_cpu(), model=replace(TINY, vocab_size=777))
 
 
-def test_a_chosen_size_brings_its_peak_rate_unless_another_was_asked_for() -> None:
-    asked = mini_cpu()
-    assert with_peak_rate(asked, asked, "base").optimizer.learning_rate == 3e-4
-    other = replace(asked, optimizer=replace(asked.optimizer, learning_rate=5e-3))
-    assert with_peak_rate(other, other, "base").optimizer.learning_rate == 5e-3
+def test_a_size_brings_its_peak_rate_and_initial_weights_where_it_may() -> None:
+    run = with_size(mini_cpu(), "large", ("learning_rate", "initializer_range"))
+    assert run.optimizer == replace(mini_cpu().optimizer, learning_rate=2e-4)
+    assert run.model == scaled(LARGE)
 
 
 def test_the_plan_names_every_phase_and_the_whole_schedule(corpus: Corpus) -> None:

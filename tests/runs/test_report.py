@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
 from bertsmith.commands.preparation import TextChoices, corpus_of
@@ -12,15 +15,18 @@ from bertsmith.corpus.store import Corpus
 from bertsmith.recipes.pretraining import mini_cpu
 from bertsmith.runs.directory import (
     Record,
+    changed_versions,
     check_corpus,
     drop_old_checkpoints,
     fingerprint,
     reached,
     read_record,
+    versions,
     write_record,
 )
 from bertsmith.runs.evaluation import Evaluation
 from bertsmith.runs.report import Sample, held_out_questions, next_command, write_readme
+from bertsmith.train.device import ALONE
 from tests.commands.small_run import write_text
 
 
@@ -131,6 +137,27 @@ def test_the_readme_holds_results_samples_and_the_next_command(
         assert part in text
 
 
-def test_the_next_command_quotes_nothing_twice(tmp_path: Path) -> None:
-    shown = [Sample(text='say "yes" to [MASK]', hidden="", candidates=())]
-    assert next_command(tmp_path, shown).count('"') == 2
+@pytest.mark.parametrize(
+    "text", ['say "yes" to [MASK]', "it costs $5 `a` [MASK]", "the cat's [MASK]"]
+)
+def test_the_next_command_asks_a_shell_for_the_very_text(tmp_path: Path, text: str) -> None:
+    run = tmp_path / "my run"
+    words = shlex.split(next_command(run, [Sample(text=text, hidden="", candidates=())]))
+    assert words == ["bertsmith", "predict", "fill-mask", "--model", str(run), text]
+
+
+def test_only_what_the_record_knows_can_have_changed(corpus_path: Path) -> None:
+    record = replace(record_of(corpus_path), versions={"torch": "2.12", "threads": "2"})
+    now = {"torch": "2.12", "threads": "1", "device": "cpu"}
+    assert changed_versions(record, now) == ["threads 2 -> 1"]
+
+
+def test_the_versions_name_what_bits_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    found = versions(torch.device("cpu"), ALONE)
+    assert found["device"] == "cpu"
+    assert found["gpu"] == "none"
+    assert found["instruction_set_cap"] == "AVX2"
+    assert found["threads"] == str(torch.get_num_threads())
+    assert found["processes"] == "1"
+    assert found["fused_kernels"] == "no"  # the tests run the plain functions
