@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.metadata
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -90,6 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     A mistake is one line on standard error. BERTSMITH_TRACEBACK=1 shows where it was raised.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not UTF-8 on many a Windows: `?`, no crash
+        sys.stdout.reconfigure(errors="replace")
     for cache in KERNEL_CACHES:
         os.environ.setdefault(cache, KERNEL_CACHE_ENTRIES)
     given = list(sys.argv[1:] if arguments is None else arguments)

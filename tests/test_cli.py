@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import resource
 import subprocess
 import sys
@@ -37,6 +38,16 @@ def test_a_typing_error_is_one_line_with_the_nearest_command_and_status_2() -> N
     assert answer.returncode == 2
     assert answer.stdout == ""
     assert answer.stderr == "bertsmith: there is no command 'pretrian'; did you mean 'pretrain'?\n"
+
+
+def test_a_character_that_the_terminal_has_not_is_no_crash() -> None:
+    code = "from bertsmith import cli; cli.overview = lambda: 'BERT 버트'; cli.main([])"
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert answer.stdout == "BERT ??\n", answer.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["pretrian"]])

@@ -43,9 +43,7 @@ def find_model(name_or_path: str | Path) -> Path:
             f"{path} is a file, expected the directory of a checkpoint or of a run"
         )
     if isinstance(name_or_path, Path) or not _HUB_ID.fullmatch(text):
-        raise FileNotFoundError(
-            f"no model at {path}: neither a directory here nor a name under models/{_nearest(text)}"
-        )
+        raise FileNotFoundError(f"no model at {path}: {_tried(text)}{_nearest(text)}")
     return _downloaded(text)
 
 
@@ -66,9 +64,15 @@ def is_checkpoint(directory: Path) -> bool:
 
 
 def _project_models() -> Iterator[Path]:
-    """`models/` beside the package in a checkout, then in the current directory."""
-    yield Path(__file__).parents[2] / "models"
-    yield Path.cwd() / "models"
+    """`models/` of the checkout that runs, wherever it is called from; then of this directory.
+
+    An installed wheel carries no models, and what lies beside it belongs to other packages.
+    """
+    project = Path(__file__).parents[2]
+    if (project / "pyproject.toml").is_file():
+        yield project / "models"
+    if Path.cwd() != project:
+        yield Path.cwd() / "models"
 
 
 def _is_plain_name(text: str) -> bool:
@@ -100,8 +104,8 @@ def _downloaded(hub_id: str) -> Path:
     except (hub_errors.HfHubHTTPError, hub_errors.HFValidationError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise FileNotFoundError(
-            f"no model {hub_id!r}: not a name under models/, not a directory here, and the Hugging "
-            f"Face Hub gave none ({reason[0]}){_nearest(hub_id)}"
+            f"no model {hub_id!r}: {_tried(hub_id)}, and the Hugging Face Hub gave none "
+            f"({reason[0]}){_nearest(hub_id)}"
         ) from error
     if not is_checkpoint(directory):
         raise FileNotFoundError(
@@ -109,6 +113,11 @@ def _downloaded(hub_id: str) -> Path:
             f"because pickles can run code"
         )
     return directory
+
+
+def _tried(text: str) -> str:
+    places = [str(models / text) for models in _project_models() if _is_plain_name(text)]
+    return f"there is no {' and no '.join([*places, str(Path(text).expanduser().absolute())])}"
 
 
 def _nearest(text: str) -> str:

@@ -189,4 +189,6 @@ def _follows_as_line(pair: tuple[str, str], answer: Follows) -> None:
 
 
 def _print_json(answer: Mapping[str, object]) -> None:
-    print(json.dumps(answer, ensure_ascii=False))
+    # A terminal or pipe that is not UTF-8 gets JSON's own escapes, and loses nothing.
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(answer, ensure_ascii=not is_utf8))

@@ -63,6 +63,25 @@ def test_an_unknown_name_suggests_the_nearest(here):
     assert "offline mode is enabled" in str(caught.value)
 
 
+def test_a_checkouts_models_are_found_from_any_directory(here, monkeypatch):
+    checkout = here / "checkout"
+    named = make_checkpoint(checkout / "models" / "mini-test")
+    monkeypatch.setattr(places, "__file__", str(checkout / "bertsmith/checkpoints/places.py"))
+    with pytest.raises(FileNotFoundError, match="no model 'mini-test'"):  # as in a wheel
+        places.find_model("mini-test")
+    (checkout / "pyproject.toml").touch()
+    assert places.find_model("mini-test") == named
+
+
+def test_a_missing_model_lists_what_was_tried(here):
+    with pytest.raises(FileNotFoundError) as caught:
+        places.find_model("mini-test")
+    project = Path(places.__file__).parents[2]
+    for tried in (project / "models" / "mini-test", here / "models" / "mini-test"):
+        assert f"no {tried} " in str(caught.value)
+    assert f"no {here / 'mini-test'}, and the Hugging Face Hub gave none" in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["no/such/directory", "./nothing", "/no/where", "a b"])
 def test_what_cannot_be_a_hub_id_is_never_asked_of_the_hub(here, text):
     with pytest.raises(FileNotFoundError, match="no model at"):
