@@ -21,7 +21,13 @@ import numpy.typing as npt
 
 from bertsmith.corpus.blocks import Position, read_blocks
 from bertsmith.corpus.build_record import ProgressRecord
-from bertsmith.corpus.build_rules import BuildRules, modified, require_same, settings_of
+from bertsmith.corpus.build_rules import (
+    BuildRules,
+    require_same,
+    require_unchanged,
+    settings_of,
+    settings_of_half,
+)
 from bertsmith.corpus.duplicates import UInt64Array, count_duplicates, write_run
 from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.corpus.manifest import FILE_NAME, SPLITS, Manifest, Report
@@ -33,6 +39,7 @@ from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.workers import in_order
 
 WORK_FOLDER = "building"
+_OWN = {WORK_FOLDER, *SPLITS, VOCABULARY_FOLDER, COUNTS_FILE, FILE_NAME}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +80,15 @@ def build(
         # Asked again: another process may have finished it, and let go of the lock, just now.
         if finished := _finished(directory, settings):
             return finished
-        builder = _Builder(tokenizer, directory, rules, {**settings, **modified(sources)})
+        half = {**settings, **settings_of_half(sources)}
+        builder = _Builder(tokenizer, directory, rules, half)
         encoder = BlockEncoder(tokenizer, rules.language)
         blocks = read_blocks(sources, builder.position)
         with contextlib.closing(in_order(encoder, blocks, num_workers)) as encoded_blocks:
             for encoded in encoded_blocks:
                 builder.add(encoded)
                 on_progress(builder.progress(encoded.bytes_read, input_bytes))
+        require_unchanged(sources, half, directory)
         manifest = builder.finish(
             settings, Counter(skipped or {}), files=len(sources), input_bytes=input_bytes
         )
@@ -95,12 +104,10 @@ class _Builder:
     ) -> None:
         self._tokenizer, self._directory, self._rules = tokenizer, directory, rules
         self._folder = directory / WORK_FOLDER
-        for folder in (self._folder, *(directory / split for split in SPLITS)):
+        self._record = ProgressRecord.load(self._folder, settings)
+        for folder in (directory, self._folder, *(directory / split for split in SPLITS)):
             remove_leftovers(folder)
-        record = ProgressRecord.load(self._folder)
-        if record is not None:
-            require_same(record.settings, settings, directory)
-        self._record = record or ProgressRecord(settings=settings)
+        self._record.remove_unnamed_shards(directory)
         self._writers = self._record.writers(
             self._folder, directory, tokenizer.vocab_size, rules.shard_tokens
         )
@@ -202,7 +209,7 @@ class _Builder:
         self._hashes = []
 
     def _run(self, number: int) -> Path:
-        return self._folder / f"hashes-{number:06}.npy"
+        return self._record.run(self._folder, number)
 
     def _num_shards(self) -> int:
         return sum(len(writer.shards) for writer in self._writers.values())
@@ -221,10 +228,13 @@ def _finished(directory: Path, settings: Mapping[str, str]) -> Manifest | None:
 def _require_free(directory: Path) -> None:
     if directory.is_file():
         raise ValueError(f"{directory} is a file; a corpus is a directory")
-    is_corpus = (directory / WORK_FOLDER).is_dir() or (directory / FILE_NAME).is_file()
-    if directory.is_dir() and not is_corpus and any(directory.iterdir()):
+    entries = sorted(directory.iterdir()) if directory.is_dir() else []
+    own = _OWN if (directory / WORK_FOLDER).is_dir() else set()
+    strangers = [path.name for path in entries if path.name not in own and path.name[0] != "."]
+    if strangers:
         raise ValueError(
-            f"{directory} holds files that are no corpus; choose an empty or a new directory"
+            f"{directory} holds files that are no corpus, {strangers[0]} among them; choose an "
+            f"empty or a new directory"
         )
 
 

@@ -18,7 +18,9 @@ import numpy as np
 
 from bertsmith.batch import IntArray
 from bertsmith.corpus.blocks import Position
+from bertsmith.corpus.build_rules import require_same
 from bertsmith.corpus.manifest import SPLITS, ShardFacts, Split, shard_facts
+from bertsmith.corpus.store import array_path
 from bertsmith.corpus.writer import Documents, ShardWriter
 from bertsmith.files import atomic_file, write_json
 
@@ -43,25 +45,30 @@ class ProgressRecord:
 
     def save(self, folder: Path, writers: Mapping[Split, ShardWriter]) -> None:
         """Writes the arrays, then the record that names them, then removes older arrays."""
-        arrays = folder / f"pending-{self.position.number}.npz"
+        arrays = self._arrays(folder)
         with atomic_file(arrays) as file:
-            np.savez(file, allow_pickle=False, **_arrays(writers))
+            np.savez(file, allow_pickle=False, **_contents(writers))
         # asdict turns a Counter into a Counter of pairs, so the two stand in as plain mappings.
         plain = dataclasses.asdict(replace(self, counts=Counter(), skipped=Counter()))
         plain |= {"counts": dict(self.counts), "skipped": dict(self.skipped)}
-        write_json(folder / _RECORD, {**plain, "arrays": arrays.name})
+        write_json(folder / _RECORD, plain)
         for older in folder.glob("pending-*.npz"):
             if older != arrays:
                 older.unlink()
 
     @staticmethod
-    def load(folder: Path) -> ProgressRecord | None:
-        """The newest record, or None where no build was begun."""
+    def load(folder: Path, settings: Mapping[str, str]) -> ProgressRecord:
+        """The newest record; a fresh one where no build was begun.
+
+        Raises ValueError where it is of other settings, or names a file that is not there.
+        """
         path = folder / _RECORD
         if not path.is_file():
-            return None
+            return ProgressRecord(settings=settings)
         content = json.loads(path.read_text(encoding="utf-8"))
-        return ProgressRecord(
+        # Asked first: a record of another version may hold other fields.
+        require_same(content["settings"], settings, folder.parent)
+        record = ProgressRecord(
             settings=content["settings"],
             position=Position(**content["position"]),
             counts=Counter(content["counts"]),
@@ -69,13 +76,18 @@ class ProgressRecord:
             num_runs=content["num_runs"],
             shards={split: tuple(map(shard_facts, content["shards"][split])) for split in SPLITS},
         )
+        if missing := [file for file in record._files(folder) if not file.is_file()]:
+            raise ValueError(
+                f"half a corpus lies at {folder.parent}, but {missing[0]} is missing, one of "
+                f"{len(missing)} such files. Delete {folder.parent} and build it again"
+            )
+        return record
 
     def writers(
         self, folder: Path, directory: Path, vocab_size: int, shard_tokens: int
     ) -> dict[Split, ShardWriter]:
         """The writers as they were when the record was saved."""
-        arrays = folder / f"pending-{self.position.number}.npz"
-        stored = dict(np.load(arrays)) if arrays.is_file() else {}
+        stored = dict(np.load(self._arrays(folder))) if self.num_runs else {}
         writers = {}
         for split in SPLITS:
             writers[split] = ShardWriter(
@@ -95,8 +107,34 @@ class ProgressRecord:
                 )
         return writers
 
+    def remove_unnamed_shards(self, directory: Path) -> None:
+        """Deletes the shards that a kill left behind the newest record."""
+        for split in SPLITS:
+            named = {shard.name for shard in self.shards[split]}
+            for file in (directory / split).glob("shard-*.npy"):
+                if file.name.partition(".")[0] not in named:
+                    file.unlink()
 
-def _arrays(writers: Mapping[Split, ShardWriter]) -> dict[str, IntArray]:
+    def run(self, folder: Path, number: int) -> Path:
+        """Where run `number` of the sentence hashes lies."""
+        return folder / f"hashes-{number:06}.npy"
+
+    def _arrays(self, folder: Path) -> Path:
+        return folder / f"pending-{self.position.number}.npz"
+
+    def _files(self, folder: Path) -> list[Path]:
+        """Every file that a build needs to go on from this record."""
+        shards = [
+            array_path(folder.parent / split, shard.name, array)
+            for split in SPLITS
+            for shard in self.shards[split]
+            for array in shard.checksums
+        ]
+        runs = [self.run(folder, number) for number in range(self.num_runs)]
+        return [self._arrays(folder), *runs, *shards]
+
+
+def _contents(writers: Mapping[Split, ShardWriter]) -> dict[str, IntArray]:
     arrays: dict[str, IntArray] = {}
     for split, writer in writers.items():
         pending = writer.pending()

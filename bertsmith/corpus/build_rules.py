@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib.metadata
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +19,29 @@ from bertsmith.corpus.writer import SHARD_TOKENS
 from bertsmith.reading.documents import Language, Source
 from bertsmith.text.tokenizer import Tokenizer
 
+READER_VERSION = 1
+"""Raised with every change that gives another corpus of the same text, or another record."""
+
 _SETTING_NAMES = {
     "input": "input files",
     "modified": "times of the input files",
-    "vocabulary": "vocabulary",
+    "reader": "version of bertsmith's reader",
+    "unicode": "version of Python's Unicode",
+    "tokenizers": "version of tokenizers",
 }
 
 _END_BYTES = 1 << 16
+
+
+class OtherSettingsError(ValueError):
+    """A directory holds a corpus of other settings, which are named in `differing`."""
+
+    def __init__(self, directory: Path, differing: str) -> None:
+        super().__init__(
+            f"{directory} holds a corpus, or part of one, that was built with other settings: "
+            f"{differing}. Choose another directory, or delete this one"
+        )
+        self.differing = differing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +73,15 @@ def settings_of(
     Of a file larger than 128 KiB only the size, the beginning and the end are looked at, so that a
     corpus of any size is found at once: an edit in its middle that keeps the size is not seen.
     """
+    return {
+        "input": input_digest(sources),
+        "vocabulary": tokenizer.fingerprint,
+        **{name: str(value) for name, value in dataclasses.asdict(rules).items()},
+    }
+
+
+def input_digest(sources: Sequence[Source]) -> str:
+    """What the files are and hold, in hexadecimal; quick, as `settings_of` says."""
     files = [
         (
             source.path.name,
@@ -65,16 +92,35 @@ def settings_of(
         )
         for source in sources
     ]
+    return _digest(files)
+
+
+def settings_of_half(sources: Sequence[Source]) -> dict[str, str]:
+    """What may differ between two equal corpora, but not between the halves of one build.
+
+    The files' times, which show every edit, and the versions of all that makes tokens of text.
+    """
     return {
-        "input": _digest(files),
-        "vocabulary": tokenizer.fingerprint,
-        **{name: str(value) for name, value in dataclasses.asdict(rules).items()},
+        "modified": _digest([source.path.stat().st_mtime_ns for source in sources]),
+        "reader": str(READER_VERSION),
+        "unicode": unicodedata.unidata_version,
+        "tokenizers": importlib.metadata.version("tokenizers"),
     }
 
 
-def modified(sources: Sequence[Source]) -> dict[str, str]:
-    """When the files were last changed: half a build of older text must not be continued."""
-    return {"modified": _digest([source.path.stat().st_mtime_ns for source in sources])}
+def require_unchanged(
+    sources: Sequence[Source], settings: Mapping[str, str], directory: Path
+) -> None:
+    """Raises ValueError when a file is not what it was when the build of `settings` began."""
+    sizes = [source.path.stat().st_size for source in sources]
+    is_same = settings_of_half(sources)["modified"] == settings["modified"]
+    if is_same and sizes == [source.size_bytes for source in sources]:
+        return
+    newest = max((source.path for source in sources), key=lambda path: path.stat().st_mtime_ns)
+    raise ValueError(
+        f"the text was changed while it was read, {newest} at last, so the corpus would be of "
+        f"neither text. Delete {directory} and build it again"
+    )
 
 
 def _digest(value: object) -> str:
@@ -91,18 +137,18 @@ def _digest_of_ends(path: Path) -> str:
 
 
 def require_same(stored: Mapping[str, str], asked: Mapping[str, str], directory: Path) -> None:
-    """Raises ValueError naming what differs."""
-    differing = [name for name in asked if stored.get(name) != asked[name]]
-    if differing:
-        named = ", ".join(
-            f"{_SETTING_NAMES.get(name, name)} (there {_short(stored.get(name))}, now "
-            f"{_short(asked[name])})"
-            for name in differing
-        )
-        raise ValueError(
-            f"{directory} holds a corpus, or part of one, that was built with other settings: "
-            f"{named}. Choose another directory, or delete this one"
-        )
+    """Raises OtherSettingsError naming what differs."""
+    if differing := differing_settings(stored, asked):
+        raise OtherSettingsError(directory, differing)
+
+
+def differing_settings(stored: Mapping[str, str], asked: Mapping[str, str]) -> str:
+    """What differs, each with both values; empty where nothing does."""
+    return ", ".join(
+        f"{_SETTING_NAMES.get(name, name)} (there {_short(stored.get(name))}, now {_short(value)})"
+        for name, value in asked.items()
+        if stored.get(name) != value
+    )
 
 
 def _short(value: str | None) -> str:
