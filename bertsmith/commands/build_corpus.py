@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
+from bertsmith.commands.stages import Stage
 from bertsmith.corpus import build
 from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.manifest import FILE_NAME, Manifest
@@ -24,8 +25,6 @@ from bertsmith.reading.documents import Format, Language, find_sources
 from bertsmith.runs.progress import duration
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.workers import choose_workers
-
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +68,7 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
     """
     console = console or Console()
     rules = BuildRules(language=run.language, held_out=run.held_out, seed=run.seed)
-    _require_outside(run)
+    require_outside(run)
     tokenizer = Tokenizer.load(run.vocab)
     skipped: Counter[str] = Counter()
     sources = find_sources(run.inputs, run.format, run.text_field, skipped=skipped)
@@ -77,71 +76,37 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
     if is_new:
         for warning in check_vocabulary(sources, tokenizer, run.language):
             _say(console, f"warning: {warning}")
-    workers = choose_workers(run.workers, sum(source.size_bytes for source in sources))
+    size = sum(source.size_bytes for source in sources)
     start = time.perf_counter()
-    with _Display(console) as display:
+    with Stage(console, "build-corpus", "bytes", size) as stage:
         manifest = build.build(
             sources,
             tokenizer,
             run.out,
             rules,
-            num_workers=workers,
+            num_workers=choose_workers(run.workers, size),
             skipped=skipped,
-            on_progress=display.show,
+            on_progress=_shown(stage),
         )
     _report(console, run.out, manifest, time.perf_counter() - start if is_new else None)
     return manifest
 
 
-class _Display:
-    """The build as it happens: a bar on a terminal, else a line every ten seconds."""
+def _shown(stage: Stage) -> Callable[[build.Progress], None]:
+    """Renews the stage, with the rate since the first block: a resumed build did more before."""
+    first: list[tuple[float, int]] = []
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar = Progress(
-            TextColumn("build-corpus"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.description}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("starting", total=None)
-        self._first: tuple[float, build.Progress] | None = None
-        self._latest_line = time.perf_counter()
-
-    def __enter__(self) -> _Display:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def show(self, progress: build.Progress) -> None:
-        """Renews the bar, or prints a line when it is time for one."""
-        # Measured from the first block on, so that a resumed build counts from where it went on.
+    def show(progress: build.Progress) -> None:
         now = time.perf_counter()
-        self._first = self._first or (now, progress)
-        line = _line(progress, self._first[1], now - self._first[0])
-        self._bar.update(
-            self._task,
-            completed=progress.bytes_read,
-            total=progress.input_bytes,
-            description=line,
-        )
-        if not self._console.is_terminal and now - self._latest_line > _SECONDS_BETWEEN_LINES:
-            self._latest_line = now
-            share = progress.bytes_read / max(1, progress.input_bytes)
-            _say(self._console, f"build-corpus {share:.0%}  {line}")
+        if not first:
+            first.append((now, progress.tokens))
+        began, before = first[0]
+        facts = f"{progress.documents:,} documents, {progress.tokens:,} tokens"
+        if now > began:
+            facts += f", {(progress.tokens - before) / (now - began):,.0f} tokens/s"
+        stage.reach(progress.bytes_read, facts)
 
-
-def _line(progress: build.Progress, first: build.Progress, seconds: float) -> str:
-    facts = f"{progress.documents:,} documents  {progress.tokens:,} tokens"
-    tokens, read = progress.tokens - first.tokens, progress.bytes_read - first.bytes_read
-    if seconds <= 0 or read <= 0:
-        return facts
-    left = duration((progress.input_bytes - progress.bytes_read) * seconds / read)
-    return f"{facts}  {tokens / seconds:,.0f} tokens/s  {left} left"
+    return show
 
 
 def _report(console: Console, out: Path, manifest: Manifest, seconds: float | None) -> None:
@@ -187,8 +152,8 @@ def _warnings(manifest: Manifest) -> list[str]:
     return warnings
 
 
-def _require_outside(run: BuildCorpus) -> None:
-    """Else the corpus's own files would be read as text the next time."""
+def require_outside(run: BuildCorpus) -> None:
+    """Raises ValueError where the corpus's own files would be read as text the next time."""
     out = run.out.resolve()
     for path in run.inputs:
         if out.is_relative_to(path.resolve()):

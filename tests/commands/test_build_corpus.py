@@ -102,15 +102,17 @@ def test_negative_workers_are_refused() -> None:
 def test_lines_of_progress_name_the_time_left(
     tmp_path: Path, vocab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertsmith.commands.build_corpus._SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr("bertsmith.commands.stages._SECONDS_BETWEEN_LINES", -1.0)
     text = written(tmp_path / "text", DOCUMENTS)
     for number in range(3):
         (text / f"{number}.txt").write_text(DOCUMENTS)
     monkeypatch.setattr("bertsmith.corpus.blocks.BLOCK_CHARACTERS", 500)
     output = run(text, vocab, tmp_path / "out")
-    lines = [line for line in output.splitlines() if line.startswith("build-corpus ")]
-    assert len(lines) >= 3
-    assert lines[-1].startswith("build-corpus 100%")
+    lines = [line for line in output.splitlines() if line.startswith("build-corpus: ")]
+    assert len(lines) >= 4
+    assert lines[-1].startswith("build-corpus: done in ")
+    lines = lines[:-1]
+    assert lines[-1].startswith("build-corpus: 100% (160 documents, ")
     assert "tokens/s" in lines[-1]
     assert lines[-1].endswith(" left")
 

@@ -27,6 +27,18 @@ def test_file_gets_a_line_every_ten_seconds_with_the_time_left(
     ]
 
 
+def test_a_stage_that_goes_on_counts_from_where_it_went_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: now)
+    file = io.StringIO()
+    with Stage(Console(file=file), "build-corpus", "bytes", 4000) as stage:
+        for now in (2.0, 12.0):
+            stage.reach(int(2900 + now * 50), "7 documents")
+    assert file.getvalue().splitlines()[0] == "build-corpus: 88% (7 documents), about 10 s left"
+
+
 def test_terminal_gets_a_bar() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100)
