@@ -108,7 +108,9 @@ def training_flops(config: BertConfig, length: int) -> float:
     hidden, inner = config.hidden_size, config.intermediate_size
     layer = 8 * hidden**2 + 4 * hidden * inner + 4 * length * hidden
     head = PREDICTED_SHARE * (2 * hidden**2 + 2 * hidden * config.vocab_size)
-    return 3 * (config.num_hidden_layers * layer + head)
+    # Rows that no head reads leave the last layer after its attention.
+    unread = (1 - PREDICTED_SHARE - 1 / length) * (2 * hidden**2 + 4 * hidden * inner)
+    return 3 * (config.num_hidden_layers * layer - unread + head)
 
 
 def ours(config: BertConfig, weights: dict[str, torch.Tensor]) -> Step:

@@ -9,7 +9,8 @@ chosen.
 Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; google-research/bert,
 modeling.py, attention_layer.
 
-Legend: T tokens, H hidden size, A heads, K = H/A; n sequences of a block, S its width.
+Legend: T tokens, R rows asked for (all T if none are named), H hidden size, A heads, K = H/A;
+n sequences of a block, S its width.
 """
 
 from __future__ import annotations
@@ -64,12 +65,17 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(config.hidden_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
-    def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
-        """Attends within each sequence, projects, adds the residual, normalises."""
+    def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None = None) -> Tensor:
+        """Attends within each sequence, projects, adds the residual, normalises.
+
+        With `rows` (R,), what follows attention is made for these alone: (R, H).
+        """
         words = site_words(stream.row_keys, self.number, ATTENTION_SITE)
         context = attend(self.qkv(hidden), words, stream, self.rules)  # (T, H)
-        words = site_words(stream.row_keys, self.number, ATTENTION_OUTPUT_SITE)
-        return add_and_norm(self.output(context), hidden, words, self.dropout, self.norm)  # (T, H)
+        if rows is not None:
+            context, hidden = context.index_select(0, rows), hidden.index_select(0, rows)  # (R, H)
+        words = site_words(stream.keys_of(rows), self.number, ATTENTION_OUTPUT_SITE)
+        return add_and_norm(self.output(context), hidden, words, self.dropout, self.norm)  # (R, H)
 
 
 def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules) -> Tensor:

@@ -4,7 +4,7 @@ It does not know what is learned from them.
 
 Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, BertModel.
 
-Legend: T tokens, N sequences, H hidden size, L layers.
+Legend: T tokens, R rows, N sequences, H hidden size, L layers.
 """
 
 from __future__ import annotations
@@ -30,11 +30,16 @@ class Bert(nn.Module):
         )
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if with_pooler else None
 
-    def forward(self, stream: Stream) -> Tensor:
-        """The final hidden states, (T, H)."""
+    def forward(self, stream: Stream, rows: Tensor | None = None) -> Tensor:
+        """The final hidden states, (T, H); with `rows` (R,), of these alone, (R, H).
+
+        Nobody reads the last layer's other rows, so most of that layer's work is saved.
+        """
         hidden: Tensor = self.embeddings(stream)
-        for layer in self.layers:
+        *before, last = self.layers
+        for layer in before:
             hidden = layer(hidden, stream)
+        hidden = last(hidden, stream, rows)
         return hidden
 
     def hidden_states(self, stream: Stream) -> tuple[Tensor, ...]:
@@ -45,14 +50,20 @@ class Bert(nn.Module):
         return tuple(states)
 
     def pool(self, hidden: Tensor, stream: Stream) -> Tensor:
-        """(T, H) final hidden states -> (N, H): dense and tanh over one token of each sequence.
+        """(T, H) final hidden states -> (N, H): dense and tanh over one token of each sequence."""
+        return self.pool_rows(hidden.index_select(0, self.pooled_rows(stream)))  # (N, H)
+
+    def pooled_rows(self, stream: Stream) -> Tensor:
+        """(N,) rows that the pooler reads.
 
         The first token, `[CLS]`; a left-to-right model reads the last one instead, since its first
-        token has seen nothing but itself (the paper is silent on this). Raises ValueError for a
-        model without a pooler.
+        token has seen nothing but itself (the paper is silent on this).
         """
+        left_to_right = self.config.direction == "left_to_right"
+        return stream.last_rows if left_to_right else stream.first_rows
+
+    def pool_rows(self, rows: Tensor) -> Tensor:
+        """(N, H) -> (N, H): dense and tanh. Raises ValueError for a model without a pooler."""
         if self.pooler is None:
             raise ValueError("this model has no pooler; load one that has, or train it")
-        left_to_right = self.config.direction == "left_to_right"
-        rows = stream.last_rows if left_to_right else stream.first_rows  # (N,)
-        return torch.tanh(self.pooler(hidden.index_select(0, rows)))  # (N, H)
+        return torch.tanh(self.pooler(rows))

@@ -5,7 +5,7 @@ them is fused into one pass over memory. It does not know what the hidden states
 
 Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
 
-Legend: T tokens, H hidden size, F feed-forward size.
+Legend: T tokens, R rows asked for (all T if none are named), H hidden size, F feed-forward size.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Layer(nn.Module):
         self.attention = SelfAttention(config, number)
         self.feed_forward = FeedForward(config, number)
 
-    def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
-        """Both sub-layers in turn."""
-        attended = self.attention(hidden, stream)  # (T, H)
-        output: Tensor = self.feed_forward(attended, stream)  # (T, H)
+    def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None = None) -> Tensor:
+        """Both sub-layers in turn; with `rows` (R,), what only other rows need is left out."""
+        attended = self.attention(hidden, stream, rows)  # (R, H)
+        output: Tensor = self.feed_forward(attended, stream.keys_of(rows))  # (R, H)
         return output
 
 
@@ -47,8 +47,8 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(config.intermediate_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
-    def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
+    def forward(self, hidden: Tensor, row_keys: Tensor | None) -> Tensor:
         """(T, H) -> (T, H)."""
         inner = activate(self.up(hidden), self.activation)  # (T, F)
-        words = site_words(stream.row_keys, self.number, FEED_FORWARD_SITE)
+        words = site_words(row_keys, self.number, FEED_FORWARD_SITE)
         return add_and_norm(self.down(inner), hidden, words, self.dropout, self.norm)  # (T, H)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -63,10 +64,13 @@ class PretrainModel(nn.Module):
         device = self.masked_lm.bias.device
         stream = Stream.of(batch.packed, device=device, dropout=dropout)
         target_rows, target_ids = tensors((batch.target_rows, batch.target_ids), device)
-        hidden = self.bert(stream)  # (T, H)
-        rows = hidden.index_select(0, target_rows)  # (M, H)
+        rows = [target_rows]
+        if self.next_sentence is not None:
+            rows.append(self.bert.pooled_rows(stream))
+        hidden = self.bert(stream, torch.cat(rows))  # (M, H), or (M + N, H)
+        targets, *pooled = torch.split(hidden, [len(each) for each in rows])
         total, correct = language_model_loss(
-            self.masked_lm.transform(rows),
+            self.masked_lm.transform(targets),
             self.bert.embeddings.token.weight,
             self.masked_lm.bias,
             target_ids,
@@ -75,19 +79,17 @@ class PretrainModel(nn.Module):
         loss = total / batch.step_targets
         sums = _sums(self.language_model, total, correct, len(batch.target_rows))
         if self.next_sentence is not None:
-            total, correct = self._next_sentence(hidden, stream, batch)
+            total, correct = self._next_sentence(pooled[0], batch)
             loss = loss + total / batch.step_sequences
             sums |= _sums("next_sentence", total, correct, batch.packed.num_sequences)
         return Losses(loss=loss, sums=sums)
 
-    def _next_sentence(
-        self, hidden: Tensor, stream: Stream, batch: PretrainBatch
-    ) -> tuple[Tensor, Tensor]:
+    def _next_sentence(self, rows: Tensor, batch: PretrainBatch) -> tuple[Tensor, Tensor]:
         assert self.next_sentence is not None
         if batch.next_labels is None:
             raise ValueError("next_sentence is among the objectives, but the batch has no labels")
-        (labels,) = tensors((batch.next_labels,), hidden.device)  # (N,)
-        logits = widened(self.next_sentence(self.bert.pool(hidden, stream)))  # (N, 2)
+        (labels,) = tensors((batch.next_labels,), rows.device)  # (N,)
+        logits = widened(self.next_sentence(self.bert.pool_rows(rows)))  # (N, 2)
         total = functional.cross_entropy(logits, labels, reduction="sum")
         return total, (logits.argmax(dim=1) == labels).sum()
 

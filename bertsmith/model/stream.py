@@ -96,6 +96,12 @@ class Stream:
             is_one_rectangle=bool((packed.lengths == packed.lengths[0]).all()),
         )
 
+    def keys_of(self, rows: Tensor | None) -> Tensor | None:
+        """The row keys of some rows, of all for None; None when dropout is off."""
+        if rows is None or self.row_keys is None:
+            return self.row_keys
+        return self.row_keys.index_select(0, rows)
+
     @property
     def num_tokens(self) -> int:
         """T."""

@@ -1,0 +1,33 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import sized
+from bertsmith.model.init import initialise
+from bertsmith.model.stream import Stream
+from tests.model.plain import random_packed
+
+
+@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right"])
+@pytest.mark.parametrize("dropout", [None, (1, 7)])
+def test_rows_asked_for_alone_are_those_among_all_in_values_and_gradients(direction, dropout):
+    config = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
+    bert = Bert(replace(config, direction=direction), with_pooler=False)
+    initialise(bert, std=0.2, seed=3)
+    bert.double()
+    stream = Stream.of(random_packed([5, 30, 1, 17], 60), dropout=dropout)
+    rows = torch.tensor([3, 4, 20, 35, 51, 0, 5])
+    weights = torch.randn(len(rows), 32, dtype=torch.float64)
+
+    among_all = bert(stream)[rows]
+    (among_all * weights).sum().backward()
+    expected = {name: p.grad.clone() for name, p in bert.named_parameters()}
+    bert.zero_grad()
+    alone = bert(stream, rows)
+    (alone * weights).sum().backward()
+
+    torch.testing.assert_close(alone, among_all, rtol=1e-12, atol=1e-12)
+    for name, parameter in bert.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-12, atol=1e-12, msg=name)
