@@ -12,7 +12,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import tyro
 from rich.console import Console
 
 from bertsmith.commands.stages import Stage
+from bertsmith.corpus.build_rules import input_digest
 from bertsmith.corpus.preflight import sample_sentences
 from bertsmith.files import lock, remove_leftovers, write_json
 from bertsmith.reading.documents import (
@@ -143,11 +144,22 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
                 learned = learn(counts, config, stage.reach)
             tokenizer = Tokenizer(learned.vocabulary, config.tokenizer)
             report = report_on(learned, tokenizer, counts, config, skipped)
+        # vocab.txt goes first and comes last: where it stands, the report beside it is its own.
+        (run.out / "vocab.txt").unlink(missing_ok=True)
+        origin = {"settings": settings_of(run, sources), "fingerprint": tokenizer.fingerprint}
+        write_json(run.out / REPORT_FILE, {**asdict(report), **origin})
         tokenizer.save(run.out)
-        write_json(run.out / REPORT_FILE, asdict(report))
     for line in [*described(report), f"{run.out} written in {time.perf_counter() - started:.0f} s"]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return run.out
+
+
+def settings_of(run: LearnVocab, sources: Sequence[Source]) -> dict[str, str]:
+    """What decides the vocabulary, as words; paths are left out, so that folders may move."""
+    decided_by_sources = ("inputs", "format", "text_field")
+    left_out = ("out", "workers", *decided_by_sources)
+    choices = {name: str(value) for name, value in asdict(run).items() if name not in left_out}
+    return {"input": input_digest(sources), **choices}
 
 
 def _count(

@@ -1,7 +1,7 @@
 """Text -> a corpus in the run's directory, with a vocabulary learned from it where none is given.
 
-The first thing `pretrain` does: whatever was made before is found again, the rest is made by
-learn-vocab and build-corpus with the choices a person left open. It does not know models.
+The first thing `pretrain` does: what was made before of the same text with the same choices is
+found again, the rest is made by learn-vocab and build-corpus. It does not know models.
 
 Vocabulary sizes by bytes of text (compressed files count three times): below 1 MB 2,000 entries,
 5 MB 4,000, 20 MB 8,000, 100 MB 16,000, above it the paper's 30,522. An entry should be seen some
@@ -11,25 +11,30 @@ hundred times.
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
 
-from bertsmith.commands.build_corpus import BuildCorpus, build_corpus
-from bertsmith.commands.learn_vocab import LearnVocab, learn_vocab
+from bertsmith.commands.build_corpus import BuildCorpus, build_corpus, require_outside
+from bertsmith.commands.learn_vocab import REPORT_FILE, LearnVocab, learn_vocab, settings_of
+from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
-from bertsmith.reading.documents import Format, Source, find_sources, read_raw
+from bertsmith.corpus.preflight import sample_sentences
+from bertsmith.reading.documents import Format, Source, find_sources
 from bertsmith.text.sentences import Language
-from bertsmith.text.tokenizer import TokenizerConfig, warn_about_hangul
+from bertsmith.text.tokenizer import Tokenizer
 
 _VOCABULARY_SIZES = ((1, 2_000), (5, 4_000), (20, 8_000), (100, 16_000))  # megabytes, entries
 _LARGEST_VOCABULARY = 30_522
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _COMPRESSION = 3
-_SAMPLE_CHARACTERS = 100_000
+_HANGUL = re.compile("[가-힣]")
+_STRAY_SHARE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,29 +72,33 @@ def corpus_of(
 ) -> Path:
     """The corpus of these texts: the one they are, the one in `directory`, or a new one there.
 
-    Raises FileNotFoundError or ValueError for texts that cannot be read, before the long work.
+    What was made there of other text or with other choices is made again. Raises FileNotFoundError
+    or ValueError, before the long work, for texts that cannot be read, and where a vocabulary that
+    a person made would have to go.
     """
     if len(texts) == 1 and (texts[0] / MANIFEST).is_file():
         return texts[0]
-    corpus = directory / "corpus"
-    if (corpus / MANIFEST).is_file():
-        console.print(f"corpus: {corpus}, made before", highlight=False)
-        return corpus
-    vocabulary = choices.vocab or _learned(texts, choices, directory / "vocab", console)
-    build_corpus(
-        BuildCorpus(
-            inputs=tuple(texts),
-            vocab=vocabulary,
-            out=corpus,
-            workers=choices.workers,
-            held_out=choices.held_out,
-            language=choices.language,
-            format=choices.format,
-            text_field=choices.text_field,
-        ),
-        console,
+    run = BuildCorpus(
+        inputs=tuple(texts),
+        vocab=choices.vocab or directory / "vocab",
+        out=directory / "corpus",
+        workers=choices.workers,
+        held_out=choices.held_out,
+        language=choices.language,
+        format=choices.format,
+        text_field=choices.text_field,
     )
-    return corpus
+    require_outside(run)
+    if choices.vocab is None:
+        _learn(texts, choices, run.vocab, console)
+    try:
+        build_corpus(run, console)
+    except OtherSettingsError as other:
+        _say(console, f"corpus: {run.out}, built again for other settings: {other.differing}")
+        # Moved aside first: a kill while it is being deleted leaves no part of it in the place.
+        shutil.rmtree(run.out.rename(directory / ".corpus.part"))
+        build_corpus(run, console)
+    return run.out
 
 
 def vocabulary_size(text_bytes: int) -> int:
@@ -100,44 +109,63 @@ def vocabulary_size(text_bytes: int) -> int:
     return _LARGEST_VOCABULARY
 
 
-def _learned(
-    texts: Sequence[Path], choices: TextChoices, vocabulary: Path, console: Console
-) -> Path:
-    if (vocabulary / "vocab.txt").is_file():
-        console.print(f"vocabulary: {vocabulary}, made before", highlight=False)
-        return vocabulary
+def _learn(texts: Sequence[Path], choices: TextChoices, vocabulary: Path, console: Console) -> None:
+    """Learns the vocabulary, unless it was learned before from this text with these choices."""
     sources = find_sources(texts, choices.format, choices.text_field)
     strip_accents = choices.strip_accents
-    rules = TokenizerConfig(lowercase=not choices.cased, strip_accents=not choices.cased)
-    if strip_accents is None and warn_about_hangul(rules, _samples(sources)):
-        console.print("the text holds Korean: accents are kept, so that Hangul stays whole")
+    if strip_accents is None and not choices.cased and _is_korean(sources, choices.language):
+        _say(console, "the text holds Korean: accents are kept, so that Hangul stays whole")
         strip_accents = False
-    learn_vocab(
-        LearnVocab(
-            inputs=tuple(texts),
-            out=vocabulary,
-            vocab_size=choices.vocab_size or vocabulary_size(sum(map(_text_bytes, sources))),
-            cased=choices.cased,
-            strip_accents=strip_accents,
-            workers=choices.workers,
-            format=choices.format,
-            text_field=choices.text_field,
-            language=choices.language,
-        ),
-        console,
+    run = LearnVocab(
+        inputs=tuple(texts),
+        out=vocabulary,
+        vocab_size=choices.vocab_size or vocabulary_size(sum(map(_text_bytes, sources))),
+        cased=choices.cased,
+        strip_accents=strip_accents,
+        workers=choices.workers,
+        format=choices.format,
+        text_field=choices.text_field,
+        language=choices.language,
     )
-    return vocabulary
+    if (vocabulary / "vocab.txt").is_file():
+        differing = _differing(run, sources)
+        if not differing:
+            _say(console, f"vocabulary: {vocabulary}, made before")
+            return
+        _say(console, f"vocabulary: {vocabulary}, learned again for other settings: {differing}")
+    learn_vocab(run, console)
 
 
-def _samples(sources: Sequence[Source]) -> list[str]:
-    """The beginnings of a few documents of the first and the last file."""
-    return [
-        document.text[:_SAMPLE_CHARACTERS]
-        for source in {sources[0], sources[-1]}
-        for document in islice(read_raw(source), 3)
-    ]
+def _differing(run: LearnVocab, sources: Sequence[Source]) -> str:
+    """How the vocabulary at `run.out` was learned otherwise; ValueError where it is a person's."""
+    report = run.out / REPORT_FILE
+    stored = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else {}
+    if "settings" not in stored:
+        raise ValueError(
+            f"{run.out} does not say what its vocabulary was learned from: to use it, "
+            f"give --vocab {run.out}; to learn one from the text, move it away or delete it"
+        )
+    differing = differing_settings(stored["settings"], settings_of(run, sources))
+    if differing and Tokenizer.load(run.out).fingerprint != stored["fingerprint"]:
+        raise ValueError(
+            f"{run.out} holds a vocabulary that was learned and edited since, with other settings "
+            f"than now: {differing}. To use it, give --vocab {run.out}; to learn one from the "
+            f"text, move it away or delete it"
+        )
+    return differing
+
+
+def _is_korean(sources: Sequence[Source], language: Language) -> bool:
+    """True when more than a stray sentence of a sample holds Hangul."""
+    sentences = list(sample_sentences(sources, language))
+    num_korean = sum(_HANGUL.search(sentence) is not None for sentence in sentences)
+    return num_korean > _STRAY_SHARE * len(sentences)
 
 
 def _text_bytes(source: Source) -> int:
     is_packed = source.path.suffix in _COMPRESSED or source.format == "parquet"
     return source.size_bytes * (_COMPRESSION if is_packed else 1)
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,168 @@
+"""What `pretrain` makes of text is found again for that text and those choices only."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bertsmith.commands import preparation
+from bertsmith.commands.preparation import TextChoices, corpus_of
+from bertsmith.corpus import build
+from bertsmith.corpus.store import Corpus
+from bertsmith.text.rules import SPECIAL_TOKENS
+from bertsmith.text.tokenizer import Tokenizer
+from tests.commands.small_run import write_text
+
+CHOICES = TextChoices(vocab_size=240, held_out=0.1, workers=1)
+KOREAN = "어제 늦게 잤어?\n어쩐지 피곤해 보이더라.\n\n"
+
+
+def prepare(text: Path, run: Path, choices: TextChoices = CHOICES) -> str:
+    """Makes or finds the corpus in the run's directory; returns what was said."""
+    output = io.StringIO()
+    found = corpus_of([text], choices, run, Console(file=output, width=500))
+    assert found == run / "corpus"
+    return output.getvalue()
+
+
+def made(run: Path) -> dict[str, bytes]:
+    """Every file of the vocabulary and the corpus."""
+    return {
+        str(path.relative_to(run)): path.read_bytes()
+        for path in sorted(run.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    return write_text(tmp_path / "text")
+
+
+@pytest.fixture
+def run(text: Path, tmp_path: Path) -> Path:
+    prepare(text, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_the_same_text_is_neither_learned_from_nor_read_again(
+    text: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object) -> Iterator[object]:
+        raise AssertionError("nothing is to be made again")
+
+    before = made(run)
+    monkeypatch.setattr(preparation, "learn_vocab", nothing)
+    monkeypatch.setattr(build, "read_blocks", nothing)
+    said = prepare(text, run, replace(CHOICES, workers=3))
+    assert said.count("made before") == 2
+    assert made(run) == before
+
+
+def test_other_text_is_learned_from_and_built_as_if_nothing_had_been_there(
+    text: Path, run: Path, tmp_path: Path
+) -> None:
+    more = (text / "text.txt").read_text() + "\n\na quick fox jumps over the lazy dog .\n" * 9
+    (text / "text.txt").write_text(more)
+    said = prepare(text, run)
+    assert said.count("other settings: input files") == 2
+    prepare(text, tmp_path / "fresh")
+    assert made(run) == made(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said_of_vocabulary", "said_of_corpus"),
+    [
+        (replace(CHOICES, vocab_size=132), "vocab_size (there 240, now 132)", "vocabulary (there"),
+        (replace(CHOICES, language="ko"), "language (there auto, now ko)", "language (there auto"),
+        (replace(CHOICES, held_out=0.2), "made before", "held_out (there 0.1, now 0.2)"),
+        (replace(CHOICES, strip_accents=False), "strip_accents (there None, now", "vocabulary ("),
+    ],
+)
+def test_another_choice_is_named_and_what_depends_on_it_made_again(
+    text: Path,
+    run: Path,
+    tmp_path: Path,
+    changed: TextChoices,
+    said_of_vocabulary: str,
+    said_of_corpus: str,
+) -> None:
+    vocabulary, *others = [
+        line for line in prepare(text, run, changed).splitlines() if ": " in line
+    ]
+    assert said_of_vocabulary in vocabulary
+    assert any(said_of_corpus in line for line in others)
+    prepare(text, tmp_path / "fresh", changed)
+    assert made(run) == made(tmp_path / "fresh")
+
+
+def test_half_a_corpus_of_other_settings_is_begun_anew(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(build._Builder, "finish", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            prepare(text, tmp_path / "run")
+    changed = replace(CHOICES, held_out=0.2)
+    prepare(text, tmp_path / "run", changed)
+    prepare(text, tmp_path / "fresh", changed)
+    assert made(tmp_path / "run") == made(tmp_path / "fresh")
+
+
+def test_a_vocabulary_edited_by_hand_is_used_and_never_overwritten(text: Path, run: Path) -> None:
+    learned = Tokenizer.load(run / "vocab")
+    edited = Tokenizer((*learned.vocabulary[:-1], "zebra"), learned.config)
+    edited.save(run / "vocab")
+    prepare(text, run)
+    assert Corpus.open(run / "corpus").tokenizer().fingerprint == edited.fingerprint
+    before = made(run)
+    with pytest.raises(ValueError, match=r"edited since.*vocab_size .*give --vocab .*or delete it"):
+        prepare(text, run, replace(CHOICES, vocab_size=132))
+    assert made(run) == before
+
+
+def test_a_vocabulary_put_there_by_hand_is_not_overwritten(text: Path, tmp_path: Path) -> None:
+    Tokenizer([*SPECIAL_TOKENS, "a"]).save(tmp_path / "run" / "vocab")
+    before = made(tmp_path)
+    with pytest.raises(ValueError, match=r"does not say what .*give --vocab .*or delete it"):
+        prepare(text, tmp_path / "run")
+    assert made(tmp_path) == before
+
+
+def test_a_given_vocabulary_is_only_read(text: Path, run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run / "vocab", tmp_path / "mine")
+    learned = Tokenizer.load(tmp_path / "mine")
+    mine = Tokenizer(learned.vocabulary[:-5], learned.config)
+    mine.save(tmp_path / "mine")
+    before = made(tmp_path / "mine")
+    prepare(text, run, replace(CHOICES, vocab=tmp_path / "mine", vocab_size=132))
+    assert made(tmp_path / "mine") == before
+    assert Corpus.open(run / "corpus").tokenizer().fingerprint == mine.fingerprint
+
+
+def test_a_run_inside_its_text_is_refused_before_anything_is_made(text: Path) -> None:
+    with pytest.raises(ValueError, match="lies inside the input"):
+        prepare(text, text / "run")
+    assert not (text / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("korean_files", "keeps_accents"), [((), False), ((3,), True), (tuple(range(6)), True)]
+)
+def test_accents_are_kept_where_a_part_of_the_text_is_korean(
+    tmp_path: Path, korean_files: tuple[int, ...], keeps_accents: bool
+) -> None:
+    text = write_text(tmp_path / "text")
+    for number in range(6):
+        english = (text / "text.txt").read_text() + "\n\nHangul is called 한글 .\n"
+        content = KOREAN * 40 if number in korean_files else english
+        (text / f"{number}.txt").write_text(content)
+    prepare(text, tmp_path / "run")
+    tokenizer = Tokenizer.load(tmp_path / "run" / "vocab")
+    assert tokenizer.config.strip_accents is not keeps_accents
