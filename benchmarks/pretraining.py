@@ -11,6 +11,7 @@ peer, the fraction of the matrix rate measured in the same run, and the losses.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ import torch
 
 from benchmarks.machine import append_row, matrix_rate
 from bertsmith.batch import PackedBatch, PretrainBatch
+from bertsmith.cli import ENVIRONMENT
 from bertsmith.fusion import unfused
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.init import initialise
@@ -43,6 +45,8 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--batch", type=int, default=32)
     options = parser.parse_args()
+    for name, value in ENVIRONMENT.items():  # for every system, as `bertsmith` sets it
+        os.environ.setdefault(name, value)
     for size in options.size or ["mini", "base"]:
         measure(size, options.rounds, options.length, options.batch)
 
