@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -63,7 +63,7 @@ def decide(
     console.print("measuring real steps on this machine ...", highlight=False)
     until = None if request.minutes is None else began + 60.0 * request.minutes
     run, notes = _sized(run, request, bench, until)
-    run, measurement = _fitted(run, bench, until)
+    run, measurement = _fitted(run, bench, until, request.kept)
     if request.minutes is not None:
         notes.append(f"{run.num_steps:,} steps chosen for {request.minutes:g} minutes in all")
     for name, value in described(run, bench, measurement):
@@ -133,12 +133,14 @@ def _sized(
     return with_size(run, size, request.brings), notes
 
 
-def _fitted(run: PretrainRun, bench: Bench, until: float | None) -> tuple[PretrainRun, Measurement]:
+def _fitted(
+    run: PretrainRun, bench: Bench, until: float | None, kept: Collection[str]
+) -> tuple[PretrainRun, Measurement]:
     """The run with as many steps as the time allows, and what one costs."""
     measurement = measure(run, bench)
     if until is None:
         return run, measurement
-    longer = fitted(run, measurement, _seconds_to(until), bench.corpus)
+    longer = fitted(run, measurement, _seconds_to(until), bench.corpus, kept)
     if longer.phases[0].batch_size != run.phases[0].batch_size:
         measurement = measure(longer, bench)
     return longer, measurement

@@ -17,7 +17,7 @@ import tyro
 from bertsmith.commands.preparation import TextChoices
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.recipes.run import PretrainRun, stretched, to_json
+from bertsmith.recipes.run import STEP_FIELDS, PretrainRun, stretched, to_json
 
 RecipeName = Literal["auto", "paper-base", "paper-large", "mini-cpu", "quickstart", "modern"]
 SizeName = Literal["auto", "tiny", "mini", "small", "medium", "base", "large"]
@@ -75,6 +75,8 @@ class Request:
     """A name of `model.config.SIZES`, `auto` to choose one, `recipe` to keep the run's own."""
     brings: frozenset[str] = frozenset()
     """Of `learning_rate` and `initializer_range`, those that a size brings with it."""
+    kept: frozenset[str] = frozenset()
+    """Of `STEP_FIELDS`, those that were typed: another number of steps leaves them alone."""
     minutes: float | None
     """Time of the whole command, to fit the steps to; None keeps the run's own steps."""
     asked: dict[str, object]
@@ -100,10 +102,11 @@ def request_of(options: Pretrain) -> Request:
     """
     is_auto, size, minutes = options.recipe == "auto", str(options.size), options.minutes
     recipe, run = _recipe(options.recipe), options.run
+    kept = frozenset(n for n in STEP_FIELDS if "--" + n.replace("_", "-") in options.typed)
     if options.steps is not None:
         if minutes is not None:
             raise ValueError("give --steps or --minutes, not both: each decides how long to train")
-        run = stretched(run, options.steps)
+        run = stretched(run, options.steps, kept)
     if size in SIZES and _shape(run.model) != _shape(recipe.model):
         raise ValueError(
             f"--size {size} decides layers, width, heads and feed-forward width: give it, or these "
@@ -121,6 +124,7 @@ def request_of(options: Pretrain) -> Request:
         run=run,
         size=size,
         brings=_brings(options, recipe),
+        kept=kept,
         minutes=minutes,
         asked={
             "texts": [str(path.resolve()) for path in options.texts],

@@ -8,7 +8,7 @@ where the text lies and how long to train are the command's questions.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -128,8 +128,15 @@ class PretrainRun:
         return sum(phase.steps for phase in self.phases)
 
 
-def stretched(run: PretrainRun, num_steps: int) -> PretrainRun:
-    """The same run over `num_steps` updates: phases, warm-up and set steps keep their shares."""
+STEP_FIELDS = ("warmup_steps", "evaluate_every", "save_every", "log_every")
+"""What is counted in updates beside the phases."""
+
+
+def stretched(run: PretrainRun, num_steps: int, kept: Collection[str] = frozenset()) -> PretrainRun:
+    """The same run over `num_steps` updates: phases, warm-up and set steps keep their shares.
+
+    Fields named in `kept` (of `STEP_FIELDS`) stay as they are: a person typed them.
+    """
     if num_steps == run.num_steps:
         return run
     if num_steps < 2 * len(run.phases):
@@ -140,15 +147,22 @@ def stretched(run: PretrainRun, num_steps: int) -> PretrainRun:
     ratio = num_steps / run.num_steps
     later = [max(1, round(phase.steps * ratio)) for phase in run.phases[1:]]
     steps = [num_steps - sum(later), *later]
+
+    def changed(name: str, count: int, share: float = ratio) -> int:
+        return count if name in kept else max(1, round(count * share))
+
+    warmup_steps = run.warmup_steps
+    if "warmup_steps" not in kept:
+        warmup_steps = min(num_steps - 1, round(warmup_steps * ratio))
     return replace(
         run,
         phases=tuple(
             replace(phase, steps=count) for phase, count in zip(run.phases, steps, strict=True)
         ),
-        warmup_steps=min(num_steps - 1, round(run.warmup_steps * ratio)),
-        evaluate_every=max(1, round(run.evaluate_every * ratio)),
-        save_every=max(1, round(run.save_every * ratio)),
-        log_every=max(1, min(run.log_every, round(run.log_every * ratio))),
+        warmup_steps=warmup_steps,
+        evaluate_every=changed("evaluate_every", run.evaluate_every),
+        save_every=changed("save_every", run.save_every),
+        log_every=changed("log_every", run.log_every, min(1.0, ratio)),
     )
 
 

@@ -15,7 +15,7 @@ Source: 20 tokens a weight: Hoffmann et al. 2022; 40 epochs: Devlin et al. 2018,
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -111,11 +111,16 @@ def choose_size(tokens_per_second: float, measured: str, seconds: float, tokens:
 
 
 def fitted(
-    run: PretrainRun, measurement: Measurement, seconds: float, corpus: Corpus
+    run: PretrainRun,
+    measurement: Measurement,
+    seconds: float,
+    corpus: Corpus,
+    kept: Collection[str] = frozenset(),
 ) -> PretrainRun:
     """The run stretched or shortened to the seconds at hand and to at most 40 epochs.
 
-    A run that would have more than 20,000 steps gets larger batches instead.
+    A run that would have more than 20,000 steps gets larger batches instead. `kept`: as for
+    `stretched`.
     """
     seconds *= 1.0 - _SHARE_FOR_THE_REST
     shares = [phase.steps / run.num_steps for phase in run.phases]
@@ -133,7 +138,7 @@ def fitted(
         for number, (share, phase) in enumerate(zip(shares, run.phases, strict=True))
     )
     most = max(FEWEST_STEPS, int(MOST_EPOCHS / epochs_a_step))
-    return stretched(run, max(2 * len(run.phases), min(int(steps), most)))
+    return stretched(run, max(2 * len(run.phases), min(int(steps), most)), kept)
 
 
 def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[tuple[str, str]]:

@@ -65,6 +65,12 @@ def test_a_value_set_in_python_stays() -> None:
     assert request_of(Pretrain(recipe="mini-cpu", run=run)).brings == {"initializer_range"}
 
 
+def test_typed_numbers_of_steps_stay_whatever_the_number_of_all_steps() -> None:
+    run = sized("--recipe", "mini-cpu", "--steps", "2000", "--save-every", "250", "--size", "mini")
+    assert (run.num_steps, run.save_every) == (2_000, 250)
+    assert (run.warmup_steps, run.evaluate_every) == (100, 200)
+
+
 def test_a_size_and_a_field_that_it_decides_contradict_each_other() -> None:
     with pytest.raises(ValueError, match="--size base decides layers, width"):
         sized("--size", "base", "--model.num-hidden-layers", "3")
