@@ -37,7 +37,7 @@ from bertsmith.runs.directory import (
 from bertsmith.runs.interruption import Interruption, agreed
 from bertsmith.runs.ongoing import OngoingRun
 from bertsmith.runs.together import command_line, require_shared_disk, wait_for
-from bertsmith.runs.training import batches_from
+from bertsmith.runs.training import batches_from, begin_phase
 from bertsmith.train.device import (
     Processes,
     joined_processes,
@@ -170,6 +170,7 @@ def _train(ongoing: OngoingRun, shown: progress.Display) -> bool:
     run, parts = ongoing.record.run, ongoing.parts
     batches = batches_from(run, ongoing.corpus, ongoing.start)
     with Interruption() as interruption, contextlib.closing(batches):
+        begin_phase(run, ongoing.start, parts)
         for update in train(
             parts.learner,
             parts.optimizer,
@@ -188,6 +189,7 @@ def _train(ongoing: OngoingRun, shown: progress.Display) -> bool:
                 _between_updates(ongoing, shown, update, is_recorded, is_stopping)
             if is_stopping:
                 return is_last
+            begin_phase(run, number, parts)
     return True
 
 

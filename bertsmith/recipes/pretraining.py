@@ -45,8 +45,9 @@ def mini_cpu() -> PretrainRun:
     teach. Steps hold 4,096 tokens at ten times the rate, with a second moment that forgets sooner.
     The first half reads short sequences: among 16 tokens a position finds its neighbours at once,
     among 128 the loss rests for thousands of steps on a plateau half a nat below the unigram line
-    (docs/log.md). Initial weights keep BASE's size of a sum at MINI's width. No dropout, because
-    such a run reads its text once or twice (Geiping and Goldstein 2022).
+    (docs/log.md). Where sequences grow, new positions begin as copies of those that know their
+    neighbours (Beltagy et al. 2020, section 5). Initial weights keep BASE's size of a sum at MINI's
+    width. No dropout, because such a run reads its text once or twice (Geiping and Goldstein 2022).
     `bertsmith pretrain FOLDER --minutes 60` fits the number of steps to the machine.
     """
     return PretrainRun(
@@ -59,6 +60,7 @@ def mini_cpu() -> PretrainRun:
             Phase(steps=2_000, sequence_length=64, batch_size=64),
             Phase(steps=3_000, sequence_length=128, batch_size=32),
         ),
+        tile_positions=True,
         optimizer=OptimizerConfig(learning_rate=1e-3, beta2=0.98),
         warmup_steps=500,
         evaluate_every=1_000,

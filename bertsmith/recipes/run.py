@@ -65,6 +65,8 @@ class PretrainRun:
         Phase(steps=100_000, sequence_length=512),
     )
     """Stretches of one sequence length each, in order (paper: 128, then 512)."""
+    tile_positions: bool = False
+    """Whether the new positions of a longer phase begin as copies of those before (paper: no)."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """The optimizer and its peak learning rate."""
     warmup_steps: int = 10_000

@@ -29,6 +29,8 @@ from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.schedule import ScheduleConfig
 from bertsmith.train.state import load_state, save_state
 
+_POSITIONS = "bert.embeddings.position.weight"
+
 
 class Learner(nn.Module):
     """A pre-training model whose dropout is keyed by the step: what the loop calls."""
@@ -115,6 +117,24 @@ def batches_from(
             plan = plan_of(run, number, corpus)
             yield from batches(plan, start, phase.steps, run.loader_workers)
         start = max(0, start - phase.steps)
+
+
+def begin_phase(run: PretrainRun, finished: int, trained: Trainee) -> None:
+    """To be called before update `finished` + 1: copies positions where a longer phase begins.
+
+    Position p of the longer phase starts as position p modulo the longest length so far, so that
+    every token finds its neighbours at once. Without `tile_positions`, or inside a phase, nothing
+    changes. Source: Beltagy et al. 2020 (Longformer), section 5.
+    """
+    if not run.tile_positions:
+        return
+    known, start = 0, 0
+    for phase in run.phases:
+        if 0 < start == finished and phase.sequence_length > known:
+            rows = torch.arange(known, phase.sequence_length)
+            for table in (trained.model.state_dict(), trained.optimizer.masters()):
+                table[_POSITIONS][rows] = table[_POSITIONS][rows % known]
+        known, start = max(known, phase.sequence_length), start + phase.steps
 
 
 def phase_at(run: PretrainRun, step: int) -> Phase:
