@@ -19,13 +19,13 @@ from bertsmith.checkpoints.places import newest_checkpoint
 from bertsmith.corpus.store import Corpus
 from bertsmith.data.plan import Plan
 from bertsmith.runs.directory import Record, checkpoint_path, drop_old_checkpoints
-from bertsmith.runs.evaluation import EVALUATION_SEED, Evaluation, evaluate, held_out_batches
+from bertsmith.runs.evaluation import Evaluation, evaluate, held_out_batches
 from bertsmith.runs.progress import View
 from bertsmith.runs.training import (
     Trainee,
+    held_out_rules,
     phase_at,
     restore_checkpoint,
-    rules_of,
     save_checkpoint,
     trainee,
 )
@@ -215,10 +215,7 @@ class OngoingRun:
             held_out = Corpus.open(self.record.corpus, "held_out")
             needed = 2 if "next_sentence" in run.objectives else 1
             self._held_out[length] = (
-                held_out_batches(
-                    Plan(held_out, rules_of(run, phase, seed=EVALUATION_SEED)),
-                    run.evaluate_sequences,
-                )
+                held_out_batches(Plan(held_out, held_out_rules(run, phase)), run.evaluate_sequences)
                 if held_out.num_documents >= needed and held_out.num_tokens > 0
                 else []
             )

@@ -17,12 +17,14 @@ from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints import store
 from bertsmith.corpus.store import Corpus
 from bertsmith.data.loader import batches
+from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
 from bertsmith.files import atomic_directory
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import Losses, PretrainModel
 from bertsmith.recipes.run import Phase, PretrainRun
+from bertsmith.runs.evaluation import EVALUATION_SEED
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.train.device import Precision, cast_, choose_precision
 from bertsmith.train.optimizer import Optimizer
@@ -106,6 +108,14 @@ def rules_of(run: PretrainRun, phase: Phase, *, seed: int, first_sequence: int =
         seed=seed,
         first_sequence=first_sequence,
     )
+
+
+def held_out_rules(run: PretrainRun, phase: Phase) -> StepRules:
+    """What decides the batches of an evaluation: the phase's length, always the paper's masking.
+
+    So the figures of runs that mask otherwise, or with other seeds, compare.
+    """
+    return replace(rules_of(run, phase, seed=EVALUATION_SEED), masking=Masking())
 
 
 def batches_from(

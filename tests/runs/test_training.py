@@ -7,11 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertsmith.data.masking import Masking
 from bertsmith.recipes.pretraining import mini_cpu, paper_base
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.runs.training import (
     Trainee,
     begin_phase,
+    held_out_rules,
     restore_checkpoint,
     save_checkpoint,
     trainee,
@@ -97,3 +99,10 @@ def test_a_run_resumed_where_a_longer_phase_begins_starts_it_alike(tmp_path: Pat
     begin_phase(run, STEPS, trained)
     begin_phase(run, restore_checkpoint(tmp_path / "border", resumed), resumed)
     assert tables(resumed)[1].equal(tables(trained)[1])
+
+
+def test_runs_that_mask_otherwise_are_evaluated_on_the_same_masks() -> None:
+    run = run_of()
+    other = replace(run, masking=Masking(rate=0.4, whole_word=True), seed=5)
+    assert held_out_rules(other, run.phases[0]) == held_out_rules(run, run.phases[0])
+    assert held_out_rules(run, run.phases[0]).masking.rate == 0.15
