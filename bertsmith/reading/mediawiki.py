@@ -47,7 +47,8 @@ _ELEMENT = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _PARAMETER = re.compile(r"\{\{\{[^{}]*\}\}\}")
-_TEMPLATE = re.compile(r"\{\{((?:[^{}]++|\{(?!\{)|\}(?!\}))*+)\}\}")
+# The group is not possessive: Python before 3.11.5 then finds no match at all.
+_TEMPLATE = re.compile(r"\{\{((?:[^{}]++|\{(?!\{)|\}(?!\}))*)\}\}")
 _TABLE = re.compile(r"^[ :]*\{\|(?:(?!^[ :]*\{\|).)*?^\s*\|\}", re.DOTALL | re.MULTILINE)
 _BEHAVIOUR = re.compile(r"__[A-Z]+__")
 _QUOTES = re.compile("''+")
