@@ -15,19 +15,7 @@ from tests.corpus.building import (
     RULES,
     build_from,
     files_of,
-    some_folder,
-    some_tokenizer,
 )
-
-
-@pytest.fixture
-def tokenizer() -> Tokenizer:
-    return some_tokenizer()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return some_folder(tmp_path / "text")
 
 
 @pytest.fixture(autouse=True)

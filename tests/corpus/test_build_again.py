@@ -23,20 +23,8 @@ from tests.corpus.building import (
     WORDS,
     build_from,
     files_of,
-    some_folder,
     some_text,
-    some_tokenizer,
 )
-
-
-@pytest.fixture
-def tokenizer() -> Tokenizer:
-    return some_tokenizer()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return some_folder(tmp_path / "text")
 
 
 def no_reading(*_: object) -> Iterator[object]:

@@ -12,17 +12,7 @@ from bertsmith.corpus import blocks, build, build_rules
 from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.reading.documents import find_sources
 from bertsmith.text.tokenizer import Tokenizer
-from tests.corpus.building import RULES, build_from, files_of, some_folder, some_tokenizer
-
-
-@pytest.fixture
-def tokenizer() -> Tokenizer:
-    return some_tokenizer()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return some_folder(tmp_path / "text")
+from tests.corpus.building import RULES, build_from, files_of
 
 
 @pytest.fixture(autouse=True)

@@ -14,17 +14,7 @@ import pytest
 from bertsmith.corpus import blocks, build
 from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.text.tokenizer import Tokenizer
-from tests.corpus.building import build_from, files_of, some_folder, some_tokenizer
-
-
-@pytest.fixture
-def tokenizer() -> Tokenizer:
-    return some_tokenizer()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return some_folder(tmp_path / "text")
+from tests.corpus.building import build_from, files_of
 
 
 @pytest.fixture(autouse=True)
