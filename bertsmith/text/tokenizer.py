@@ -14,7 +14,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -22,29 +21,21 @@ import numpy as np
 import numpy.typing as npt
 
 from bertsmith.text import tokenizer_files
+from bertsmith.text.encoding import (
+    Encoding,
+    Tokens,
+    between_special_tokens,
+    encodings,
+    with_entries,
+)
 from bertsmith.text.rules import SPECIAL_TOKENS, TokenizerConfig, UnicodeForm
-from bertsmith.text.wordpiece import Tokens, WordPiece, concatenated
+from bertsmith.text.wordpiece import WordPiece
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig", "UnicodeForm", "warn_about_hangul"]
 
 _HANGUL = re.compile("[가-힣]")
 _BLANK_LEFT_OUT = re.compile(r" ##|(?<=[(\[{]) | (?=[.,!?;:)\]}%…。、！？])")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_]) (['’]) (?=[^\W\d_])")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoding:
-    """The n tokens of one text or pair."""
-
-    ids: npt.NDArray[np.int32]
-    """(n,) rows of the vocabulary."""
-    spans: npt.NDArray[np.int32]
-    """(n, 2) first and past-the-last character in the token's own original text; (0, 0) for the
-    special tokens that encoding added."""
-    words: npt.NDArray[np.int32]
-    """(n,) number of the word inside its own text; -1 for the special tokens that were added."""
-    segments: npt.NDArray[np.int32]
-    """(n,) 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`."""
 
 
 class Tokenizer:
@@ -143,18 +134,15 @@ class Tokenizer:
         """
         special = special_tokens_in_text
         special = self.config.reads_special_tokens if special is None else special
-        texts = [text] if pair is None else [text, pair]
-        return self._assembled(self._tokens_of(texts, special), add_special_tokens)
+        sides = (text,) if pair is None else (text, pair)
+        return self._encoded([sides], special, add_special_tokens)[0]
 
     def encode_batch(
         self, texts: Sequence[str | tuple[str, str]], *, add_special_tokens: bool = True
     ) -> list[Encoding]:
         """Encodes texts and pairs, in the given order, equal to `encode` one by one but faster."""
-        sides = [[text] if isinstance(text, str) else list(text) for text in texts]
-        tokens = iter(
-            self._tokens_of(list(chain.from_iterable(sides)), self.config.reads_special_tokens)
-        )
-        return [self._assembled([next(tokens) for _ in side], add_special_tokens) for side in sides]
+        sides = [(text,) if isinstance(text, str) else text for text in texts]
+        return self._encoded(sides, self.config.reads_special_tokens, add_special_tokens)
 
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """All texts' ids end to end (T,), and how many each text has; no special tokens, no spans.
@@ -162,11 +150,11 @@ class Tokenizer:
         The fastest way in. The native library uses every core unless the environment variable
         TOKENIZERS_PARALLELISM is `false`.
         """
-        if self._taken_whole(self.config.reads_special_tokens) is None:
-            lists = self._wordpiece.ids(texts)
-        else:
-            tokens = self._tokens_of(texts, self.config.reads_special_tokens)
-            lists = [one.ids.tolist() for one in tokens]
+        special = self.config.reads_special_tokens
+        if self._taken_whole(special) is not None:
+            tokens = self._tokens_of(texts, special)
+            return tokens.ids.astype(np.uint32), tokens.counts
+        lists = self._wordpiece.ids(texts)
         counts = np.fromiter(map(len, lists), np.int64, count=len(lists))
         flat = np.fromiter(chain.from_iterable(lists), np.uint32, count=int(counts.sum()))
         return flat, counts
@@ -186,42 +174,28 @@ class Tokenizer:
         is_decomposed = self.config.strip_accents or self.config.unicode_form in ("NFD", "NFKD")
         return unicodedata.normalize("NFC", text) if is_decomposed else text
 
-    def _assembled(self, sides: Sequence[Tokens], add_special_tokens: bool) -> Encoding:
-        """`[CLS] A [SEP] B [SEP]`, or the bare tokens."""
-        parts = [(_special(self.cls_id), 0)] if add_special_tokens else []
-        for segment, tokens in enumerate(sides):
-            parts.append((tokens, segment))
-            if add_special_tokens:
-                parts.append((_special(self.sep_id), segment))
-        segments = np.repeat([side for _, side in parts], [len(tokens.ids) for tokens, _ in parts])
-        joined = concatenated([tokens for tokens, _ in parts])
-        return Encoding(**joined._asdict(), segments=segments.astype(np.int32))
+    def _encoded(
+        self, sides: Sequence[tuple[str, ...]], special: bool, add_special_tokens: bool
+    ) -> list[Encoding]:
+        """Each `[CLS] A [SEP] B [SEP]`, or the bare tokens."""
+        is_first = [number == 0 for of_one in sides for number in range(len(of_one))]
+        tokens = self._tokens_of(list(chain.from_iterable(sides)), special)
+        if add_special_tokens:
+            tokens = between_special_tokens(tokens, is_first, self.cls_id, self.sep_id)
+        return encodings(tokens, is_first)
 
-    def _tokens_of(self, texts: Sequence[str], special: bool) -> list[Tokens]:
-        """Each text's tokens; entries to be taken whole are cut out first."""
+    def _tokens_of(self, texts: Sequence[str], special: bool) -> Tokens:
+        """All texts' tokens; entries to be taken whole are cut out first."""
         pattern = self._taken_whole(special)
         if pattern is None:
             return self._wordpiece.encode(texts)
-        return [self._tokens_around(text, pattern) for text in texts]
+        pieces = [pattern.split(text) for text in texts]
+        between = self._wordpiece.encode([piece for of_one in pieces for piece in of_one[::2]])
+        entries = [self._row_of[entry] for of_one in pieces for entry in of_one[1::2]]
+        return with_entries(between, pieces, entries)
 
     def _taken_whole(self, special: bool) -> re.Pattern[str] | None:
         return self._added_or_special if special else self._added
-
-    def _tokens_around(self, text: str, pattern: re.Pattern[str]) -> Tokens:
-        pieces = pattern.split(text)
-        between = iter(self._wordpiece.encode(pieces[::2]))
-        parts: list[Tokens] = []
-        place = word = 0
-        for number, piece in enumerate(pieces):
-            if number % 2:
-                ids = np.array([self._row_of[piece]], np.int32)
-                tokens = Tokens(ids, np.array([[0, len(piece)]], np.int32), np.zeros(1, np.int32))
-            else:
-                tokens = next(between)
-            parts.append(Tokens(tokens.ids, tokens.spans + place, tokens.words + word))
-            place += len(piece)
-            word += int(tokens.words.max(initial=-1)) + 1
-        return concatenated(parts)
 
 
 def warn_about_hangul(config: TokenizerConfig, sample_texts: Iterable[str]) -> str | None:
@@ -237,10 +211,6 @@ def warn_about_hangul(config: TokenizerConfig, sample_texts: Iterable[str]) -> s
                 f"jamo ({found[0]} becomes {jamo}); set strip_accents to off, lowercase may stay on"
             )
     return None
-
-
-def _special(id: int) -> Tokens:
-    return Tokens(np.array([id], np.int32), np.zeros((1, 2), np.int32), np.full(1, -1, np.int32))
 
 
 def _any_of(entries: Sequence[str]) -> re.Pattern[str] | None:

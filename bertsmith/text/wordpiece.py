@@ -10,29 +10,26 @@ Source: google-research/bert, tokenization.py: FullTokenizer.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from tokenizers import PreTokenizedString, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as NativeTokenizer
 
+from bertsmith.batch import starts_of
+from bertsmith.text.encoding import IntArray, Tokens
 from bertsmith.text.rules import TokenizerConfig, exact_words, rare_characters, word_pieces
 from bertsmith.text.unicode_form import Origin, in_form
 
-IntArray = npt.NDArray[np.int32]
 
+class _Found(NamedTuple):
+    """One text's tokens as the native library names them."""
 
-class Tokens(NamedTuple):
-    """The n tokens of one text."""
-
-    ids: IntArray
-    """(n,) rows of the vocabulary."""
-    spans: IntArray
-    """(n, 2) first and past-the-last character in the text as the user wrote it."""
-    words: IntArray
-    """(n,) number of the word in the text."""
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    word_ids: Sequence[int | None]
 
 
 class WordPiece:
@@ -45,22 +42,29 @@ class WordPiece:
         self._rare = rare_characters(config)
         self._native = native_tokenizer(row_of, config)
 
-    def encode(self, texts: Sequence[str]) -> list[Tokens]:
-        """Each text's tokens, with spans and word numbers."""
+    def encode(self, texts: Sequence[str]) -> Tokens:
+        """All texts' tokens, with spans and word numbers."""
         in_forms = [self._in_form(text) for text in texts]
-        is_exact = [self._needs_exact(text) for text, _ in in_forms]
-        plain = [text for (text, _), exact in zip(in_forms, is_exact, strict=True) if not exact]
+        exact = {
+            number: self._exact(text)
+            for number, (text, _) in enumerate(in_forms)
+            if self._needs_exact(text)
+        }
+        plain = [text for number, (text, _) in enumerate(in_forms) if number not in exact]
         native = iter(self._native.encode_batch(plain, add_special_tokens=False))
-        result = []
-        for (text, origin), exact in zip(in_forms, is_exact, strict=True):
-            if exact:
-                tokens = self._exact(text)
-            else:
-                found = next(native)
-                tokens = _as_tokens(found.ids, found.offsets, found.word_ids)
-            spans = self._original_spans(tokens.spans, text, origin)
-            result.append(tokens._replace(spans=spans))
-        return result
+        found = [exact[n] if n in exact else next(native) for n in range(len(texts))]
+        ids = [one.ids for one in found]
+        counts = np.fromiter(map(len, ids), np.int64, count=len(ids))
+        offsets = chain.from_iterable(one.offsets for one in found)
+        tokens = Tokens(
+            _as_array(chain.from_iterable(ids)),
+            _as_array(chain.from_iterable(offsets)).reshape(-1, 2),
+            _as_array(chain.from_iterable(one.word_ids for one in found)),
+            counts,
+        )
+        for (text, origin), start, count in zip(in_forms, starts_of(counts), counts, strict=True):
+            self._to_original(tokens.spans[start : start + count], text, origin)
+        return tokens
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Each text's ids and nothing else: what `encode` gives, faster."""
@@ -68,7 +72,7 @@ class WordPiece:
         if form != "none":
             texts = [unicodedata.normalize(form, text) for text in texts]
         exact = {
-            number: self._exact(text).ids.tolist()
+            number: self._exact(text).ids
             for number, text in enumerate(texts)
             if self._needs_exact(text)
         }
@@ -94,11 +98,11 @@ class WordPiece:
             spellings = [spelling for spelling, _, _ in splits]
             ranges = [span for _, span, _ in splits]
         spans = np.array(ranges, np.int32).reshape(-1, 2)
-        spans = self._original_spans(spans, text, origin)
+        self._to_original(spans, text, origin)
         pairs = [(int(start), int(end)) for start, end in spans]
         return list(zip(spellings, pairs, strict=True))
 
-    def _exact(self, text: str) -> Tokens:
+    def _exact(self, text: str) -> _Found:
         """The tokens by the plain rules, spans in the text as given."""
         ids, spans, words = [], [], []
         for number, word in enumerate(exact_words(text, self._config)):
@@ -109,7 +113,7 @@ class WordPiece:
                 ids.append(id)
                 spans.append((word.positions[begin], word.positions[end - 1] + 1))
                 words.append(number)
-        return _as_tokens(ids, spans, words)
+        return _Found(ids, spans, words)
 
     def _needs_exact(self, text: str) -> bool:
         return not text.isascii() and self._rare.search(text) is not None
@@ -118,21 +122,13 @@ class WordPiece:
         form = self._config.unicode_form
         return (text, None) if form == "none" else in_form(text, form)
 
-    def _original_spans(self, spans: IntArray, text: str, origin: Origin | None) -> IntArray:
-        """Spans in the user's text, each with the stripped accents that follow its last letter."""
-        if not len(spans):
-            return spans
-        if self._config.strip_accents and not text.isascii():
-            ends = [_past_marks(text, end) for end in spans[:, 1].tolist()]
-            spans = np.stack([spans[:, 0], np.array(ends, np.int32)], axis=1)
-        if origin is None:
-            return spans
-        return np.stack([origin.starts[spans[:, 0]], origin.ends[spans[:, 1] - 1]], axis=1)
-
-
-def concatenated(parts: Sequence[Tokens]) -> Tokens:
-    """The parts end to end, as they stand."""
-    return Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    def _to_original(self, spans: IntArray, text: str, origin: Origin | None) -> None:
+        """Changes spans to the user's text, each with the stripped accents that follow it."""
+        if self._config.strip_accents and not text.isascii() and _holds_marks(text):
+            spans[:, 1] = [_past_marks(text, end) for end in spans[:, 1].tolist()]
+        if origin is not None:
+            spans[:, 0] = origin.starts[spans[:, 0]]
+            spans[:, 1] = origin.ends[spans[:, 1] - 1]
 
 
 def native_tokenizer(row_of: Mapping[str, int], config: TokenizerConfig) -> NativeTokenizer:
@@ -151,11 +147,12 @@ def native_tokenizer(row_of: Mapping[str, int], config: TokenizerConfig) -> Nati
     return native
 
 
-def _as_tokens(
-    ids: Sequence[int], spans: Sequence[tuple[int, int]], words: Sequence[int | None]
-) -> Tokens:
-    ranges = np.array(spans, np.int32).reshape(-1, 2)
-    return Tokens(np.array(ids, np.int32), ranges, np.array(words, np.int32))
+def _as_array(numbers: Iterable[int | None]) -> IntArray:
+    return np.fromiter(numbers, np.int32)
+
+
+def _holds_marks(text: str) -> bool:
+    return any(unicodedata.category(character) == "Mn" for character in set(text))
 
 
 def _past_marks(text: str, end: int) -> int:

@@ -9,6 +9,7 @@ import tarfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,20 +100,40 @@ def test_a_words_span_holds_that_word(text: str, config: TokenizerConfig) -> Non
         assert word in alone
 
 
+WITH_ENTRIES = st.lists(NASTY_TEXTS | st.sampled_from(["[MASK]", "<e1>"]), max_size=4).map("".join)
+
+
 @settings(max_examples=100, deadline=None)
-@given(st.lists(NASTY_TEXTS, max_size=5), CONFIGS, st.booleans())
+@given(
+    st.lists(WITH_ENTRIES | st.tuples(WITH_ENTRIES, WITH_ENTRIES), max_size=5),
+    CONFIGS,
+    st.booleans(),
+    st.booleans(),
+)
 def test_batches_equal_texts_one_by_one(
+    texts: list[str | tuple[str, str]], config: TokenizerConfig, special: bool, framed: bool
+) -> None:
+    config = replace(config, special_tokens_in_text=special, added_tokens=("<e1>",))
+    tokenizer = Tokenizer((*VOCABULARY, "<e1>"), config)
+    batch = tokenizer.encode_batch(texts, add_special_tokens=framed)
+    for text, found in zip(texts, batch, strict=True):
+        sides = (text, None) if isinstance(text, str) else text
+        alone = tokenizer.encode(*sides, add_special_tokens=framed)
+        for array, expected in zip(vars(found).values(), vars(alone).values(), strict=True):
+            assert array.dtype == expected.dtype == np.int32
+            np.testing.assert_array_equal(array, expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(WITH_ENTRIES, max_size=5), CONFIGS, st.booleans())
+def test_ids_alone_are_those_of_encode(
     texts: list[str], config: TokenizerConfig, special: bool
 ) -> None:
     tokenizer = Tokenizer(VOCABULARY, replace(config, special_tokens_in_text=special))
-    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
     flat, counts = tokenizer.ids(texts)
-    assert counts.tolist() == [len(encoding.ids) for encoding in encodings]
-    assert flat.tolist() == [id for encoding in encodings for id in encoding.ids.tolist()]
-    for text, encoding in zip(texts, encodings, strict=True):
-        assert (
-            encoding.ids.tolist() == tokenizer.encode(text, add_special_tokens=False).ids.tolist()
-        )
+    alone = [tokenizer.encode(text, add_special_tokens=False).ids.tolist() for text in texts]
+    assert counts.tolist() == [len(ids) for ids in alone]
+    assert flat.tolist() == [id for ids in alone for id in ids]
 
 
 def test_a_pair_is_laid_out_as_in_figure_2() -> None:
@@ -174,6 +195,9 @@ def test_special_tokens_in_text_are_characters_unless_asked() -> None:
 def test_added_tokens_are_taken_whole() -> None:
     tokenizer = Tokenizer((*VOCABULARY, "<e1>", "<e1>x"), replace(UNCASED, added_tokens=("<e1>",)))
     assert tokenizer.tokenize("a<e1>dog") == ["a", "<e1>", "dog"]
+    encoding = tokenizer.encode("<e1><e1> my<e1>", "", add_special_tokens=False)
+    assert encoding.spans.tolist() == [[0, 4], [4, 8], [9, 11], [11, 15]]
+    assert encoding.words.tolist() == [0, 1, 2, 3]
 
 
 def test_spans_are_in_the_users_text_after_accents_and_case_changed_lengths() -> None:
