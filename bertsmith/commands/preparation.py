@@ -22,8 +22,9 @@ from rich.console import Console
 
 from bertsmith.commands.build_corpus import BuildCorpus, build_corpus, require_outside
 from bertsmith.commands.learn_vocab import REPORT_FILE, LearnVocab, learn_vocab, settings_of
-from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings
+from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings, input_digest
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
+from bertsmith.corpus.manifest import Manifest
 from bertsmith.corpus.preflight import sample_sentences
 from bertsmith.reading.documents import Format, Source, find_sources
 from bertsmith.text.sentences import Language
@@ -99,6 +100,17 @@ def corpus_of(
         shutil.rmtree(run.out.rename(directory / ".corpus.part"))
         build_corpus(run, console)
     return run.out
+
+
+def is_of_other_text(corpus: Path, texts: Sequence[Path], choices: TextChoices) -> bool:
+    """Whether the texts are no longer what the corpus was built from.
+
+    Raises ValueError for texts that cannot be read.
+    """
+    if len(texts) == 1 and (texts[0] / MANIFEST).is_file():
+        return False
+    sources = find_sources(texts, choices.format, choices.text_field)
+    return Manifest.read(corpus).settings["input"] != input_digest(sources)
 
 
 def vocabulary_size(text_bytes: int) -> int:

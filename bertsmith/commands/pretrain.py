@@ -19,6 +19,7 @@ from rich.console import Console
 
 from bertsmith.commands.decision import decide
 from bertsmith.commands.plot import draw
+from bertsmith.commands.preparation import is_of_other_text
 from bertsmith.commands.pretrain_options import Pretrain, Request, defaults_of, request_of
 from bertsmith.files import lock, remove_leftovers
 from bertsmith.fusion import unfused
@@ -120,8 +121,10 @@ def _take_up(
 ) -> None:
     """Says where the run in the directory goes on, and on what other machine."""
     record = read_record(directory)
+    is_stale = False
     if request is not None:
         require_same(directory, record, request.asked)
+        is_stale = is_of_other_text(record.corpus, request.texts, request.text)
     done, total = reached(directory), record.run.num_steps
     if done == total:
         lines = [f"{directory} holds this run, finished after {total:,} steps"]
@@ -129,6 +132,11 @@ def _take_up(
         lines = [f"{directory} holds this run: going on after step {done:,} of {total:,}"]
         for change in changed_versions(record, versions(device, processes)):
             lines.append(f"warning: {change} since it began: the bits are no longer promised")
+    if is_stale:
+        lines.append(
+            "warning: the text has changed since then and the run keeps the one it began with; for "
+            "a model of the text as it is now, name another directory with --out"
+        )
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,7 +98,25 @@ def test_a_finished_run_is_shown_again_and_not_trained(
         assert "finished after 24 steps" in said
         assert "held out: loss" in said
         assert "next: bertsmith predict" in said
+        assert "warning" not in said
     assert [path.read_bytes() for path in kept] == before
+
+
+def test_a_run_whose_text_has_changed_since_says_so(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(finished.parent / "text", tmp_path / "text")
+    shutil.copytree(finished, tmp_path / "run")
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    record["request"]["texts"] = [str((tmp_path / "text").resolve())]
+    write_json(tmp_path / "run/run.json", record)
+    again = ("pretrain", tmp_path / "text", *TOY, "--out", tmp_path / "run")
+    assert bertsmith(*again) == 0
+    assert "the text has changed" not in capsys.readouterr().out
+    with next((tmp_path / "text").iterdir()).open("a") as file:
+        file.write("the dog [MASK] the river .\n")
+    assert bertsmith(*again) == 0
+    assert "warning: the text has changed since then" in capsys.readouterr().out
 
 
 def test_the_final_evaluation_is_that_of_the_last_step(finished: Path) -> None:
