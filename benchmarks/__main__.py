@@ -1,17 +1,18 @@
-"""Every benchmark that needs no file but the interpreter's own text, one after the other.
+"""Every benchmark that needs no trained model, one after the other.
 
     python -m benchmarks              # all, pictures too: an hour or two on two cores
     python -m benchmarks --brief      # a few minutes: figures to see that it runs, none to publish
 
 Text is what `bertsmith quickstart` learns from, made into a vocabulary and a corpus in a temporary
 folder. Each benchmark is a program of its own, so that none sees the threads, kernels or memory of
-another; its own `--help` says how to run it on real text. `benchmarks.cloze` is not among them: it
-asks a trained model.
+another; its own `--help` says how to run it on real text. `tokenization` reads real text and vocabularies
+and runs where BERTSMITH_DATA names their folder. `benchmarks.cloze` asks a trained model.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,9 @@ def main() -> None:
 def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
     """Name -> module and arguments, in the order in which they run."""
     text, vocab, corpus = (str(folder / name) for name in ("text", "vocab", "corpus"))
+    has_data = "BERTSMITH_DATA" in os.environ
     commands = {
+        **({"tokenization": ["benchmarks.tokenization"]} if has_data else {}),
         "vocabulary": ["benchmarks.vocabulary", text, "--vocab-size", str(VOCAB_SIZE)],
         "corpus": ["benchmarks.corpus", "--vocab", vocab, "--plain", text],
         "drawing": ["benchmarks.drawing", "--corpus", corpus],
@@ -45,6 +48,8 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
         "loss_parity": ["benchmarks.loss_parity", "--corpus", corpus],
         "plots": ["benchmarks.plots"],
     }
+    if brief and has_data:
+        commands["tokenization"] += ["--max-mb", "0.2", "--rounds", "1"]
     if brief:
         commands["vocabulary"] += ["--max-mb", "0.5"]
         commands["corpus"] += ["--rounds", "1"]
