@@ -61,10 +61,9 @@ def draw_speed(rows: Sequence[Row], path: Path) -> None:
     figure = _figure(width=7, height=0.4 + 1.9 * len(rows))
     for axes, row in zip(figure.subplots(len(rows), squeeze=False).flat, rows, strict=True):
         _draw_size(axes, row)
-    last = rows[-1]
-    figure.supxlabel(
-        f"real tokens a second; {last['processor']}, {last['threads']} threads", fontsize="small"
-    )
+    machines = {f"{row['processor']}, {row['threads']} threads" for row in rows}
+    where = " and ".join(sorted(machines))
+    figure.supxlabel(f"real tokens a second; {where}", fontsize="small")
     _write(figure, path)
 
 

@@ -152,7 +152,8 @@ class Predictor:
         rows_asked = None if only is None else torch.tensor(only, device=self.device)
         embedding = self.model.bert.embeddings.token.weight  # (V, H)
         for rows in torch.split(hidden, _ROWS_PER_HEAD_CALL):
-            logits = self.model.masked_lm(rows, embedding).float()  # (M, V)
+            logits = self.model.masked_lm(rows, embedding).float()  # (M, rows of the embedding)
+            logits = logits[:, : self.tokenizer.vocab_size]  # (M, V), as some models are padded
             probabilities = logits.softmax(dim=1)  # (M, V)
             if rows_asked is not None:
                 probabilities = probabilities[:, rows_asked]

@@ -11,6 +11,7 @@ from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
 from bertsmith.model.stream import Stream
 from bertsmith.tasks.fill_mask import encode
+from bertsmith.text.tokenizer import Tokenizer
 from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_model, tiny_tokenizer
 
 TEXTS = [
@@ -69,6 +70,15 @@ def test_candidates_come_likeliest_first_and_top_k_of_them():
     everything = plain_distributions(predictor_of(), TEXTS[0])[0]
     assert [c.token_id for c in candidates] == everything.topk(3).indices.tolist()
     assert candidates[0].token == VOCABULARY[candidates[0].token_id]
+
+
+def test_rows_behind_the_vocabulary_are_no_candidates():
+    predictor = predictor_of()
+    predictor.tokenizer = Tokenizer(VOCABULARY[:-3])  # as where a model's rows are padded
+    (answer,) = predictor.fill_mask(TEXTS[:1], top_k=len(VOCABULARY))
+    (candidates,) = answer.masks
+    assert {candidate.token for candidate in candidates} == set(VOCABULARY[:-3])
+    assert sum(candidate.probability for candidate in candidates) == pytest.approx(1)
 
 
 def test_targets_alone_are_judged_with_their_probability_among_all():

@@ -65,7 +65,7 @@ def config_from_json(content: Mapping[str, object], where: str = "config.json") 
             f"{where} does not describe a BERT that can be loaded: {'; '.join(faults)}"
         )
     values = {name: content[name] for name in _COPIED if content.get(name) is not None}
-    activation = _NATIVE_ACTIVATIONS[str(content.get("hidden_act", "gelu"))]
+    activation = _NATIVE_ACTIVATIONS[str(content.get("hidden_act") or "gelu")]
     try:
         return BertConfig(**values, hidden_act=activation, direction=_direction(content))  # type: ignore[arg-type]
     except ValueError as error:

@@ -26,13 +26,13 @@ from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings,
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.manifest import Manifest
 from bertsmith.corpus.preflight import sample_sentences
+from bertsmith.reading.compressed import is_compressed
 from bertsmith.reading.documents import Format, Source, find_sources
 from bertsmith.text.sentences import Language
 from bertsmith.text.tokenizer import Tokenizer
 
 _VOCABULARY_SIZES = ((1, 2_000), (5, 4_000), (20, 8_000), (100, 16_000))  # megabytes, entries
 _LARGEST_VOCABULARY = 30_522
-_COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _COMPRESSION = 3
 _HANGUL = re.compile("[가-힣]")
 _STRAY_SHARE = 0.02
@@ -175,7 +175,7 @@ def _is_korean(sources: Sequence[Source], language: Language) -> bool:
 
 
 def _text_bytes(source: Source) -> int:
-    is_packed = source.path.suffix in _COMPRESSED or source.format == "parquet"
+    is_packed = source.format == "parquet" or is_compressed(source.path)
     return source.size_bytes * (_COMPRESSION if is_packed else 1)
 
 

@@ -167,7 +167,7 @@ def _carry_out(
         if processes.is_first and not is_finished:
             done = f"stopped after step {reached(directory):,}, saved; to go on:"
             go_on = command_line(["pretrain", "--resume", str(directory)], processes)
-            console.print(f"{done}\n{go_on}", highlight=False, soft_wrap=True)
+            console.print(f"{done}\n{go_on}", markup=False, highlight=False, soft_wrap=True)
             raise KeyboardInterrupt
         if processes.is_first:
             _explain(ongoing, console)

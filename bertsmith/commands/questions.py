@@ -38,7 +38,7 @@ class Questions(Generic[Question]):
 
     def check(self) -> None:
         """Reads arguments and files once, so that a mistake in them shows before the long work."""
-        for _ in self._read([file for file in self._files if file != _STANDARD_INPUT]):
+        for _ in self._read(list(filter(_can_be_read_twice, self._files))):
             pass
 
     def windows(self) -> Iterator[list[Question]]:
@@ -70,6 +70,11 @@ class Questions(Generic[Question]):
                 yield self._checked(text)
             except ValueError as error:
                 raise ValueError(f"{place}: {error}") from error
+
+
+def _can_be_read_twice(file: Path) -> bool:
+    """Not so the pipes `-` and `<(command)`; a missing file counts, to be missed at once."""
+    return file != _STANDARD_INPUT and (file.is_file() or not file.exists())
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ def check_vocabulary(
 ) -> list[str]:
     """Warnings about the vocabulary and this text, a sentence each; empty for an ordinary pair.
 
-    Raises ValueError when more than one word in five would be unknown: such a vocabulary does not
+    Raises ValueError when more than one token in five would be unknown: such a vocabulary does not
     belong to the text.
     """
     sentences = list(sample_sentences(sources, language))

@@ -187,7 +187,7 @@ class Corpus:
 
     @cached_property
     def unigram_entropy(self) -> float:
-        """Nats a token of the training split by frequency alone: the loss of an untaught model."""
+        """Nats a token of the training split for a model that knows how frequent tokens are."""
         counts = self.token_counts[self.token_counts > 0]
         shares = counts / counts.sum()
         return float(-(shares * np.log(shares)).sum())

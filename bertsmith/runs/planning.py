@@ -2,7 +2,7 @@
 
 Three rules, each one line of arithmetic, so that a person can foresee and overrule them:
 - Size: the largest whose layers see at least 20 tokens a weight within the time, from at most 40
-  epochs. On two cores and an hour that is MINI; on a GPU and a day, BASE.
+  epochs. In an hour that is MINI from 17,500 tokens a second on, and TINY below.
 - Steps: as many as fit into the minutes at the measured rate, and at most 40 epochs, the paper's
   own number. Beyond 20,000 steps the batch grows instead.
 - Expected time and memory: measured on real steps of the chosen model, not estimated.
@@ -81,6 +81,8 @@ class Bench:
 
 def measure(run: PretrainRun, bench: Bench) -> Measurement:
     """Trains a throw-away copy of the model for a few seconds a phase, after two steps of warm-up.
+
+    At least three steps a phase: minutes for BASE on a laptop.
 
     With several processes, one measures its own share of a step; what crosses between them is not
     in the number.

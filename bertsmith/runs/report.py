@@ -17,6 +17,7 @@ from bertsmith.corpus.store import Corpus
 from bertsmith.files import write_text
 from bertsmith.inference import Predictor
 from bertsmith.randomness import Stream, integers
+from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.directory import Record, checkpoint_path
 from bertsmith.runs.evaluation import Evaluation
 from bertsmith.text.tokenizer import Tokenizer
@@ -61,7 +62,7 @@ def explain(
     return [
         *lines,
         f"results, figures and how it was made: {directory / 'README.md'}",
-        f"next: {next_command(directory, found)}",
+        f"next: {next_command(directory, record.run, found)}",
     ]
 
 
@@ -104,9 +105,11 @@ def samples(model: Path, questions: Sequence[tuple[str, str]], top_k: int = 5) -
     ]
 
 
-def next_command(directory: Path, run_samples: Sequence[Sample]) -> str:
+def next_command(directory: Path, run: PretrainRun, run_samples: Sequence[Sample]) -> str:
     """What to type next, ready for a shell."""
-    text = run_samples[0].text if run_samples else "..."
+    if "masked_lm" not in run.objectives:  # nothing answers questions about one direction
+        return shlex.join(["bertsmith", "plot", str(directory)])
+    text = run_samples[0].text if run_samples else "A sentence with one [MASK] in it."
     return shlex.join(["bertsmith", "predict", "fill-mask", "--model", str(directory), text])
 
 
@@ -136,12 +139,10 @@ def write_readme(
         "## Use it",
         "",
         "```",
-        next_command(directory, run_samples),
+        next_command(directory, run, run_samples),
         "```",
         "",
-        "The newest folder under `checkpoints/` loads in `transformers` as it is:",
-        f'`AutoModelForMaskedLM.from_pretrained("checkpoints/step-{run.num_steps:08d}")`.',
-        "",
+        *_in_transformers(run),
         "## What lies here",
         "",
         "| file | what it is |",
@@ -160,6 +161,19 @@ def write_readme(
         *[f"- {name} {version}" for name, version in record.versions.items()],
     ]
     write_text(directory / "README.md", "\n".join(parts) + "\n")
+
+
+def _in_transformers(run: PretrainRun) -> list[str]:
+    """How `transformers` reads the weights; it has no class for a right-to-left BERT."""
+    classes = {"masked_lm": "AutoModelForMaskedLM", "left_to_right_lm": "AutoModelForCausalLM"}
+    found = [name for objective, name in classes.items() if objective in run.objectives]
+    if not found:
+        return []
+    return [
+        "The newest folder under `checkpoints/` loads in `transformers` as it is:",
+        f'`{found[0]}.from_pretrained("checkpoints/step-{run.num_steps:08d}")`.',
+        "",
+    ]
 
 
 def _results(record: Record, evaluation: Evaluation | None, seconds: float) -> list[str]:

@@ -92,6 +92,10 @@ def test_every_missing_mistyped_and_unsupported_field_is_named_in_one_error():
     assert "hidden_dropout_prob" not in str(caught.value)
 
 
+def test_an_activation_of_null_is_the_default():
+    assert config_from_json({**RELEASED, "hidden_act": None}).hidden_act == "gelu"
+
+
 def test_a_contradiction_names_the_file():
     with pytest.raises(ValueError, match=r"some/config\.json: hidden_size 770"):
         config_from_json({**RELEASED, "hidden_size": 770}, "some/config.json")

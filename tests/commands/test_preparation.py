@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import shutil
+import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from bertsmith.commands import preparation
 from bertsmith.commands.preparation import TextChoices, corpus_of
 from bertsmith.corpus import build
 from bertsmith.corpus.store import Corpus
+from bertsmith.reading.documents import find_sources
 from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.tokenizer import Tokenizer
 from tests.commands.small_run import write_text
@@ -166,3 +169,15 @@ def test_accents_are_kept_where_a_part_of_the_text_is_korean(
     prepare(text, tmp_path / "run")
     tokenizer = Tokenizer.load(tmp_path / "run" / "vocab")
     assert tokenizer.config.strip_accents is not keeps_accents
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.tgz"])
+def test_compressed_text_counts_three_times(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with tarfile.open(path, "w:gz") if name == "a.tgz" else gzip.open(path, "wt") as file:
+        if isinstance(file, tarfile.TarFile):
+            file.add(write_text(tmp_path / "text"), "text")
+        else:
+            file.write("a cat sees a dog .\n\nit runs .\n")
+    (source,) = find_sources([path])
+    assert preparation._text_bytes(source) == 3 * source.size_bytes

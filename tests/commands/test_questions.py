@@ -1,5 +1,7 @@
 import io
+import os
 import sys
+import threading
 
 import pytest
 
@@ -48,6 +50,21 @@ def test_a_check_leaves_the_pipe_unread_and_counts_nothing_twice(tmp_path, monke
         "1 of 2 were longer than the 512 tokens that the model reads: the rest was not read",
         "blank lines passed over: 3",
     ]
+
+
+def test_a_check_leaves_a_named_pipe_unread(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("x\ny\n",))
+    writer.start()
+    questions = Questions([], [tmp_path / "pipe"], upper)
+    questions.check()
+    assert list(questions.windows()) == [["X", "Y"]]
+    writer.join()
+
+
+def test_a_missing_file_is_missed_before_the_long_work(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        Questions([], [tmp_path / "nowhere"], upper).check()
 
 
 def test_a_mistake_is_named_with_its_file_and_line(tmp_path):

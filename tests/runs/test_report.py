@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bertsmith.commands.preparation import TextChoices, corpus_of
 from bertsmith.corpus.store import Corpus
+from bertsmith.model.config import Direction
 from bertsmith.recipes.pretraining import mini_cpu
 from bertsmith.runs.directory import (
     Record,
@@ -127,12 +128,13 @@ def test_the_readme_holds_results_samples_and_the_next_command(
         next_balanced_accuracy=0.69, next_majority=0.55, next_loss=0.6,
     )  # fmt: skip
     shown = [Sample(text="the [MASK] sees", hidden="cat", candidates=(("dog", 0.5), ("cat", 0.4)))]
-    write_readme(tmp_path, record_of(corpus_path), found, shown, seconds=90.0)
+    record = record_of(corpus_path)
+    write_readme(tmp_path, record, found, shown, seconds=90.0)
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     for part in (
         "4.000 nats (2.500 under the unigram line at 6.500)", "54.60", "30.0% of 1,234",
         "70.0% of 99 pairs (majority label 55.0%)", "69.0%", "1.5 minutes", "(hidden: cat)",
-        next_command(tmp_path, shown), "size mini chosen", "bertsmith pretrain texts",
+        next_command(tmp_path, record.run, shown), "size mini chosen", "bertsmith pretrain texts",
     ):  # fmt: skip
         assert part in text
 
@@ -142,8 +144,40 @@ def test_the_readme_holds_results_samples_and_the_next_command(
 )
 def test_the_next_command_asks_a_shell_for_the_very_text(tmp_path: Path, text: str) -> None:
     run = tmp_path / "my run"
-    words = shlex.split(next_command(run, [Sample(text=text, hidden="", candidates=())]))
+    words = shlex.split(
+        next_command(run, mini_cpu(), [Sample(text=text, hidden="", candidates=())])
+    )
     assert words == ["bertsmith", "predict", "fill-mask", "--model", str(run), text]
+
+
+def test_without_samples_the_next_command_still_runs() -> None:
+    run = Path("runs/mini")
+    assert shlex.split(next_command(run, mini_cpu(), []))[-1].count("[MASK]") == 1
+    forward = replace(
+        mini_cpu(),
+        model=replace(mini_cpu().model, direction="left_to_right"),
+        objectives=("left_to_right_lm", "next_sentence"),
+    )
+    assert next_command(run, forward, []) == "bertsmith plot runs/mini"
+
+
+@pytest.mark.parametrize(
+    ("direction", "objective", "said"),
+    [
+        ("bidirectional", "masked_lm", "AutoModelForMaskedLM"),
+        ("left_to_right", "left_to_right_lm", "AutoModelForCausalLM"),
+        ("right_to_left", "right_to_left_lm", None),
+    ],
+)
+def test_the_readme_names_the_class_of_transformers_that_computes_the_same(
+    corpus_path: Path, tmp_path: Path, direction: Direction, objective: str, said: str | None
+) -> None:
+    record = record_of(corpus_path)
+    model = replace(record.run.model, direction=direction)
+    run = replace(record.run, model=model, objectives=(objective,))
+    write_readme(tmp_path, replace(record, run=run), None, [], seconds=90.0)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert f"`{said}.from_pretrained" in text if said else "from_pretrained" not in text
 
 
 def test_only_what_the_record_knows_can_have_changed(corpus_path: Path) -> None:
