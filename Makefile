@@ -1,4 +1,5 @@
 # Set-up, tests, lint and benchmarks; needs only Python >= 3.11 and make.
+# TORCH_INDEX=URL takes PyTorch from another package index.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,7 +29,7 @@ bench: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt $(addprefix --index-url ,$(TORCH_INDEX)) torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
 	touch $(STAMP)
 

@@ -1,4 +1,4 @@
-"""Texts -> token ids, several times faster than the tokenizer by remembering the words it met.
+"""Texts -> token ids, faster than the tokenizer by remembering the words it met.
 
 White space and ASCII punctuation end a word, whatever the tokenizer's choices, so the ids of a text
 are those of its words, one after the other. Most words were met before: they are looked up, and

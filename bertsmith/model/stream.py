@@ -22,7 +22,7 @@ from bertsmith.randomness import dropout_row_keys
 # A block may be this much larger than its real tokens before it is cut in two. Quadratic work grows
 # by the same share, and every further block costs a few more kernel calls.
 MAX_BLOCK_WASTE = 1.15
-# In int64.
+# 128 bytes, counted in int64 elements.
 _CACHE_LINE = 16
 
 

@@ -46,10 +46,10 @@ def mini_cpu() -> PretrainRun:
     The first half reads short sequences: among 16 tokens a position finds its neighbours at once,
     among 128 the loss rests for thousands of steps on a plateau half a nat below the unigram line
     (docs/log.md). Where sequences grow, new positions begin as copies of those that know their
-    neighbours (Beltagy et al. 2020, section 5). Initial weights keep BASE's size of a sum at MINI's
-    width. 30% of the positions are predicted: twice the lessons of a step for a quarter more work
-    (Wettig et al. 2022 on higher rates; docs/log.md has ours). No dropout, because such a run reads
-    its text once or twice (Geiping and Goldstein 2022).
+    neighbours (Beltagy et al. 2020, section 5). Initial weights are scaled so that sums over MINI's
+    256 inputs are as large as BASE's over 768. 30% of the positions are predicted: twice as many
+    predictions a step, for a quarter more work (Wettig et al. 2022 on higher rates; docs/log.md has
+    ours). No dropout, because such a run reads its text once or twice (Geiping and Goldstein 2022).
     `bertsmith pretrain FOLDER --minutes 60` fits the number of steps to the machine.
     """
     return PretrainRun(
