@@ -77,7 +77,7 @@ def corpus_of(
     or ValueError, before the long work, for texts that cannot be read, and where a vocabulary that
     a person made would have to go.
     """
-    if len(texts) == 1 and (texts[0] / MANIFEST).is_file():
+    if is_corpus(texts):
         return texts[0]
     run = BuildCorpus(
         inputs=tuple(texts),
@@ -102,12 +102,17 @@ def corpus_of(
     return run.out
 
 
+def is_corpus(texts: Sequence[Path]) -> bool:
+    """Whether the texts are one corpus that build-corpus made."""
+    return len(texts) == 1 and (texts[0] / MANIFEST).is_file()
+
+
 def is_of_other_text(corpus: Path, texts: Sequence[Path], choices: TextChoices) -> bool:
     """Whether the texts are no longer what the corpus was built from.
 
     Raises ValueError for texts that cannot be read.
     """
-    if len(texts) == 1 and (texts[0] / MANIFEST).is_file():
+    if is_corpus(texts):
         return False
     sources = find_sources(texts, choices.format, choices.text_field)
     return Manifest.read(corpus).settings["input"] != input_digest(sources)

@@ -20,7 +20,13 @@ from rich.console import Console
 from bertsmith.commands.decision import decide
 from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import is_of_other_text
-from bertsmith.commands.pretrain_options import Pretrain, Request, defaults_of, request_of
+from bertsmith.commands.pretrain_options import (
+    Pretrain,
+    Request,
+    defaults_of,
+    request_of,
+    require_effective,
+)
 from bertsmith.files import lock, remove_leftovers
 from bertsmith.fusion import unfused
 from bertsmith.runs import progress, report
@@ -84,7 +90,11 @@ def pretrain(options: Pretrain) -> None:
 
 
 def directory_of(options: Pretrain) -> Path:
-    """The run's directory, which need not be there. Raises an error for text that is not there."""
+    """The run's directory, which need not be there.
+
+    Raises FileNotFoundError for text that is not there, ValueError for options without an effect.
+    """
+    require_effective(options)
     if options.resume is not None:
         read_record(options.resume)
         return options.resume

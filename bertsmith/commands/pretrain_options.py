@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from bertsmith.commands.preparation import TextChoices
+from bertsmith.commands.preparation import TextChoices, is_corpus
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.recipes.pretraining import RECIPES
 from bertsmith.recipes.run import STEP_FIELDS, PretrainRun, stretched, to_json
@@ -23,6 +23,10 @@ RecipeName = Literal["auto", "paper-base", "paper-large", "mini-cpu", "quickstar
 SizeName = Literal["auto", "tiny", "mini", "small", "medium", "base", "large"]
 
 DEFAULT_MINUTES = 60.0
+_BESIDE_RESUME = ("resume", "device", "threads", "tensorboard")
+"""Options that a resumed run takes; all others were settled when it began."""
+_BESIDE_A_CORPUS = ("workers",)
+"""Options on text that mean something for a finished corpus."""
 _FITTED = ("auto", "mini-cpu", "quickstart")
 """Recipes whose peak rate and initial weights are chosen for a size; others state theirs."""
 
@@ -95,6 +99,26 @@ def defaults_of(arguments: Sequence[str]) -> Pretrain:
     return Pretrain(run=_recipe(name), typed=tuple(options))
 
 
+def require_effective(options: Pretrain) -> None:
+    """Raises ValueError where a typed option would be passed over."""
+    if options.resume is not None:
+        told = [option for option in options.typed if _field(option) not in _BESIDE_RESUME]
+        if told or options.texts:
+            beside = ", ".join([*map(str, options.texts), *told])
+            raise ValueError(
+                f"--resume takes everything from {options.resume}, {beside} included: leave it "
+                f"out, or start a new run in another directory"
+            )
+    elif is_corpus(options.texts):
+        settled = {field.name for field in fields(TextChoices)}.difference(_BESIDE_A_CORPUS)
+        told = [option for option in options.typed if _field(option) in settled]
+        if told:
+            raise ValueError(
+                f"{options.texts[0]} is a finished corpus, and {', '.join(told)} would change "
+                f"nothing in it: leave that out, or name the text that the corpus was made of"
+            )
+
+
 def request_of(options: Pretrain) -> Request:
     """What the options ask for: what was left at auto is chosen only where nothing else was set.
 
@@ -135,6 +159,11 @@ def request_of(options: Pretrain) -> Request:
             "run": json.loads(json.dumps(to_json(run))),
         },
     )
+
+
+def _field(option: str) -> str:
+    """`--no-plan-only` -> `plan_only`."""
+    return option.removeprefix("--").removeprefix("no-").replace("-", "_")
 
 
 def _recipe(name: str) -> PretrainRun:

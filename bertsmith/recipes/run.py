@@ -10,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.constructors import PrimitiveConstructorSpec
 
 from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairForm
@@ -18,6 +20,8 @@ from bertsmith.model.config import BASE, BertConfig
 from bertsmith.model.objectives import Objective
 from bertsmith.train.device import PrecisionChoice
 from bertsmith.train.optimizer import OptimizerConfig
+
+_PHASE_FORM = "STEPSxLENGTHxBATCH"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,32 @@ class Phase:
             if value < least:
                 raise ValueError(f"{name} of a phase must be at least {least}, found {value}")
 
+    def __str__(self) -> str:
+        """`900000x128x256`: steps, sequence length, batch size."""
+        return f"{self.steps}x{self.sequence_length}x{self.batch_size}"
+
+    @classmethod
+    def parse(cls, text: str) -> Phase:
+        """The phase that `str` wrote. Raises ValueError for other texts."""
+        numbers = text.split("x")
+        if len(numbers) != 3 or not all(number.isdecimal() for number in numbers):
+            raise ValueError(f"a phase is {_PHASE_FORM}, such as 900000x128x256; found {text!r}")
+        steps, sequence_length, batch_size = map(int, numbers)
+        return cls(steps=steps, sequence_length=sequence_length, batch_size=batch_size)
+
+
+# On the command line a phase is one word, so that a run may have any number of them.
+_TypedPhase = Annotated[
+    Phase,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=_PHASE_FORM,
+        instance_from_str=lambda words: Phase.parse(words[0]),
+        is_instance=lambda value: isinstance(value, Phase),
+        str_from_instance=lambda phase: [str(phase)],
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainRun:
@@ -60,11 +90,11 @@ class PretrainRun:
     """Whether the model's dropout is on in pre-training (paper: on); the config keeps its rates."""
     masking: Masking = field(default_factory=Masking)
     """Which positions are predicted, and what stands there instead."""
-    phases: tuple[Phase, ...] = (
+    phases: tuple[_TypedPhase, ...] = (
         Phase(steps=900_000, sequence_length=128),
         Phase(steps=100_000, sequence_length=512),
     )
-    """Stretches of one sequence length each, in order (paper: 128, then 512)."""
+    """Stretches of one sequence length each, in order (paper: 900000x128x256 100000x512x256)."""
     tile_positions: bool = False
     """Whether the new positions of a longer phase begin as copies of those before (paper: no)."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

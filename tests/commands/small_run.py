@@ -16,21 +16,17 @@ VERBS = ("sees", "follows", "likes", "forgets", "paints", "carries")
 OBJECTS = ("the river", "a red house", "the morning", "two apples", "a long song", "the window")
 
 NUM_PHASES = 4
-PHASE = {"steps": "6", "batch-size": "8", "sequence-length": "32"}
-TOY = (
-    *(
-        text
-        for number in range(NUM_PHASES)
-        for field, value in PHASE.items()
-        for text in (f"--phases.{number}.{field}", value)
-    ),
+TOY_RUN = (
+    "--phases", *NUM_PHASES * ("6x32x8",),
     "--warmup-steps", "4", "--evaluate-every", "8", "--evaluate-sequences", "24",
     "--save-every", "1", "--keep-checkpoints", "2", "--log-every", "4",
     "--model.hidden-size", "32", "--model.num-hidden-layers", "2",
     "--model.num-attention-heads", "2", "--model.intermediate-size", "64",
-    "--vocab-size", "300", "--held-out", "0.2", "--workers", "1", "--threads", "1",
+    "--workers", "1", "--threads", "1",
     "--recipe", "mini-cpu", "--precision", "fp32", "--dropout",
 )  # fmt: skip
+"""The options of a run; text besides takes those of TOY."""
+TOY = (*TOY_RUN, "--vocab-size", "300", "--held-out", "0.2")
 
 
 def write_text(folder: Path, num_documents: int = 40) -> Path:

@@ -21,7 +21,7 @@ from bertsmith.model.objectives import Losses
 from bertsmith.runs.directory import reached
 from bertsmith.runs.training import Learner
 from bertsmith.train.log import read_metrics
-from tests.commands.small_run import TOY, write_text
+from tests.commands.small_run import TOY, TOY_RUN, write_text
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +133,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_overwrites_nothing(
     monkeypatch.setattr(Learner, "forward", _nan_from(step=13))
     for name, options, saved in (("each", (), 13), ("tenth", ("--record-every", "10"), 13)):
         out = tmp_path / name
-        assert bertsmith("pretrain", finished / "corpus", *TOY, *options, "--out", out) == 2
+        assert bertsmith("pretrain", finished / "corpus", *TOY_RUN, *options, "--out", out) == 2
         error = capsys.readouterr().err
         assert error.startswith("bertsmith: step 14: the loss is nan")
         assert f"the last good checkpoint is {out / 'checkpoints' / f'step-{saved:08d}'}" in error
@@ -154,7 +154,7 @@ def test_a_resumed_run_takes_the_threads_it_began_with_unless_others_are_given(
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(pretrain_command, "agreed", _once_after_steps(2))
-        assert bertsmith("pretrain", finished / "corpus", *TOY, "--out", out) == 130
+        assert bertsmith("pretrain", finished / "corpus", *TOY_RUN, "--out", out) == 130
     record = json.loads((out / "run.json").read_text())
     assert record["versions"]["device"] == "cpu"
     monkeypatch.setattr(pretrain_command, "num_cores", lambda: 8)
@@ -207,7 +207,9 @@ def test_another_run_does_not_overwrite_a_directory(
 def test_the_weights_are_a_function_of_the_run_and_its_seed(finished: Path, tmp_path: Path) -> None:
     corpus = finished / "corpus"
     for name, seed in (("same", 0), ("other", 1)):
-        assert bertsmith("pretrain", corpus, *TOY, "--seed", seed, "--out", tmp_path / name) == 0
+        assert (
+            bertsmith("pretrain", corpus, *TOY_RUN, "--seed", seed, "--out", tmp_path / name) == 0
+        )
     weights = [
         load_file(run / "checkpoints" / "step-00000024" / "model.safetensors")
         for run in (finished, tmp_path / "same", tmp_path / "other")
@@ -223,7 +225,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_changes_no_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Saving only at the end, so that what the interruption saved is what the run goes on from.
-    arguments = [finished / "corpus", *TOY, "--save-every", "24", "--out", tmp_path / "run"]
+    arguments = [finished / "corpus", *TOY_RUN, "--save-every", "24", "--out", tmp_path / "run"]
     with monkeypatch.context() as patch:
         patch.setattr(pretrain_command, "agreed", _once_after_steps(11))
         assert bertsmith("pretrain", *arguments) == cli.EXIT_INTERRUPTED
@@ -240,7 +242,7 @@ def test_the_plan_is_printed_without_training(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    assert bertsmith("pretrain", finished / "corpus", *TOY, "--plan-only", "--out", out) == 0
+    assert bertsmith("pretrain", finished / "corpus", *TOY_RUN, "--plan-only", "--out", out) == 0
     plan = capsys.readouterr().out
     for promised in (
         "6 steps of 8 sequences of at most 32 tokens", "linear to 0 at step 24", "parameters",
@@ -253,7 +255,7 @@ def test_the_plan_is_printed_without_training(
 def test_steps_are_spread_over_the_phases_in_their_shares(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = (finished / "corpus", *TOY, "--steps", "48", "--out", tmp_path / "run")
+    arguments = (finished / "corpus", *TOY_RUN, "--steps", "48", "--out", tmp_path / "run")
     assert bertsmith("pretrain", *arguments, "--plan-only") == 0
     plan = capsys.readouterr().out
     assert plan.count("12 steps of 8 sequences") == 4

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bertsmith.train.log import read_metrics
-from tests.commands.small_run import TOY, command, environment, run, write_text
+from tests.commands.small_run import TOY, TOY_RUN, command, environment, run, write_text
 
 LAST = Path("checkpoints") / "step-00000024"
 WAIT_SECONDS = 120.0
@@ -65,7 +65,7 @@ def test_killed_at_random_moments_and_resumed_gives_the_same_bytes(
     undisturbed: Path, tmp_path: Path
 ) -> None:
     directory = tmp_path / "run"
-    first = (undisturbed / "corpus", *TOY, "--out", directory)
+    first = (undisturbed / "corpus", *TOY_RUN, "--out", directory)
     killed_after(directory, 5, random_delay(), *first)
     killed_after(directory, 4, random_delay(), "--resume", directory)
     answer = run(*first)
@@ -77,16 +77,17 @@ def test_killed_at_random_moments_and_resumed_gives_the_same_bytes(
 @pytest.mark.slow
 def test_killed_many_times_with_compiled_kernels_and_many_threads(tmp_path: Path) -> None:
     corpus = tmp_path / "whole" / "corpus"
-    options = (*TOY, "--threads", str(len(os.sched_getaffinity(0))))
+    threads = ("--threads", str(len(os.sched_getaffinity(0))))
     whole = subprocess.run(
-        command(write_text(tmp_path / "text"), *options, "--out", tmp_path / "whole"),
+        command(write_text(tmp_path / "text"), *TOY, *threads, "--out", tmp_path / "whole"),
         env=environment(BERTSMITH_FUSION="1", OMP_NUM_THREADS=""),
         check=False,
     )
     assert whole.returncode == 0
     directory = tmp_path / "run"
     changes = {"BERTSMITH_FUSION": "1", "OMP_NUM_THREADS": ""}
-    killed_after(directory, 1, random_delay(), corpus, *options, "--out", directory, **changes)
+    first = (corpus, *TOY_RUN, *threads, "--out", directory)
+    killed_after(directory, 1, random_delay(), *first, **changes)
     for _ in range(5):
         killed_after(directory, 2, random_delay(), "--resume", directory, **changes)
     last = subprocess.run(command("--resume", directory), env=environment(**changes), check=False)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tyro
 
 from bertsmith.commands.decision import with_size
-from bertsmith.commands.pretrain_options import Pretrain, defaults_of, request_of
+from bertsmith.commands.pretrain_options import (
+    Pretrain,
+    defaults_of,
+    request_of,
+    require_effective,
+)
 from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.recipes.run import PretrainRun
+from bertsmith.recipes.run import Phase, PretrainRun
+
+
+def parsed(*arguments: str) -> Pretrain:
+    return tyro.cli(Pretrain, args=arguments, default=defaults_of(arguments))
 
 
 def sized(*arguments: str) -> PretrainRun:
     """The run that these arguments ask for, with the size they name."""
-    words = ["texts", *arguments]
-    request = request_of(tyro.cli(Pretrain, args=words, default=defaults_of(words)))
+    request = request_of(parsed("texts", *arguments))
     return with_size(request.run, request.size, request.brings)
 
 
@@ -74,3 +83,34 @@ def test_typed_numbers_of_steps_stay_whatever_the_number_of_all_steps() -> None:
 def test_a_size_and_a_field_that_it_decides_contradict_each_other() -> None:
     with pytest.raises(ValueError, match="--size base decides layers, width"):
         sized("--size", "base", "--model.num-hidden-layers", "3")
+
+
+def test_a_run_has_as_many_phases_as_are_typed() -> None:
+    asked = ("texts", "--recipe", "mini-cpu", "--phases")
+    run = request_of(parsed(*asked, "700x128x32", "--warmup-steps", "70")).run
+    assert run.phases == (Phase(steps=700, sequence_length=128, batch_size=32),)
+    phases = ("900x16x256", "900x32x128", "90x64x64", "9x128x32", "9x512x8")
+    assert tuple(map(str, request_of(parsed(*asked, *phases)).run.phases)) == phases
+
+
+@pytest.mark.parametrize("words", [("texts",), ("--steps", "9"), ("--no-dropout",), ("--cased",)])
+def test_what_a_resumed_run_would_pass_over_is_refused(words: tuple[str, ...]) -> None:
+    options = parsed("--resume", "run", *words)
+    with pytest.raises(ValueError, match=f"--resume takes everything from run, {words[0]} incl"):
+        require_effective(options)
+
+
+def test_a_resumed_run_takes_another_machine() -> None:
+    require_effective(parsed("--resume=run", "--threads", "2", "--device", "cpu", "--tensorboard"))
+
+
+@pytest.mark.parametrize(
+    "words", [("--vocab", "v"), ("--vocab_size=9",), ("--cased",), ("--no-cased",)]
+)
+def test_what_a_finished_corpus_settles_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    options = parsed(str(tmp_path), *words, "--workers", "1", "--seed", "1")
+    require_effective(options)
+    (tmp_path / "manifest.json").touch()
+    option = words[0].partition("=")[0].replace("_", "-")
+    with pytest.raises(ValueError, match=f"is a finished corpus, and {option} would change"):
+        require_effective(options)

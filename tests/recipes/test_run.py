@@ -58,3 +58,15 @@ def test_a_contradiction_is_refused_with_what_was_found(
 def test_a_phase_without_a_step_is_refused(field: str) -> None:
     with pytest.raises(ValueError, match=f"{field} of a phase must be at least 1, found 0"):
         Phase(**{"steps": 1, field: 0})
+
+
+def test_a_phase_survives_a_word() -> None:
+    phase = Phase(steps=900_000, sequence_length=128, batch_size=256)
+    assert str(phase) == "900000x128x256"
+    assert Phase.parse(str(phase)) == phase
+
+
+@pytest.mark.parametrize("text", ["", "9x16", "9x16x8x1", "9x-16x8", "9 x 16 x 8", "ninex16x8"])
+def test_a_word_that_is_no_phase_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="STEPSxLENGTHxBATCH, such as 900000x128x256"):
+        Phase.parse(text)
