@@ -36,7 +36,7 @@ from bertsmith.train.loop import Step
 
 STUCK_MARGIN = 0.02  # of the unigram entropy
 STUCK_AFTER = 0.25  # of the steps
-_STUCK_WINDOW = 100
+STUCK_WINDOW = 100  # steps
 
 
 class DivergedError(ValueError):
@@ -64,7 +64,7 @@ class OngoingRun:
     is_warned: bool = False
     """True once the warning of a stuck loss was given."""
     _tokens: int = 0
-    _losses: deque[float] = field(default_factory=lambda: deque(maxlen=_STUCK_WINDOW))
+    _losses: deque[float] = field(default_factory=lambda: deque(maxlen=STUCK_WINDOW))
     _held_out: dict[int, list[PretrainBatch]] = field(default_factory=dict)
 
     @staticmethod
@@ -186,17 +186,20 @@ class OngoingRun:
     def stuck_warning(self, step: int) -> str | None:
         """A sentence, once, when the loss sits at the unigram line after a quarter of the steps.
 
-        At the line: the mean of the latest 100 losses is above 98% of the unigram entropy.
+        At the line: the mean of the losses recorded in the latest 100 steps that this process took
+        is above 98% of the unigram entropy.
         """
-        line, late = self.record.unigram_entropy, STUCK_AFTER * self.record.run.num_steps
-        if self.is_warned or step < late or len(self._losses) < _STUCK_WINDOW:
+        run, line = self.record.run, self.record.unigram_entropy
+        num_rows = max(1, STUCK_WINDOW // run.record_every)
+        latest = list(self._losses)[-num_rows:]
+        if self.is_warned or step < STUCK_AFTER * run.num_steps or len(latest) < num_rows:
             return None
-        mean = sum(self._losses) / len(self._losses)
+        mean = sum(latest) / num_rows
         if mean < (1.0 - STUCK_MARGIN) * line:
             return None
         self.is_warned = True
         return (
-            f"after {step:,} of {self.record.run.num_steps:,} steps the loss ({mean:.3f}) still "
+            f"after {step:,} of {run.num_steps:,} steps the loss ({mean:.3f}) still "
             f"sits at the unigram line ({line:.3f}): the model has learned how frequent tokens are "
             f"and nothing else. Try another peak rate (--optimizer.learning-rate), more steps, and "
             f"look for repeated or shuffled lines in the text"
