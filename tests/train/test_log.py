@@ -67,7 +67,6 @@ def test_tensorboard_missing_names_the_extra(
 
 
 def test_tensorboard_gets_the_numbers_and_not_the_text(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     log = TensorBoardLog(tmp_path)
