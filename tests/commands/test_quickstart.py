@@ -44,7 +44,7 @@ def test_it_beats_the_unigram_line_and_the_majority_class_within_five_minutes(
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     last = [row for row in read_metrics(tmp_path / "run" / "metrics.jsonl")][-1]
     assert last["evaluation_loss"] < record["unigram_entropy"] - 0.5
-    assert last["evaluation_next_accuracy"] > last["evaluation_next_majority"]
+    assert last["evaluation_next_accuracy"] >= last["evaluation_next_majority"] + 0.10
     said = capsys.readouterr().out
     assert "bertsmith pretrain FOLDER" in said
     assert (tmp_path / "run" / "curves.png").is_file()
