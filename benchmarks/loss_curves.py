@@ -22,12 +22,13 @@ from bertsmith.corpus.store import Corpus
 from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
-from bertsmith.model.config import BertConfig
+from bertsmith.model.config import BertConfig, Objective
 from bertsmith.model.init import initialise
-from bertsmith.model.objectives import Losses, Objective, PretrainModel
+from bertsmith.model.objectives import Losses, PretrainModel
 from bertsmith.randomness import integers, permutation
+from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.loop import train
-from bertsmith.train.optimizer import Optimizer, OptimizerConfig
+from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.schedule import ScheduleConfig
 
 System = Literal["bertsmith", "transformers"]

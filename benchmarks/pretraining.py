@@ -28,8 +28,9 @@ from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.randomness import integers, permutation
+from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.device import cast_, choose_precision
-from bertsmith.train.optimizer import Optimizer, OptimizerConfig
+from bertsmith.train.optimizer import Optimizer
 
 PREDICTED_SHARE = 0.15
 RATE = 1e-4

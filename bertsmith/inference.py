@@ -20,7 +20,8 @@ from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item, packs
 from bertsmith.fusion import unfused
-from bertsmith.model.objectives import Objective, PretrainModel
+from bertsmith.model.config import Objective
+from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.tasks import fill_mask, next_sentence
 from bertsmith.tasks.fill_mask import Candidate, FilledText

@@ -15,7 +15,8 @@ from bertsmith.fusion import fused, unfused
 from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.train.optimizer import Optimizer, OptimizerConfig
+from bertsmith.train.config import OptimizerConfig
+from bertsmith.train.optimizer import Optimizer
 from tests.model.plain import random_pretrain_batch
 
 # Kernels sum in another order and may fuse a multiplication with an addition. A mask drawn wrongly

@@ -31,8 +31,8 @@ from bertsmith.checkpoints.names import (
 from bertsmith.checkpoints.places import CONFIG, WEIGHTS, WEIGHTS_INDEX, find_model, is_checkpoint
 from bertsmith.files import atomic_directory, write_json, write_text
 from bertsmith.model.bert import Bert
-from bertsmith.model.config import BertConfig
-from bertsmith.model.objectives import Objective, PretrainModel
+from bertsmith.model.config import BertConfig, Objective
+from bertsmith.model.objectives import PretrainModel
 from bertsmith.text.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound=nn.Module)

@@ -1,4 +1,4 @@
-"""BERT's `config.json` as a frozen value, and the sizes that have names.
+"""BERT's `config.json` as a frozen value, and the sizes and objectives that have names.
 
 The field names are those of the released `config.json` files, so reading and writing them is a
 mapping of equal names. This file does not know where configs are stored.
@@ -13,6 +13,7 @@ from typing import Literal
 
 Direction = Literal["bidirectional", "left_to_right", "right_to_left"]
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"]
+Objective = Literal["masked_lm", "next_sentence", "left_to_right_lm", "right_to_left_lm"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ Legend: T tokens, N sequences, M target rows, H hidden size, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +20,10 @@ from torch.nn import functional
 from bertsmith.batch import PretrainBatch
 from bertsmith.fusion import fused
 from bertsmith.model.bert import Bert
-from bertsmith.model.config import BertConfig
+from bertsmith.model.config import BertConfig, Objective
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
 from bertsmith.model.stream import Stream, tensors
-
-Objective = Literal["masked_lm", "next_sentence", "left_to_right_lm", "right_to_left_lm"]
 
 _DIRECTIONS = {
     "masked_lm": "bidirectional",

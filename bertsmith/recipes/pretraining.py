@@ -14,7 +14,7 @@ from dataclasses import replace
 from bertsmith.data.masking import Masking
 from bertsmith.model.config import BASE, LARGE, MINI, TINY, BertConfig
 from bertsmith.recipes.run import Phase, PretrainRun
-from bertsmith.train.optimizer import OptimizerConfig
+from bertsmith.train.config import OptimizerConfig
 
 
 def paper_base() -> PretrainRun:

@@ -16,10 +16,8 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairForm
-from bertsmith.model.config import BASE, BertConfig
-from bertsmith.model.objectives import Objective
-from bertsmith.train.device import PrecisionChoice
-from bertsmith.train.optimizer import OptimizerConfig
+from bertsmith.model.config import BASE, BertConfig, Objective
+from bertsmith.train.config import OptimizerConfig, PrecisionChoice
 
 _PHASE_FORM = "STEPSxLENGTHxBATCH"
 

@@ -26,7 +26,8 @@ from bertsmith.model.objectives import Losses, PretrainModel
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.runs.evaluation import EVALUATION_SEED
 from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.train.device import Precision, cast_, choose_precision
+from bertsmith.train.config import Precision
+from bertsmith.train.device import cast_, choose_precision
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.schedule import ScheduleConfig
 from bertsmith.train.state import load_state, save_state

@@ -10,15 +10,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
 
+from bertsmith.train.config import Precision, PrecisionChoice
 from bertsmith.workers import num_cores
-
-Precision = Literal["bf16", "fp16", "fp32"]
-PrecisionChoice = Literal["auto", "bf16", "fp16", "fp32"]
 
 DTYPES: dict[Precision, torch.dtype] = {
     "bf16": torch.bfloat16,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bertsmith.model.config import BertConfig, Direction, sized
+from bertsmith.model.config import BertConfig, Direction, Objective, sized
 from bertsmith.model.init import initialise
-from bertsmith.model.objectives import Objective, PretrainModel
+from bertsmith.model.objectives import PretrainModel
 from bertsmith.text.tokenizer import Tokenizer
 
 WORDS = "the a capital of france is paris london dog cat was hairy my he likes play ##ing ##s . ?"

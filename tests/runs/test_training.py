@@ -18,7 +18,7 @@ from bertsmith.runs.training import (
     save_checkpoint,
     trainee,
 )
-from bertsmith.train.device import Precision
+from bertsmith.train.config import Precision
 from tests.checkpoints.tiny import tiny_config, tiny_tokenizer
 
 LENGTHS = (8, 16, 20)

@@ -17,9 +17,10 @@ from bertsmith.batch import PretrainBatch
 from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import Losses, PretrainModel
-from bertsmith.train.device import Precision, cast_, choose_precision
+from bertsmith.train.config import OptimizerConfig, OptimizerName, Precision
+from bertsmith.train.device import cast_, choose_precision
 from bertsmith.train.loop import Step, train
-from bertsmith.train.optimizer import Optimizer, OptimizerConfig, OptimizerName
+from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.schedule import ScheduleConfig
 from tests.conftest import BOTH_KERNELS
 from tests.model.plain import random_pretrain_batch

@@ -1,8 +1,9 @@
 import pytest
 import torch
 
+from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.loop import Step, train
-from bertsmith.train.optimizer import Optimizer, OptimizerConfig
+from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.schedule import ScheduleConfig
 from tests.train.toy import ToyBatch, ToyLearner, ToyLosses, toy_batches
 

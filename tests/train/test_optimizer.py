@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertsmith.train.optimizer import Optimizer, OptimizerConfig
+from bertsmith.train.config import OptimizerConfig
+from bertsmith.train.optimizer import Optimizer
 from tests.conftest import BOTH_KERNELS
 
 Arrays = dict[str, npt.NDArray[np.float64]]

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.loop import train
-from bertsmith.train.optimizer import Optimizer, OptimizerConfig
+from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.schedule import ScheduleConfig
 from bertsmith.train.state import load_state, save_state
 from tests.train.toy import ToyLearner, toy_batches
