@@ -30,7 +30,9 @@ bench: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt $(addprefix --index-url ,$(TORCH_INDEX)) torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
+	# Into the environment: pip ignores constraints for what it builds with in isolation.
+	$(BIN)/pip install --quiet --constraint constraints.txt hatchling editables
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test,lint]'
 	touch $(STAMP)
 
 clean:
