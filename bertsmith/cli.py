@@ -2,12 +2,13 @@
 
 Commands are named by strings and only the chosen one is imported, so `bertsmith --help` and a
 mistyped name answer at once, without PyTorch. This file knows no command's options: each command's
-frozen dataclass is its command line, made by tyro.
+frozen dataclass is its command line, made by tyro. It is read before what runs is imported, so that
+a mistake in it is told at once too.
 """
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import importlib
 import importlib.metadata
 import io
@@ -17,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from bertsmith.commands.mistakes import hint, mistake_in, told_by_tyro
 from bertsmith.files import InUseError
 
 PERSON_MISTAKES = (ValueError, OSError, InUseError, ModuleNotFoundError)
@@ -36,12 +38,10 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """Where a command lives."""
+    """Where a command lives: FILE.NAME for what is in bertsmith/commands/FILE.py."""
 
-    module: str
-    """Its file under bertsmith/commands/."""
     options: str
-    """The dataclass (or union of dataclasses) that holds its options."""
+    """The dataclass (or union of dataclasses) that holds its options, in a file without PyTorch."""
     function: str
     """What runs it: options -> None."""
     summary: str
@@ -52,40 +52,34 @@ class Command:
 
 COMMANDS = {
     "quickstart": Command(
-        module="quickstart",
-        options="Quickstart",
-        function="quickstart",
+        options="quickstart.Quickstart",
+        function="quickstart.quickstart",
         summary="A small BERT from the English that Python carries, in five minutes.",
     ),
     "pretrain": Command(
-        module="pretrain",
-        options="Pretrain",
-        function="pretrain",
+        options="pretrain_options.Pretrain",
+        function="pretrain.pretrain",
         summary="A folder of text -> a pre-trained BERT; or resume a run.",
-        default="defaults_of",
+        default="pretrain_options.defaults_of",
     ),
     "learn-vocab": Command(
-        module="learn_vocab",
-        options="LearnVocab",
-        function="learn_vocab",
+        options="learn_vocab.LearnVocab",
+        function="learn_vocab.learn_vocab",
         summary="A folder of text -> a WordPiece vocabulary.",
     ),
     "build-corpus": Command(
-        module="build_corpus",
-        options="BuildCorpus",
-        function="build_corpus",
+        options="build_corpus.BuildCorpus",
+        function="build_corpus.build_corpus",
         summary="A folder of text and a vocabulary -> a tokenised corpus.",
     ),
     "predict": Command(
-        module="predict",
-        options="Predict",
-        function="predict",
+        options="predict.Predict",
+        function="predict.predict",
         summary="Fill masks, or judge whether one sentence follows another.",
     ),
     "plot": Command(
-        module="plot",
-        options="Plot",
-        function="plot",
+        options="plot.Plot",
+        function="plot.plot",
         summary="A run's metrics -> a picture of its curves.",
     ),
 }
@@ -142,27 +136,36 @@ def overview() -> str:
 def _chosen(name: str) -> Command:
     if name in COMMANDS:
         return COMMANDS[name]
-    near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"the commands are {', '.join(COMMANDS)}"
-    raise ValueError(f"there is no command '{name}'; {hint}")
+    raise ValueError(f"there is no command '{name}'; {hint(name, COMMANDS)}")
 
 
 def _run(command: Command, name: str, arguments: list[str]) -> None:
+    options = _parsed(command, name, arguments)
+    cast(Callable[[object], None], _found(command.function))(options)
+
+
+def _parsed(command: Command, name: str, arguments: list[str]) -> object:
+    """The options that the arguments name; ValueError where tyro would print a box and exit."""
     import tyro
 
-    module = importlib.import_module(f"bertsmith.commands.{command.module}")
-    options: object
+    kind = cast(type[object], _found(command.options))
+    default: object = tyro.MISSING_NONPROP
     if command.default:
-        defaults = cast(Callable[[Sequence[str]], object], vars(module)[command.default])
-        options = tyro.cli(
-            vars(module)[command.options],
-            prog=f"bertsmith {name}",
-            args=arguments,
-            default=defaults(arguments),
-        )
-    else:
-        options = tyro.cli(vars(module)[command.options], prog=f"bertsmith {name}", args=arguments)
-    cast(Callable[[object], None], vars(module)[command.function])(options)
+        default = cast(Callable[[Sequence[str]], object], _found(command.default))(arguments)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            return tyro.cli(kind, prog=f"bertsmith {name}", args=arguments, default=default)
+    except SystemExit as stop:
+        if not stop.code:  # --help
+            raise
+        told = mistake_in(arguments, kind, name) or told_by_tyro(stop, printed.getvalue())
+        raise ValueError(told) from stop
+
+
+def _found(place: str) -> object:
+    file, _, name = place.partition(".")
+    return vars(importlib.import_module(f"bertsmith.commands.{file}"))[name]
 
 
 def _one_line(mistake: BaseException) -> str:

@@ -16,9 +16,20 @@ NO_HEAVY_IMPORT = """
 import sys
 from bertsmith.cli import main
 status = main({arguments!r})
-heavy = [name for name in ("torch", "numpy", "tyro", "tokenizers", "rich") if name in sys.modules]
+heavy = [name for name in {heavy!r} if name in sys.modules]
 sys.exit(f"imported {{heavy}}" if heavy else status)
 """
+HEAVY = ("torch", "numpy", "tyro", "tokenizers", "rich")
+
+MISSPELT = {
+    "quickstart": (["--minuts", "3"], "--minutes"),
+    "pretrain": (["texts", "--lerning-rate", "3"], "--optimizer.learning-rate"),
+    "learn-vocab": (["texts", "--vocab-sise", "3"], "--vocab-size"),
+    "build-corpus": (["texts", "--vocap", "v"], "--vocab"),
+    "predict": (["fill-mask", "--modle", "mini-en", "x"], "--model"),
+    "plot": (["--oot", "x"], "--out"),
+}
+"""An option of every command that is not quite one, and the nearest; some lack another one too."""
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +37,7 @@ def run_python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
-    answer = run_python(NO_HEAVY_IMPORT.format(arguments=["--help"]))
+    answer = run_python(NO_HEAVY_IMPORT.format(arguments=["--help"], heavy=HEAVY))
     assert answer.returncode == 0, answer.stderr
     for name, command in cli.COMMANDS.items():
         assert f"{name} " in answer.stdout
@@ -34,10 +45,22 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
 
 
 def test_a_typing_error_is_one_line_with_the_nearest_command_and_status_2() -> None:
-    answer = run_python(NO_HEAVY_IMPORT.format(arguments=["pretrian", "FOLDER"]))
+    answer = run_python(NO_HEAVY_IMPORT.format(arguments=["pretrian", "FOLDER"], heavy=HEAVY))
     assert answer.returncode == 2
     assert answer.stdout == ""
     assert answer.stderr == "bertsmith: there is no command 'pretrian'; did you mean 'pretrain'?\n"
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_a_misspelt_option_is_one_line_with_the_nearest_before_torch_is_imported(name: str) -> None:
+    arguments, nearest = MISSPELT[name]
+    typed = next(argument for argument in arguments if argument.startswith("--"))
+    answer = run_python(NO_HEAVY_IMPORT.format(arguments=[name, *arguments], heavy=("torch",)))
+    assert answer.stderr == (
+        f"bertsmith: there is no option '{typed}'; did you mean '{nearest}'?\n"
+    )
+    assert answer.returncode == 2
+    assert answer.stdout == ""
 
 
 def test_a_character_that_the_terminal_has_not_is_no_crash() -> None:
@@ -53,7 +76,7 @@ def test_a_character_that_the_terminal_has_not_is_no_crash() -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["pretrian"]])
 def test_help_and_typing_errors_take_less_than_half_a_second_of_work(arguments: list[str]) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run_python(NO_HEAVY_IMPORT.format(arguments=arguments))
+    run_python(NO_HEAVY_IMPORT.format(arguments=arguments, heavy=HEAVY))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
 
@@ -68,9 +91,9 @@ def test_every_command_has_the_parts_its_row_names(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = cli.COMMANDS[name]
-    module = importlib.import_module(f"bertsmith.commands.{command.module}")
-    assert callable(vars(module)[command.function])
-    assert command.options in vars(module)
+    for place in filter(None, (command.options, command.function, command.default)):
+        file, part = place.split(".")
+        assert part in vars(importlib.import_module(f"bertsmith.commands.{file}"))
     with pytest.raises(SystemExit) as stop:
         cli.main([name, "--help"])
     assert stop.value.code == 0

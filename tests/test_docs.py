@@ -131,8 +131,9 @@ def understood(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> bool:
         return name in cli.COMMANDS
     command = cli.COMMANDS[name]
     called: list[object] = []
-    module = importlib.import_module(f"bertsmith.commands.{command.module}")
-    monkeypatch.setitem(vars(module), command.function, called.append)
+    file, function = command.function.split(".")
+    module = importlib.import_module(f"bertsmith.commands.{file}")
+    monkeypatch.setitem(vars(module), function, called.append)
     try:
         return cli.main(list(shown.arguments)) == 0 and len(called) == 1
     except SystemExit as stop:

@@ -15,11 +15,12 @@ import numpy as np
 import tyro
 
 from bertsmith.files import atomic_file
-from bertsmith.runs.directory import Record, read_record
 from bertsmith.train.log import read_metrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from bertsmith.runs.directory import Record
 
 Row = dict[str, int | float | str | bool | None]
 
@@ -99,6 +100,9 @@ def smoothed(steps: Sequence[int], values: Sequence[float]) -> tuple[list[float]
 
 
 def _read(directory: Path) -> Curves:
+    # It imports torch, which takes seconds: only now, when the options are known to be sound.
+    from bertsmith.runs.directory import read_record
+
     record = read_record(directory)
     path = directory / "metrics.jsonl"
     rows = read_metrics(path) if path.is_file() else []

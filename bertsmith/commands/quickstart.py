@@ -16,11 +16,10 @@ from pathlib import Path
 from rich.console import Console
 
 from bertsmith.commands.preparation import TextChoices
-from bertsmith.commands.pretrain import Pretrain, pretrain
+from bertsmith.commands.pretrain_options import Pretrain
 from bertsmith.files import write_text
 from bertsmith.reading.interpreter import interpreter_documents
 from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.runs.report import samples
 
 QUESTIONS = (
     "Return the [MASK] of the list.",
@@ -50,6 +49,10 @@ def quickstart(options: Quickstart) -> None:
 
     A model that is there already is shown again.
     """
+    # They import torch, which takes seconds: only now, when the options are known to be sound.
+    from bertsmith.commands.pretrain import pretrain
+    from bertsmith.runs.report import samples
+
     console = Console()
     version = platform.python_version()
     num_documents = write_interpreter_text(options.out / "text" / _TEXT_FILE)

@@ -1,0 +1,192 @@
+"""Arguments that a command cannot take -> one line: what is wrong, and what was perhaps meant.
+
+It looks at the dataclass that tyro makes the command line of. It knows no command, and parses
+nothing: tyro has refused the arguments before, in a box of many lines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
+
+_FRAME = re.compile(r"\x1b\[[\d;]*m|[─│╭╮╰╯]|-{3,}")
+"""Colours and lines of a box; a terminal that is not UTF-8 gets rules of `-`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """An option that a command takes."""
+
+    name: str
+    """As it is typed: `--optimizer.learning-rate`."""
+    kind: object
+    """The type of a word behind it; `bool` for a switch, which has none."""
+    takes_many: bool
+    """Whether all words up to the next option are its own."""
+    is_required: bool
+    """Whether the command cannot do without it."""
+
+
+def mistake_in(arguments: Sequence[str], kind: object, command: str) -> str | None:
+    """The first mistake in one line; None where nothing is found that a type can tell.
+
+    `kind` is a dataclass or a union of subcommands; `command` was typed before the arguments.
+    Misspelt names come first: a value or an option that seems missing may belong to one of them.
+    """
+    if commands := _subcommands(kind):
+        name = arguments[0] if arguments else ""
+        if name in commands:
+            return mistake_in(arguments[1:], commands[name], f"{command} {name}")
+        if not name or name.startswith("-"):
+            return f"{command} needs one of these first: {', '.join(commands)}"
+        return f"{command} has no command '{name}'; {hint(name, commands)}"
+    assert isinstance(kind, type)
+    options = {option.name: option for option in options_of(kind)}
+    typed = _typed(arguments)
+    mistakes = itertools.chain(
+        (_unknown(name, options, command) for name, _ in typed if name not in options),
+        (_refused(options[name], words) for name, words in typed if name in options),
+        (_missing(options.values(), {name for name, _ in typed}, command),),
+    )
+    return next(filter(None, mistakes), None)
+
+
+def told_by_tyro(refusal: SystemExit, printed: str) -> str:
+    """Tyro's own reason: the error that a dataclass raised, else the words in its box.
+
+    `printed` is what it printed before it raised `refusal`: a title, the reason, where help is.
+    """
+    error: BaseException | None = refusal
+    while error is not None and not isinstance(error, ValueError):
+        error = error.__context__
+    if error is not None:
+        return str(error)
+    lines = filter(str.strip, _FRAME.sub("", printed).splitlines()[1:])
+    return " ".join(lines).partition("For full helptext")[0]
+
+
+def hint(word: str, choices: Collection[str]) -> str:
+    """The nearest of the choices as a question, or all of them where none is near."""
+    near = difflib.get_close_matches(word, choices, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"the choices are {', '.join(choices)}"
+
+
+def options_of(kind: type, prefix: str = "--") -> Iterator[Option]:
+    """The options that tyro makes of a dataclass, those of the dataclasses in it included."""
+    import tyro
+
+    hints = get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        inner, notes = _unwrapped(hints[field.name])
+        if tyro.conf.Positional in notes or tyro.conf.Suppress in notes:
+            continue
+        name = field.name.replace("_", "-")
+        if isinstance(inner, type) and dataclasses.is_dataclass(inner):
+            is_flat = tyro.conf.arg(name="") in notes
+            yield from options_of(inner, prefix if is_flat else f"{prefix}{name}.")
+            continue
+        takes_many = get_origin(inner) is tuple
+        for spelling in (name, f"no-{name}") if inner is bool else (name,):
+            yield Option(
+                name=prefix + spelling,
+                kind=get_args(inner)[0] if takes_many else inner,
+                takes_many=takes_many,
+                is_required=field.default is field.default_factory is dataclasses.MISSING,
+            )
+
+
+def _subcommands(kind: object) -> dict[str, object]:
+    """Name -> dataclass of a union whose members are annotated with `tyro.conf.subcommand`."""
+    if get_origin(kind) not in (Union, UnionType):
+        return {}
+    return {notes[0].name: inner for inner, *notes in map(get_args, get_args(kind))}
+
+
+def _unwrapped(kind: object) -> tuple[object, tuple[object, ...]]:
+    """A type without its annotations, and these."""
+    if get_origin(kind) is not Annotated:
+        return kind, ()
+    inner, *notes = get_args(kind)
+    return inner, tuple(notes)
+
+
+def _typed(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Every option on the command line, with the words up to the next one."""
+    typed: list[tuple[str, list[str]]] = []
+    for argument in arguments:
+        if re.match("--?[A-Za-z]", argument):
+            name, equals, value = argument.partition("=")
+            typed.append((name.replace("_", "-"), [value] if equals else []))
+        elif typed:
+            typed[-1][1].append(argument)
+    return typed
+
+
+def _unknown(name: str, options: Iterable[str], command: str) -> str:
+    meanings = {option.rpartition(".")[2].removeprefix("--"): option for option in options}
+    meanings |= {option.removeprefix("--"): option for option in options}
+    near = difflib.get_close_matches(name.lstrip("-"), meanings, n=1)
+    told = (
+        f"did you mean '{meanings[near[0]]}'?"
+        if near
+        else f"bertsmith {command} --help lists the options"
+    )
+    return f"there is no option '{name}'; {told}"
+
+
+def _refused(option: Option, words: Sequence[str]) -> str | None:
+    if option.kind is bool or (option.takes_many and not words):
+        return None
+    if not words:
+        return f"{option.name} needs a value"
+    own = words if option.takes_many else words[:1]
+    return next(filter(None, (_fault(option.name, option.kind, word) for word in own)), None)
+
+
+def _fault(name: str, kind: object, word: str) -> str | None:
+    """Why the word is no value of this type; None where it is one, or where any word is."""
+    inner, notes = _unwrapped(kind)
+    if get_origin(inner) in (Union, UnionType):
+        faults = [_fault(name, each, word) for each in get_args(inner)]
+        return None if None in faults else faults[0]
+    choices = _choices(inner)
+    if choices:
+        return None if word in choices else f"there is no {name} '{word}'; {hint(word, choices)}"
+    try:
+        _convert(inner, notes, word)
+    except ValueError as error:
+        return f"{name}: {error}"
+    return None
+
+
+def _choices(kind: object) -> tuple[str, ...]:
+    """The only words that are values of this type; none where there is no list of them."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return ("True", "False") if kind is bool else ("None",) if kind is NoneType else ()
+
+
+def _convert(kind: object, notes: Iterable[object], word: str) -> None:
+    """Raises ValueError for a word that is no number, or that the type's own rule refuses."""
+    from tyro.constructors import PrimitiveConstructorSpec
+
+    for rule in notes:
+        if isinstance(rule, PrimitiveConstructorSpec):
+            rule.instance_from_str([word])
+    if kind is int or kind is float:
+        try:
+            kind(word)
+        except ValueError:
+            expected = "a whole number" if kind is int else "a number"
+            raise ValueError(f"expected {expected}, found '{word}'") from None
+
+
+def _missing(options: Iterable[Option], typed: Collection[str], command: str) -> str | None:
+    names = [option.name for option in options if option.is_required and option.name not in typed]
+    return f"{command} needs {' and '.join(names)}" if names else None
