@@ -27,12 +27,14 @@ from bertsmith.commands.pretrain_options import (
     request_of,
     require_effective,
 )
+from bertsmith.corpus.store import Corpus
 from bertsmith.files import lock, remove_leftovers
 from bertsmith.fusion import unfused
 from bertsmith.runs import progress, report
 from bertsmith.runs.checks import check_machine
 from bertsmith.runs.directory import (
     RECORD,
+    Record,
     changed_versions,
     check_corpus,
     reached,
@@ -41,6 +43,7 @@ from bertsmith.runs.directory import (
     versions,
     write_record,
 )
+from bertsmith.runs.first_vectors import write_first_vectors
 from bertsmith.runs.interruption import Interruption, agreed
 from bertsmith.runs.ongoing import OngoingRun
 from bertsmith.runs.together import command_line, require_shared_disk, wait_for
@@ -82,6 +85,7 @@ def pretrain(options: Pretrain) -> None:
             elif request is not None:
                 record = decide(request, directory, device, processes, console)
                 if not options.plan_only:
+                    _write_first_vectors(directory, record, console)
                     write_record(directory, record)
         elif not options.plan_only:
             wait_for(directory / RECORD)
@@ -107,6 +111,12 @@ def directory_of(options: Pretrain) -> Path:
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file or folder")
     return options.out or Path("runs") / options.texts[0].resolve().name
+
+
+def _write_first_vectors(directory: Path, record: Record, console: Console) -> None:
+    if record.run.count_embeddings:
+        console.print("counting what stands beside every token ...", highlight=False)
+        write_first_vectors(directory, record.run, Corpus.open(record.corpus))
 
 
 def _settle_machine(options: Pretrain, directory: Path) -> str:

@@ -45,11 +45,12 @@ def mini_cpu() -> PretrainRun:
     teach. Steps hold 4,096 tokens at ten times the rate, with a second moment that forgets sooner.
     The first half reads short sequences: among 16 tokens a position finds its neighbours at once,
     among 128 the loss rests for thousands of steps on a plateau half a nat below the unigram line
-    (docs/log.md). Where sequences grow, new positions begin as copies of those that know their
-    neighbours (Beltagy et al. 2020, section 5). Initial weights are scaled so that sums over MINI's
-    256 inputs are as large as BASE's over 768. 30% of the positions are predicted: twice as many
-    predictions a step, for a quarter more work (Wettig et al. 2022 on higher rates; docs/log.md has
-    ours). No dropout, because such a run reads its text once or twice (Geiping and Goldstein 2022).
+    (docs/log.md). Token embeddings begin as vectors counted from the text, worth half the steps.
+    Where sequences grow, new positions begin as copies of those that know their neighbours (Beltagy
+    et al. 2020, section 5). Initial weights are scaled so that sums over MINI's 256 inputs are as
+    large as BASE's over 768. 30% of the positions are predicted: twice as many predictions a step,
+    for a quarter more work (Wettig et al. 2022 on higher rates). No dropout, because such a run
+    reads its text once or twice (Geiping and Goldstein 2022). Measurements: docs/log.md.
     `bertsmith pretrain FOLDER --minutes 60` fits the number of steps to the machine.
     """
     return PretrainRun(
@@ -64,6 +65,7 @@ def mini_cpu() -> PretrainRun:
             Phase(steps=3_000, sequence_length=128, batch_size=32),
         ),
         tile_positions=True,
+        count_embeddings=True,
         optimizer=OptimizerConfig(learning_rate=1e-3, beta2=0.98),
         warmup_steps=500,
         evaluate_every=1_000,

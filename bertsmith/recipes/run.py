@@ -95,6 +95,8 @@ class PretrainRun:
     """Stretches of one sequence length each, in order (paper: 900000x128x256 100000x512x256)."""
     tile_positions: bool = False
     """Whether the new positions of a longer phase begin as copies of those before (paper: no)."""
+    count_embeddings: bool = False
+    """Whether token embeddings begin as vectors counted from the text, not drawn (paper: drawn)."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """The optimizer and its peak learning rate."""
     warmup_steps: int = 10_000

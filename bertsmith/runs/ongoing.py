@@ -20,6 +20,7 @@ from bertsmith.corpus.store import Corpus
 from bertsmith.data.plan import Plan
 from bertsmith.runs.directory import Record, checkpoint_path, drop_old_checkpoints
 from bertsmith.runs.evaluation import Evaluation, evaluate, held_out_batches
+from bertsmith.runs.first_vectors import begin_with_first_vectors
 from bertsmith.runs.progress import View
 from bertsmith.runs.training import (
     Trainee,
@@ -77,6 +78,8 @@ class OngoingRun:
         parts = trainee(record.run, device)
         newest = newest_checkpoint(directory)
         start = 0 if newest is None else restore_checkpoint(newest, parts)
+        if newest is None and record.run.count_embeddings:
+            begin_with_first_vectors(directory, parts, corpus)
         metrics = directory / "metrics.jsonl"
         logs: list[Log] = [MetricsLog(metrics, resumed_step=start)] if processes.is_first else []
         return OngoingRun(

@@ -20,6 +20,7 @@ from bertsmith.randomness import Stream, integers
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.directory import Record, checkpoint_path
 from bertsmith.runs.evaluation import Evaluation
+from bertsmith.runs.first_vectors import FILE_NAME as FIRST_VECTORS
 from bertsmith.text.tokenizer import Tokenizer
 
 _SHORTEST, _LONGEST = 8, 30  # tokens of a sentence worth showing
@@ -149,6 +150,7 @@ def write_readme(
         "|---|---|",
         "| `run.json` | every choice of the run, the corpus's fingerprint, the versions |",
         "| `metrics.jsonl` | one line a step, and the evaluations |",
+        *_first_vectors_line(run),
         "| `curves.png` | the picture of them (`bertsmith plot` draws it again) |",
         "| `checkpoints/` | the last checkpoints: model, vocabulary, the trainer's state |",
         "",
@@ -174,6 +176,11 @@ def _in_transformers(run: PretrainRun) -> list[str]:
         f'`{found[0]}.from_pretrained("checkpoints/step-{run.num_steps:08d}")`.',
         "",
     ]
+
+
+def _first_vectors_line(run: PretrainRun) -> list[str]:
+    meaning = "the token embeddings it began with, counted from the text"
+    return [f"| `{FIRST_VECTORS}` | {meaning} |"] if run.count_embeddings else []
 
 
 def _results(record: Record, evaluation: Evaluation | None, seconds: float) -> list[str]:
