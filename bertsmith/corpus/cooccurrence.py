@@ -38,7 +38,7 @@ def token_vectors(corpus: Corpus, width: int, seed: int) -> FloatArray:
     """(V, H) rows of length 1; a row of zeros for a token that was hardly seen.
 
     Counts at most 67 million tokens, of every shard the same share. The same corpus and seed give
-    the same vectors on the same machine. Takes half a gigabyte of memory, twice over.
+    the same vectors on the same machine. Takes up to a gigabyte of memory.
     """
     information = _information(_neighbour_counts(corpus))
     vectors = _reduced(information, width, seed)
@@ -73,6 +73,8 @@ def _count_chunk(
     columns = column[tokens]
     for group, places in enumerate(_PLACES):
         for place in places:
+            if abs(place) >= len(tokens):
+                continue
             here = slice(max(0, -place), len(tokens) - max(0, place))
             there = slice(max(0, place), len(tokens) + min(0, place))
             is_counted = columns[there] >= 0

@@ -90,6 +90,17 @@ def test_neighbours_are_counted_where_they_stand(corpus: Corpus) -> None:
     np.testing.assert_array_equal(counts, expected)
 
 
+@pytest.mark.parametrize("length", range(7))
+def test_the_last_few_tokens_of_a_shard_are_counted_too(length: int) -> None:
+    tokens = np.arange(length)
+    found = np.zeros(7 * 3 * 7, np.float32)
+    cooccurrence._count_chunk(tokens, np.arange(7), 7, found)
+    pairs = np.argwhere(found.reshape(7, 3, 7))
+    distances = {(int(a), int(b)): abs(int(a) - int(b)) for a, _, b in pairs}
+    expected = {(a, b): abs(a - b) for a in range(length) for b in range(length)}
+    assert distances == {pair: far for pair, far in expected.items() if 0 < far <= 4}
+
+
 def test_memory_is_bounded_for_large_vocabularies(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
