@@ -101,7 +101,10 @@ def test_what_a_resumed_run_would_pass_over_is_refused(words: tuple[str, ...]) -
 
 
 def test_a_resumed_run_takes_another_machine() -> None:
-    require_effective(parsed("--resume=run", "--threads", "2", "--device", "cpu", "--tensorboard"))
+    machine = ("--resume=run", "--threads", "2", "--device", "cpu", "--tensorboard")
+    require_effective(parsed(*machine))
+    with pytest.raises(ValueError, match="from run, --seed included"):
+        require_effective(parsed(*machine, "--seed", "1"))
 
 
 @pytest.mark.parametrize(
