@@ -64,6 +64,17 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def read_json(path: Path) -> dict[str, object]:
+    """The JSON object in a file. Raises ValueError, naming the file, where it holds none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} holds a {type(value).__name__}, expected a JSON object")
+    return value
+
+
 @contextlib.contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Yields an empty directory beside `path` that takes its place when the block ends well.

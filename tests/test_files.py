@@ -11,6 +11,7 @@ from bertsmith.files import (
     atomic_directory,
     atomic_file,
     lock,
+    read_json,
     remove_leftovers,
     sha256,
     write_json,
@@ -137,6 +138,20 @@ def test_json_is_readable_and_keeps_the_order_and_the_letters(tmp_path):
     assert "한국어" in text
     assert text.endswith("}\n")
     assert list(json.loads(text)) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'{"a": ', r"facts\.json is not JSON: .*line 1"),
+        (b"\xff\xfe{}", r"facts\.json is not JSON: .*utf-8"),
+        (b"[1]", r"facts\.json holds a list, expected a JSON object"),
+    ],
+)
+def test_json_that_is_no_object_is_named(tmp_path, content, told):
+    (tmp_path / "facts.json").write_bytes(content)
+    with pytest.raises(ValueError, match=told):
+        read_json(tmp_path / "facts.json")
 
 
 def test_sha256_is_that_of_the_bytes(tmp_path):

@@ -7,7 +7,6 @@ Nothing is pickled, ever. This file does not know what a run or a trainer is.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,9 +28,9 @@ from bertsmith.checkpoints.names import (
     to_hugging_face,
 )
 from bertsmith.checkpoints.places import CONFIG, WEIGHTS, WEIGHTS_INDEX, find_model, is_checkpoint
-from bertsmith.files import atomic_directory, write_json, write_text
+from bertsmith.files import atomic_directory, read_json, write_json, write_text
 from bertsmith.model.bert import Bert
-from bertsmith.model.config import BertConfig, Objective
+from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -151,7 +150,7 @@ class _Files:
 
     @staticmethod
     def read(directory: Path) -> _Files:
-        config = config_from_json(_read_json(directory / CONFIG), str(directory / CONFIG))
+        config = config_from_json(read_json(directory / CONFIG), str(directory / CONFIG))
         return _Files(
             directory=directory, config=config, tensors=modern_names(_read_tensors(directory))
         )
@@ -177,27 +176,12 @@ def _loaded(model: Model, prefix: str, files: _Files, dtype: torch.dtype) -> Loa
 
 def _objectives(tensors: Mapping[str, Tensor], config: BertConfig) -> tuple[Objective, ...]:
     """The objectives whose heads the file holds, by the names on disk."""
-    language_model: dict[str, Objective] = {
-        "bidirectional": "masked_lm",
-        "left_to_right": "left_to_right_lm",
-        "right_to_left": "right_to_left_lm",
-    }
     found: list[Objective] = []
     if any(name.startswith(LM_HEAD) for name in tensors):
-        found.append(language_model[config.direction])
+        found += [name for name, direction in DIRECTION_OF.items() if direction == config.direction]
     if any(name.startswith(NEXT_SENTENCE_HEAD) for name in tensors):
         found.append("next_sentence")
     return tuple(found)
-
-
-def _read_json(path: Path) -> Mapping[str, object]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not JSON: {error}; copy it again") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} holds a {type(content).__name__}, expected a JSON object")
-    return content
 
 
 def _read_tensors(directory: Path) -> dict[str, Tensor]:
@@ -205,7 +189,7 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
     if (directory / WEIGHTS).is_file():
         return _read_safetensors(directory / WEIGHTS)
     index = directory / WEIGHTS_INDEX
-    parts = _read_json(index).get("weight_map")
+    parts = read_json(index).get("weight_map")
     if not isinstance(parts, dict):
         raise ValueError(f"{index} has no weight_map: copy it again")
     tensors: dict[str, Tensor] = {}

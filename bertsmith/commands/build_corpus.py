@@ -22,7 +22,7 @@ from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.manifest import FILE_NAME, Manifest
 from bertsmith.corpus.preflight import check_vocabulary
 from bertsmith.reading.documents import Format, Language, find_sources
-from bertsmith.runs.progress import duration
+from bertsmith.runs.progress import duration, say
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.workers import choose_workers
 
@@ -75,7 +75,7 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
     is_new = not (run.out / FILE_NAME).is_file()
     if is_new:
         for warning in check_vocabulary(sources, tokenizer, run.language):
-            _say(console, f"warning: {warning}")
+            say(console, f"warning: {warning}")
     size = sum(source.size_bytes for source in sources)
     start = time.perf_counter()
     with Stage(console, "build-corpus", "bytes", size) as stage:
@@ -112,17 +112,17 @@ def _shown(stage: Stage) -> Callable[[build.Progress], None]:
 def _report(console: Console, out: Path, manifest: Manifest, seconds: float | None) -> None:
     report = manifest.report
     for line in report.lines():
-        _say(console, f"  {line}")
+        say(console, f"  {line}")
     size = sum(file.stat().st_size for file in out.glob("*/shard-*.npy"))
     on_disk = f"{size / 1e6:,.1f} MB, {size / report.tokens:.2f} bytes a token"
     if seconds is None:
-        _say(console, f"corpus: {out}, made before ({on_disk})")
+        say(console, f"corpus: {out}, made before ({on_disk})")
     else:
         rate = report.characters / 1e6 / seconds
         took = f"{duration(seconds)}, {rate:.1f} million characters/s"
-        _say(console, f"corpus: {out} ({on_disk}; {took})")
+        say(console, f"corpus: {out} ({on_disk}; {took})")
     for warning in _warnings(manifest):
-        _say(console, f"warning: {warning}")
+        say(console, f"warning: {warning}")
 
 
 def _warnings(manifest: Manifest) -> list[str]:
@@ -161,7 +161,3 @@ def require_outside(run: BuildCorpus) -> None:
                 f"the corpus's directory {run.out} lies inside the input {path}; choose one "
                 f"outside of it"
             )
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

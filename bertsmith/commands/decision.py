@@ -35,6 +35,7 @@ from bertsmith.runs.planning import (
     measure,
     warnings,
 )
+from bertsmith.runs.progress import say
 from bertsmith.runs.together import command_line
 from bertsmith.train.device import Processes, choose_precision
 
@@ -60,16 +61,16 @@ def decide(
     model = replace(request.run.model, vocab_size=bench.corpus.tokenizer().vocab_size)
     precision = choose_precision(request.run.precision, device)
     run = replace(request.run, model=model, precision=precision)
-    console.print("measuring real steps on this machine ...", highlight=False)
+    say(console, "measuring real steps on this machine ...")
     until = None if request.minutes is None else began + 60.0 * request.minutes
     run, notes = _sized(run, request, bench, until)
     run, measurement = _fitted(run, bench, until, request.kept)
     if request.minutes is not None:
         notes.append(f"{run.num_steps:,} steps chosen for {request.minutes:g} minutes in all")
     for name, value in described(run, bench, measurement):
-        console.print(f"{name:<13}{value}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"{name:<13}{value}")
     for warning in warnings(run, bench.corpus):
-        console.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"warning: {warning}")
     return Record(
         run=run,
         corpus=path,

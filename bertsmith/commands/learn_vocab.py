@@ -31,6 +31,7 @@ from bertsmith.reading.documents import (
     read_raw,
     sentences_of,
 )
+from bertsmith.runs.progress import say
 from bertsmith.text.counting import CountRules, WordCounts, count_batches
 from bertsmith.text.learn import VocabularyConfig, learn
 from bertsmith.text.merges import Score
@@ -135,7 +136,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     sources = find_sources(run.inputs, run.format, run.text_field, skipped=skipped)
     warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.language))
     if warning is not None:
-        console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+        say(console, f"warning: {warning}")
     with lock(run.out / ".lock"):
         remove_leftovers(run.out)
         with tempfile.TemporaryDirectory(dir=run.out, prefix=".counts.", suffix=".part") as scratch:
@@ -150,7 +151,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
         write_json(run.out / REPORT_FILE, {**asdict(report), **origin})
         tokenizer.save(run.out)
     for line in [*described(report), f"{run.out} written in {time.perf_counter() - started:.0f} s"]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(console, line)
     return run.out
 
 

@@ -11,12 +11,12 @@ hundred times.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -26,8 +26,10 @@ from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings,
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.manifest import Manifest
 from bertsmith.corpus.preflight import sample_sentences
+from bertsmith.files import read_json
 from bertsmith.reading.compressed import is_compressed
 from bertsmith.reading.documents import Format, Source, find_sources
+from bertsmith.runs.progress import say
 from bertsmith.text.sentences import Language
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -95,7 +97,7 @@ def corpus_of(
     try:
         build_corpus(run, console)
     except OtherSettingsError as other:
-        _say(console, f"corpus: {run.out}, built again for other settings: {other.differing}")
+        say(console, f"corpus: {run.out}, built again for other settings: {other.differing}")
         # Moved aside first: a kill while it is being deleted leaves no part of it in the place.
         shutil.rmtree(run.out.rename(directory / ".corpus.part"))
         build_corpus(run, console)
@@ -131,7 +133,7 @@ def _learn(texts: Sequence[Path], choices: TextChoices, vocabulary: Path, consol
     sources = find_sources(texts, choices.format, choices.text_field)
     strip_accents = choices.strip_accents
     if strip_accents is None and not choices.cased and _is_korean(sources, choices.language):
-        _say(console, "the text holds Korean: accents are kept, so that Hangul stays whole")
+        say(console, "the text holds Korean: accents are kept, so that Hangul stays whole")
         strip_accents = False
     run = LearnVocab(
         inputs=tuple(texts),
@@ -147,16 +149,16 @@ def _learn(texts: Sequence[Path], choices: TextChoices, vocabulary: Path, consol
     if (vocabulary / "vocab.txt").is_file():
         differing = _differing(run, sources)
         if not differing:
-            _say(console, f"vocabulary: {vocabulary}, made before")
+            say(console, f"vocabulary: {vocabulary}, made before")
             return
-        _say(console, f"vocabulary: {vocabulary}, learned again for other settings: {differing}")
+        say(console, f"vocabulary: {vocabulary}, learned again for other settings: {differing}")
     learn_vocab(run, console)
 
 
 def _differing(run: LearnVocab, sources: Sequence[Source]) -> str:
     """How the vocabulary at `run.out` was learned otherwise; ValueError where it is a person's."""
     report = run.out / REPORT_FILE
-    stored = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else {}
+    stored: dict[str, Any] = read_json(report) if report.is_file() else {}
     if "settings" not in stored:
         raise ValueError(
             f"{run.out} does not say what its vocabulary was learned from: to use it, "
@@ -182,7 +184,3 @@ def _is_korean(sources: Sequence[Source], language: Language) -> bool:
 def _text_bytes(source: Source) -> int:
     is_packed = source.format == "parquet" or is_compressed(source.path)
     return source.size_bytes * (_COMPRESSION if is_packed else 1)
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -46,6 +46,7 @@ from bertsmith.runs.directory import (
 from bertsmith.runs.first_vectors import write_first_vectors
 from bertsmith.runs.interruption import Interruption, agreed
 from bertsmith.runs.ongoing import OngoingRun
+from bertsmith.runs.progress import say
 from bertsmith.runs.together import command_line, require_shared_disk, wait_for
 from bertsmith.runs.training import batches_from, begin_phase
 from bertsmith.train.device import (
@@ -115,7 +116,7 @@ def directory_of(options: Pretrain) -> Path:
 
 def _write_first_vectors(directory: Path, record: Record, console: Console) -> None:
     if record.run.count_embeddings:
-        console.print("counting what stands beside every token ...", highlight=False)
+        say(console, "counting what stands beside every token ...")
         write_first_vectors(directory, record.run, Corpus.open(record.corpus))
 
 
@@ -158,7 +159,7 @@ def _take_up(
             "a model of the text as it is now, name another directory with --out"
         )
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(console, line)
 
 
 def _carry_out(
@@ -187,7 +188,7 @@ def _carry_out(
         if processes.is_first and not is_finished:
             done = f"stopped after step {reached(directory):,}, saved; to go on:"
             go_on = command_line(["pretrain", "--resume", str(directory)], processes)
-            console.print(f"{done}\n{go_on}", markup=False, highlight=False, soft_wrap=True)
+            say(console, f"{done}\n{go_on}")
             raise KeyboardInterrupt
         if processes.is_first:
             _explain(ongoing, console)
@@ -248,4 +249,4 @@ def _explain(ongoing: OngoingRun, console: Console) -> None:
         ongoing.directory, ongoing.record, ongoing.final_evaluation(), ongoing.training_seconds()
     )
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(console, line)

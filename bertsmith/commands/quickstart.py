@@ -20,6 +20,7 @@ from bertsmith.commands.pretrain_options import Pretrain
 from bertsmith.files import write_text
 from bertsmith.reading.interpreter import interpreter_documents
 from bertsmith.recipes.pretraining import RECIPES
+from bertsmith.runs.progress import say
 
 QUESTIONS = (
     "Return the [MASK] of the list.",
@@ -56,11 +57,10 @@ def quickstart(options: Quickstart) -> None:
     console = Console()
     version = platform.python_version()
     num_documents = write_interpreter_text(options.out / "text" / _TEXT_FILE)
-    console.print(
+    say(
+        console,
         f"text: {num_documents:,} documents of English from Python {version} itself, its language "
         f"reference and docstrings (Python Software Foundation licence)",
-        highlight=False,
-        soft_wrap=True,
     )
     run_directory = options.out / "run"
     pretrain(
@@ -80,7 +80,7 @@ def quickstart(options: Quickstart) -> None:
         "your own text next:  bertsmith pretrain FOLDER",
     ]
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(console, line)
 
 
 def write_interpreter_text(path: Path) -> int:

@@ -11,7 +11,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from bertsmith.runs.progress import duration
+from bertsmith.runs.progress import duration, say
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -76,4 +76,4 @@ class Stage:
         self._print(line)
 
     def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(self._console, line)

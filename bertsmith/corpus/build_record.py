@@ -8,11 +8,11 @@ and are overwritten. It does not know how a corpus is built.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from bertsmith.corpus.build_rules import require_same
 from bertsmith.corpus.manifest import SPLITS, ShardFacts, Split, shard_facts
 from bertsmith.corpus.store import array_path
 from bertsmith.corpus.writer import Documents, ShardWriter
-from bertsmith.files import atomic_file, write_json
+from bertsmith.files import atomic_file, read_json, write_json
 
 _RECORD = "progress.json"
 
@@ -65,7 +65,7 @@ class ProgressRecord:
         path = folder / _RECORD
         if not path.is_file():
             return ProgressRecord(settings=settings)
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_json(path)
         # Asked first: a record of another version may hold other fields.
         require_same(content["settings"], settings, folder.parent)
         record = ProgressRecord(

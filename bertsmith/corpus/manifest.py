@@ -7,13 +7,12 @@ is in the shards it lists.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.files import write_json
+from bertsmith.files import read_json, write_json
 
 Split = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = ("train", "held_out")
@@ -104,12 +103,12 @@ class Manifest:
                 f"{directory} is not a finished corpus: it has no {FILE_NAME}. Make or finish it "
                 f"with `bertsmith build-corpus`"
             )
+        content: dict[str, Any] = read_json(path)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
             version = content.pop("format")
             if version == FORMAT_VERSION:
                 return _manifest(content)
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"{path} is not a corpus manifest of bertsmith: {error!r}") from error
         raise ValueError(f"{path} has format {version}, this version reads {FORMAT_VERSION}")
 

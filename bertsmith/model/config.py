@@ -15,6 +15,13 @@ Direction = Literal["bidirectional", "left_to_right", "right_to_left"]
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"]
 Objective = Literal["masked_lm", "next_sentence", "left_to_right_lm", "right_to_left_lm"]
 
+DIRECTION_OF: dict[Objective, Direction] = {
+    "masked_lm": "bidirectional",
+    "left_to_right_lm": "left_to_right",
+    "right_to_left_lm": "right_to_left",
+}
+"""What attention may see while a language model learns: never the token it predicts."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig:

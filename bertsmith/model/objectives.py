@@ -20,16 +20,10 @@ from torch.nn import functional
 from bertsmith.batch import PretrainBatch
 from bertsmith.fusion import fused
 from bertsmith.model.bert import Bert
-from bertsmith.model.config import BertConfig, Objective
+from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
 from bertsmith.model.stream import Stream, tensors
-
-_DIRECTIONS = {
-    "masked_lm": "bidirectional",
-    "left_to_right_lm": "left_to_right",
-    "right_to_left_lm": "right_to_left",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +97,12 @@ def language_model_loss(
 
 def _language_model(config: BertConfig, objectives: tuple[Objective, ...]) -> Objective:
     """The one language-model objective among them, checked against the config's direction."""
-    language_models = [objective for objective in objectives if objective in _DIRECTIONS]
+    language_models = [objective for objective in objectives if objective in DIRECTION_OF]
     if len(language_models) != 1:
         raise ValueError(
-            f"objectives must hold exactly one of {', '.join(_DIRECTIONS)}, found {objectives}"
+            f"objectives must hold exactly one of {', '.join(DIRECTION_OF)}, found {objectives}"
         )
-    expected = _DIRECTIONS[language_models[0]]
+    expected = DIRECTION_OF[language_models[0]]
     if config.direction != expected:
         raise ValueError(
             f"{language_models[0]} needs direction {expected!r}, found {config.direction!r}"

@@ -120,7 +120,7 @@ class PretrainRun:
     record_every: int = 1
     """Steps between two lines of metrics.jsonl; on a GPU each waits for the device."""
     loader_workers: int = 0
-    """Processes that draw batches ahead; 0: a background thread. The bits do not depend on it."""
+    """Processes that draw batches ahead; 0 or 1: a background thread. The bits stay the same."""
 
     def __post_init__(self) -> None:
         """Refuses contradictions between fields, before any text is read."""

@@ -11,7 +11,6 @@ where the command made them itself.
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import shlex
@@ -19,12 +18,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from bertsmith import fusion
 from bertsmith.checkpoints.places import newest_checkpoint
-from bertsmith.files import sha256, write_json
+from bertsmith.files import read_json, sha256, write_json
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.train.device import Processes
 
@@ -87,8 +87,8 @@ def read_record(directory: Path) -> Record:
             f"{directory} is not the directory of a run: it has no {RECORD}; start one with "
             f"`bertsmith pretrain FOLDER --out {shlex.quote(str(directory))}`"
         )
+    content: dict[str, Any] = read_json(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
         return Record(
             run=from_json(content["run"]),
             corpus=directory / content["corpus"],
@@ -101,7 +101,7 @@ def read_record(directory: Path) -> Record:
             unigram_entropy=content["unigram_entropy"],
             versions=content["versions"],
         )
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError) as error:
         raise ValueError(
             f"{path} was not written by this version of bertsmith ({error}); start the run again "
             f"in another directory"

@@ -55,7 +55,7 @@ class Measurement:
     seconds_per_step: tuple[float, ...]
     """One number a phase."""
     tokens_per_second: float
-    """Real tokens, first phase, all processes."""
+    """Real tokens, over all phases and processes."""
     peak_bytes: int
     """Memory of this process (a CPU) or of the device at its peak."""
 
@@ -90,9 +90,13 @@ def measure(run: PretrainRun, bench: Bench) -> Measurement:
     if bench.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(bench.device)
     found = [_seconds_per_step(run, number, bench) for number in range(len(run.phases))]
+    seconds, tokens = (
+        sum(phase.steps * part for phase, part in zip(run.phases, parts, strict=True))
+        for parts in zip(*found, strict=True)
+    )
     return Measurement(
         seconds_per_step=tuple(seconds for seconds, _ in found),
-        tokens_per_second=found[0][1] / found[0][0],
+        tokens_per_second=tokens / seconds,
         peak_bytes=peak_bytes(bench.device),
     )
 

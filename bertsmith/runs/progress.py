@@ -105,7 +105,7 @@ class PlainDisplay:
 
     def note(self, text: str) -> None:
         """Prints the sentence."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(self._console, text)
 
 
 class LiveDisplay:
@@ -151,7 +151,7 @@ class LiveDisplay:
 
     def note(self, text: str) -> None:
         """Prints the sentence above the live line."""
-        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(self._progress.console, text)
 
 
 def display(
@@ -173,6 +173,11 @@ def described(view: View, unigram: float, tokens_per_second: float) -> str:
         f"{'  '.join(parts)}  unigram {unigram:.3f}  lr {view.learning_rate:.2e}  "
         f"{tokens_per_second:,.0f} tokens/s"
     )
+
+
+def say(console: Console, text: str) -> None:
+    """Prints a sentence letter by letter: no markup, no colours, no breaking of lines."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,7 +59,7 @@ def read(path: Path) -> tuple[list[str], TokenizerConfig]:
     if has_vocabulary and not has_json:
         vocabulary = _read_vocabulary(vocabulary_file)
     settings_file = directory / "tokenizer_config.json"
-    settings = _read_json(settings_file) if settings_file.is_file() else {}
+    settings = files.read_json(settings_file) if settings_file.is_file() else {}
     if settings.get("tokenizer_class") == "BertJapaneseTokenizer":
         raise ValueError(
             f"{settings_file}: BertJapaneseTokenizer finds words with a dictionary, which is not "
@@ -128,18 +127,8 @@ def _read_vocabulary(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def _read_json(path: Path) -> dict[str, object]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path} holds {type(value).__name__}, expected a JSON object")
-    return value
-
-
 def _read_tokenizer_json(path: Path) -> tuple[list[str], dict[str, object]]:
-    value = _read_json(path)
+    value = files.read_json(path)
     model = value.get("model")
     if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict):
         kind = model.get("type") if isinstance(model, dict) else None

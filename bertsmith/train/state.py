@@ -7,7 +7,6 @@ learning rate follow. It does not know what else a checkpoint holds.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,12 +77,9 @@ def load_state(directory: Path, optimizer: Optimizer) -> TrainerState:
 
 
 def _read_facts(path: Path) -> dict[str, object]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno} is not JSON: {error.msg}") from error
+    facts = files.read_json(path)
     expected = {"step": int, "optimizer": str, "extra": dict}
     for name, kind in expected.items():
-        if not isinstance(facts, dict) or not isinstance(facts.get(name), kind):
+        if not isinstance(facts.get(name), kind):
             raise ValueError(f"{path}: expected an object with {name!r} of type {kind.__name__}")
-    return dict(facts)
+    return facts

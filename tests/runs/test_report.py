@@ -104,7 +104,10 @@ def test_a_changed_corpus_stops_the_run(corpus_path: Path, tmp_path: Path) -> No
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"run": ')
-    with pytest.raises(ValueError, match=r"run\.json was not written by this version"):
+    with pytest.raises(ValueError, match=r"run\.json is not JSON"):
+        read_record(tmp_path)
+    (tmp_path / "run.json").write_text('{"steps": 3}')
+    with pytest.raises(ValueError, match=r"run\.json was not written by this version .*'run'"):
         read_record(tmp_path)
 
 
