@@ -143,13 +143,16 @@ def _backward(
     dropped, grad_scores = _softmax_backward(
         probabilities, grad_dropped, words, rules.probability, _scale(queries)
     )
-    return torch.stack(
-        [
-            grad_scores @ keys,  # (n, A, S, K)
-            grad_scores.transpose(2, 3) @ queries,
-            dropped.transpose(2, 3) @ gradient,
-        ]
-    )
+    grad_heads = torch.empty_like(heads)  # each product is written into its place, not copied there
+    _multiply(grad_scores, keys, grad_heads[0])  # (n, A, S, K)
+    _multiply(grad_scores.transpose(2, 3), queries, grad_heads[1])
+    _multiply(dropped.transpose(2, 3), gradient, grad_heads[2])
+    return grad_heads
+
+
+def _multiply(left: Tensor, right: Tensor, product: Tensor) -> None:
+    """Writes left @ right, matrices by sequence and head, into `product`."""
+    torch.bmm(left.flatten(0, 1), right.flatten(0, 1), out=product.flatten(0, 1))
 
 
 def _scale(queries: Tensor) -> float:

@@ -20,7 +20,7 @@ from bertsmith.data.loader import batches
 from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
-from bertsmith.files import atomic_directory
+from bertsmith.files import atomic_directory, keep_freed_memory
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import Losses, PretrainModel
 from bertsmith.recipes.run import Phase, PretrainRun
@@ -60,7 +60,12 @@ class Trainee:
 
 
 def trainee(run: PretrainRun, device: torch.device) -> Trainee:
-    """Builds the model with its first weights, and an optimizer without history."""
+    """Builds the model with its first weights, and an optimizer without history.
+
+    On a CPU the process keeps from then on the memory that it frees.
+    """
+    if device.type == "cpu":
+        keep_freed_memory()
     precision = choose_precision(run.precision, device)
     model = PretrainModel(run.model, run.objectives)
     initialise(model, std=run.model.initializer_range, seed=run.seed)

@@ -45,7 +45,8 @@ def test_twenty_float64_steps_have_the_losses_of_transformers(monkeypatch):
 
 @pytest.mark.slow
 def test_two_hundred_float64_steps_at_tiny_size_stay_within_a_millionth():
-    trial = replace(SHORT, model=TINY, steps=200, batch_size=8, sequence_length=64)
+    model = replace(TINY, vocab_size=1_000)  # small enough that 200 steps learn something of it
+    trial = replace(SHORT, model=model, steps=200, batch_size=8, sequence_length=64)
     ours, theirs = losses("bertsmith", trial), losses("transformers", trial)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
-    assert ours[-1] < ours[0] - 0.5
+    assert np.mean(ours[-20:]) < np.mean(ours[:20]) - 0.5
