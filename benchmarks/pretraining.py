@@ -3,22 +3,20 @@
     python -m benchmarks.pretraining --size mini --size base
 
 One step is forward, backward, clipping and optimizer on 32 sequences of 128 tokens, dropout 0.1,
-masked LM and next sentence. All systems start from the same weights and take the same batches in
-turn (A B C A B C ...), each in a process of its own, which waits while the others work: what one
-does to its memory, the others do not feel. Reported: median real tokens a second, the ratio to each
-peer, the fraction of the best matrix rate between the rounds, and the losses.
+masked LM and next sentence. All systems start from the same weights, take the same batches in turn
+(A B C A B C ...), and live in one process, which keeps freed memory for all of them as `bertsmith
+pretrain` does. Reported: median real tokens a second, the ratio to each peer, the fraction of the
+best matrix rate between the rounds, and the losses.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from multiprocessing.connection import Connection
 
 import numpy as np
 import torch
@@ -40,15 +38,6 @@ PREDICTED_SHARE = 0.15
 RATE = 1e-4
 
 Step = Callable[[PretrainBatch, int], float]
-Order = tuple[str, int, int, int]
-"""System, number of the step, length and number of its sequences."""
-
-PROCESSES = (
-    ("bertsmith", "bertsmith without a compiler"),
-    ("transformers default",),
-    ("transformers best",),
-)
-"""The systems, by the process that they live in."""
 
 
 def main() -> None:
@@ -61,31 +50,40 @@ def main() -> None:
     options = parser.parse_args()
     for name, value in ENVIRONMENT.items():  # for every system, as `bertsmith` sets it
         os.environ.setdefault(name, value)
+    keep_freed_memory()
     for size in options.size or ["mini", "base"]:
         measure(size, options.rounds, options.length, options.batch)
 
 
 def measure(size: str, rounds: int, length: int, batch_size: int) -> None:
     """One side-by-side run of one size."""
+    config = SIZES[size]
+    model = PretrainModel(config, ("masked_lm", "next_sentence"))
+    initialise(model, std=config.initializer_range, seed=0)
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     precision = choose_precision("auto", torch.device("cpu"))
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    systems = {name: pipe for names in PROCESSES for pipe in [begin(size, names)] for name in names}
+    systems: dict[str, Step] = {
+        "bertsmith": ours(config, weights),
+        "bertsmith without a compiler": without_compiler(ours(config, weights)),
+        "transformers default": transformers_default(config, weights),
+        "transformers best": transformers_best(config, weights),
+    }
+    batches = [synthetic(config, length, batch_size, number) for number in range(rounds + 2)]
     seconds: dict[str, list[float]] = {name: [] for name in systems}
     losses: dict[str, list[float]] = {name: [] for name in systems}
+    started: dict[str, float] = {}
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     rates = []
-    for number in range(rounds + 2):
+    for number, batch in enumerate(batches):
         rates.append(matrix_rate(dtype, rounds=3))
-        for name, pipe in systems.items():
-            pipe.send((name, number, length, batch_size))
-            took, loss = pipe.recv()
-            seconds[name].append(took)
-            losses[name].append(loss)
-    for pipe in systems.values():
-        pipe.close()
+        for name, step in systems.items():
+            began = time.perf_counter()
+            losses[name].append(step(batch, number))
+            seconds[name].append(time.perf_counter() - began)
+            started.setdefault(name, seconds[name][0])
 
-    started = {name: each[0] for name, each in seconds.items()}
     tokens = length * batch_size
-    flops = training_flops(SIZES[size], length) * tokens
+    flops = training_flops(config, length) * tokens
     ceiling = max(rates)
     speed = {name: tokens / statistics.median(each[2:]) for name, each in seconds.items()}
     print(
@@ -114,34 +112,6 @@ def measure(size: str, rounds: int, length: int, batch_size: int) -> None:
     )
 
 
-def begin(size: str, names: tuple[str, ...]) -> Connection:
-    """Starts a process that takes steps of these systems when told to; it ends with its pipe."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    context.Process(target=serve, args=(theirs, size, names), daemon=True).start()
-    theirs.close()
-    return ours
-
-
-def serve(pipe: Connection, size: str, names: tuple[str, ...]) -> None:
-    """Takes each step that is ordered, and answers with its seconds and its loss."""
-    config = SIZES[size]
-    model = PretrainModel(config, ("masked_lm", "next_sentence"))
-    initialise(model, std=config.initializer_range, seed=0)
-    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    steps = {name: SYSTEMS[name](config, weights) for name in names}
-    while True:
-        try:
-            order: Order = pipe.recv()
-        except EOFError:
-            return
-        name, number, length, batch_size = order
-        batch = synthetic(config, length, batch_size, number)
-        began = time.perf_counter()
-        loss = steps[name](batch, number)
-        pipe.send((time.perf_counter() - began, loss))
-
-
 def training_flops(config: BertConfig, length: int) -> float:
     """Operations a token needs, forward and backward: three times the forward multiplications."""
     hidden, inner = config.hidden_size, config.intermediate_size
@@ -154,7 +124,6 @@ def training_flops(config: BertConfig, length: int) -> float:
 
 def ours(config: BertConfig, weights: dict[str, torch.Tensor]) -> Step:
     """A step as `bertsmith pretrain` takes it on this machine."""
-    keep_freed_memory()
     model = PretrainModel(config, ("masked_lm", "next_sentence"))
     model.load_state_dict(weights)
     cast_(model, choose_precision("auto", torch.device("cpu")))
@@ -170,9 +139,8 @@ def ours(config: BertConfig, weights: dict[str, torch.Tensor]) -> Step:
     return step
 
 
-def ours_without_compiler(config: BertConfig, weights: dict[str, torch.Tensor]) -> Step:
+def without_compiler(step: Step) -> Step:
     """The same step with the plain functions in place of fused kernels."""
-    step = ours(config, weights)
 
     def plain(batch: PretrainBatch, number: int) -> float:
         with unfused():
@@ -270,14 +238,6 @@ def synthetic(config: BertConfig, length: int, batch_size: int, number: int) -> 
         step_targets=num_targets,
         step_sequences=batch_size,
     )
-
-
-SYSTEMS: dict[str, Callable[[BertConfig, dict[str, torch.Tensor]], Step]] = {
-    "bertsmith": ours,
-    "bertsmith without a compiler": ours_without_compiler,
-    "transformers default": transformers_default,
-    "transformers best": transformers_best,
-}
 
 
 if __name__ == "__main__":
