@@ -174,10 +174,10 @@ def keep_freed_memory() -> bool:
     every page returns as a fault and has to be cleared: a tenth of a step of BASE on a CPU. The
     C library of most Linux systems can keep them; the process then stays at its peak.
     """
-    import ctypes
-
     if not sys.platform.startswith("linux"):
         return False
+    import ctypes
+
     try:
         change = ctypes.CDLL(None).mallopt
     except AttributeError:  # another C library
