@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.machine import append_row
-from benchmarks.pretraining import ours
+from benchmarks.systems import ours
 from bertsmith.batch import PretrainBatch
 from bertsmith.corpus.store import Corpus
 from bertsmith.data.epochs import Epochs

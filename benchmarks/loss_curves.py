@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.pretraining import peer
+from benchmarks.systems import padded, peer
 from bertsmith.batch import PackedBatch, PretrainBatch
 from bertsmith.corpus.store import Corpus
 from bertsmith.data.masking import Masking
@@ -114,24 +114,6 @@ LEARNERS: dict[System, Callable[[BertConfig, PretrainModel], nn.Module]] = {
     "bertsmith": OurLearner,
     "transformers": PeerLearner,
 }
-
-
-def padded(batch: PretrainBatch) -> dict[str, Tensor]:
-    """A whole step as the arguments of `BertForPreTraining`, with padding."""
-    assert batch.next_labels is not None
-    assert len(batch.target_rows) == batch.step_targets, "the peer averages over what it sees"
-    input_ids, mask, types = (torch.from_numpy(array) for array in batch.packed.to_padded())
-    rows = torch.full((batch.packed.num_tokens,), -100)
-    rows[torch.from_numpy(batch.target_rows)] = torch.from_numpy(batch.target_ids).long()
-    labels = torch.full_like(input_ids, -100)
-    labels[mask.bool()] = rows
-    return {
-        "input_ids": input_ids,
-        "attention_mask": mask,
-        "token_type_ids": types,
-        "labels": labels,
-        "next_sentence_label": torch.from_numpy(batch.next_labels).long(),
-    }
 
 
 def batches_of(trial: Trial) -> Iterator[PretrainBatch]:

@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.loss_curves import SHORTEST, Trial, mixed, padded, without_dropout
+from benchmarks.loss_curves import SHORTEST, Trial, mixed, without_dropout
+from benchmarks.systems import padded
 from bertsmith.model.config import sized
 
 TRIAL = Trial(
