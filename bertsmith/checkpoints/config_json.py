@@ -47,7 +47,6 @@ def config_to_json(
         "position_embedding_type": "absolute",
         "is_decoder": config.direction == "left_to_right",
         _DIRECTION_FIELD: config.direction,
-        "tie_word_embeddings": True,
         "dtype": dtype,
     }
 
@@ -102,8 +101,8 @@ def _mistyped(content: Mapping[str, object]) -> list[str]:
                 faults.append(f"{name} is null")
             continue
         wanted = type(getattr(_DEFAULTS, name))
-        fits = isinstance(value, (int, float) if wanted is float else int)
-        if not fits or isinstance(value, bool):
+        fits = isinstance(value, (int, float) if wanted is float else wanted)
+        if not fits or isinstance(value, bool) is not (wanted is bool):
             faults.append(f"{name} is {value!r}, expected {wanted.__name__}")
     return faults
 

@@ -5,7 +5,8 @@ names that make it up, joined along the first axis in the order given (our one q
 matrix is three there). This file knows neither disks nor modules: only names, shapes and values.
 
 Source: `transformers`' BertForPreTraining (state_dict); the oldest files on the Hub
-write a LayerNorm's weight and bias as gamma and beta, as google-research/bert did.
+write a LayerNorm's weight and bias as gamma and beta, as google-research/bert did; wrappers around
+a model (`DataParallel`, sentence-transformers) put a prefix of their own before every name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _OUTSIDE_LAYERS: dict[str, tuple[str, ...]] = {
     "masked_lm.dense": ("cls.predictions.transform.dense",),
     "masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
     "masked_lm.bias": ("cls.predictions.bias",),
+    "masked_lm.decoder": ("cls.predictions.decoder",),
     "next_sentence": ("cls.seq_relationship",),
 }
 
@@ -45,10 +47,16 @@ POOLER = "bert.pooler."
 """What every name of the pooler begins with, here and on disk."""
 
 _NATIVE_LAYER = re.compile(r"bert\.layers\.(\d+)\.(.+)")
-_COPIES = {
-    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-    "cls.predictions.decoder.bias": "cls.predictions.bias",
-}
+_WRAPPERS = re.compile(
+    r"(module\.|0\.|auto_model\.|model\.)+(?=(bert|cls|embeddings|encoder|pooler)\.)"
+)
+_BARE = ("embeddings.", "encoder.", "pooler.")
+_OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+TOKEN_EMBEDDING = "bert.embeddings.word_embeddings.weight"
+"""The token embedding, on disk."""
+DECODER = "cls.predictions.decoder.weight"
+"""The decoder of the language-model head, on disk: most often a copy of the token embedding."""
+_COPIES = {DECODER: TOKEN_EMBEDDING, "cls.predictions.decoder.bias": "cls.predictions.bias"}
 _BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
 _NAMES_SHOWN = 12
 
@@ -100,9 +108,9 @@ def from_hugging_face(
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """The parameters named in `expected` (native name -> shape), and notes on what was left aside.
 
-    `state` is what a safetensors file holds, its names passed through `modern_names` or not. Copies
-    of tied tensors, position numbers and heads that `expected` does not ask for are harmless and
-    noted. Raises one ValueError that names everything missing, mis-shaped or left over at once.
+    `state` is what a checkpoint holds, its names passed through `modern_names` or not. Copies of
+    tied tensors, position numbers and heads that `expected` does not ask for are harmless and noted
+    by name. Raises one ValueError that names everything missing, mis-shaped or left over at once.
     """
     state = modern_names(state)
     native: dict[str, Tensor] = {}
@@ -137,18 +145,17 @@ def from_hugging_face(
 
 
 def modern_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, LayerNorm's gamma and beta called weight and bias, a bare encoder prefixed.
+    """The same tensors under today's names.
 
-    A tied tensor that only its copy's name holds gets its own name.
+    Wrappers' prefixes are taken off, the encoder's put before, LayerNorm's gamma and beta called
+    weight and bias; a tied tensor that only its copy's name holds gets its own name.
     """
-    bare = not any(name.startswith("bert.") for name in state)
     named = {}
     for name, tensor in state.items():
-        name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
-        name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-        if bare and name.startswith(("embeddings.", "encoder.", "pooler.")):
-            name = f"bert.{name}"
-        named[name] = tensor
+        name = _WRAPPERS.sub("", name, count=1) if _WRAPPERS.match(name) else name
+        for old, new in _OLD_ENDINGS.items():
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        named[f"bert.{name}" if name.startswith(_BARE) else name] = tensor
     for copy, original in _COPIES.items():
         if copy in named and original not in named:
             named[original] = named.pop(copy)
@@ -165,18 +172,26 @@ def _misfit(name: str, tensor: Tensor, shape: Sequence[int]) -> list[str]:
 
 def _left_over(state: Mapping[str, Tensor], used: set[str]) -> tuple[list[str], tuple[str, ...]]:
     """Sorts the tensors nobody asked for into those that contradict the config, and notes."""
-    faults, unused = [], []
-    for name in sorted(set(state) - used - _BUFFERS):
+    faults, unused, harmless = [], [], []
+    for name in sorted(set(state) - used):
         original = state.get(_COPIES.get(name, ""))
         if original is not None and name in _COPIES:
             if not torch.equal(state[name], original):
-                faults.append(f"{name}, which differs from {_COPIES[name]} (an untied decoder)")
+                faults.append(f"{name}, which differs from {_COPIES[name]}")
+            else:
+                harmless.append(name)
+        elif name in _BUFFERS:
+            harmless.append(name)
         elif name.startswith("bert.") and not name.startswith(POOLER):
             faults.append(name)
         else:
             unused.append(name)
-    notes = (f"left aside, not part of this model: {_listed(unused)}",) if unused else ()
-    return faults, notes
+    notes = []
+    if unused:
+        notes.append(f"left aside, not part of this model: {_listed(unused)}")
+    if harmless:
+        notes.append(f"left aside, computed or held elsewhere: {_listed(harmless)}")
+    return faults, tuple(notes)
 
 
 def _listed(names: Iterable[str]) -> str:

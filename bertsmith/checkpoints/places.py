@@ -1,7 +1,8 @@
 """A model's name, path or Hub id -> the directory that holds its files.
 
-Looked up in this order: a name under the project's `models/`, a path (a checkpoint, or a run, whose
-newest checkpoint answers), a Hugging Face Hub id. It does not open the files it finds.
+Looked up in this order: a name under the project's `models/`, a path (a checkpoint of any format, a
+run, whose newest checkpoint answers, or the prefix of a TensorFlow checkpoint), a Hugging Face Hub
+id. It does not open the files it finds.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from pathlib import Path
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import snapshot_download
 
+from bertsmith.checkpoints import sentence_transformers
+
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 WEIGHTS_INDEX = "model.safetensors.index.json"
+PICKLED = "pytorch_model.bin"
+PICKLED_INDEX = "pytorch_model.bin.index.json"
+GOOGLE_CONFIG = "bert_config.json"
 
 _FILES_OF_A_MODEL = (
     CONFIG, WEIGHTS, WEIGHTS_INDEX, "model-*-of-*.safetensors", "vocab.txt", "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json",
+    "tokenizer_config.json", "special_tokens_map.json", *sentence_transformers.FILES,
 )  # fmt: skip
+_PICKLED_FILES = (PICKLED, PICKLED_INDEX, "pytorch_model-*-of-*.bin")
 _STEP = re.compile(r"step-(\d+)")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
@@ -33,11 +40,13 @@ def find_model(name_or_path: str | Path) -> Path:
     """
     text = str(name_or_path)
     for models in _project_models():
-        if _is_plain_name(text) and is_checkpoint(models / text):
+        if _is_plain_name(text) and is_model(models / text):
             return models / text
     path = Path(name_or_path).expanduser()
     if path.is_dir():
         return _inside(path)
+    if path.with_name(f"{path.name}.index").is_file() or path.suffix == ".index":
+        return path.with_suffix("") if path.suffix == ".index" else path
     if path.exists():
         raise FileNotFoundError(
             f"{path} is a file, expected the directory of a checkpoint or of a run"
@@ -58,9 +67,20 @@ def newest_checkpoint(run: Path) -> Path | None:
 
 
 def is_checkpoint(directory: Path) -> bool:
-    """True when the directory holds a config and safetensors weights."""
+    """True when the directory holds a config and safetensors weights, as those written here do."""
     weights = (directory / WEIGHTS, directory / WEIGHTS_INDEX)
     return (directory / CONFIG).is_file() and any(file.is_file() for file in weights)
+
+
+def is_model(directory: Path) -> bool:
+    """True when the directory holds a config and weights of any format that is read."""
+    directory = sentence_transformers.encoder_directory(directory)
+    if is_checkpoint(directory):
+        return True
+    has_config = (directory / CONFIG).is_file() or (directory / GOOGLE_CONFIG).is_file()
+    pickled = (directory / PICKLED, directory / PICKLED_INDEX)
+    has_bundle = any(directory.glob("*.ckpt*.index"))
+    return has_config and (has_bundle or any(file.is_file() for file in pickled))
 
 
 def _project_models() -> Iterator[Path]:
@@ -80,38 +100,34 @@ def _is_plain_name(text: str) -> bool:
 
 
 def _inside(directory: Path) -> Path:
-    if is_checkpoint(directory):
+    if is_model(directory):
         return directory
     newest = newest_checkpoint(directory)
     if newest is not None:
         return newest
     found = sorted(file.name for file in directory.iterdir())
-    pickled = [name for name in found if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".h5"))]
-    hint = (
-        f"; {pickled[0]} is not read, because pickles can run code: write it again as safetensors"
-        if pickled
-        else ""
-    )
+    unread = [name for name in found if name.endswith((".pt", ".pth", ".ckpt", ".h5", ".msgpack"))]
+    hint = f"; {unread[0]} is of no format that is read here" if unread else ""
     raise FileNotFoundError(
-        f"{directory} is neither a checkpoint ({CONFIG} and {WEIGHTS}) nor a run with a complete "
-        f"one under checkpoints/step-*; it holds {', '.join(found[:8]) or 'nothing'}{hint}"
+        f"{directory} is neither a checkpoint ({CONFIG} with {WEIGHTS} or {PICKLED}; "
+        f"{GOOGLE_CONFIG} with bert_model.ckpt.*) nor a run with a complete one under "
+        f"checkpoints/step-*; it holds {', '.join(found[:8]) or 'nothing'}{hint}"
     )
 
 
 def _downloaded(hub_id: str) -> Path:
     try:
         directory = Path(snapshot_download(hub_id, allow_patterns=list(_FILES_OF_A_MODEL)))
+        if not is_model(directory):  # an old one: of its pickle only tensors will be read
+            snapshot_download(hub_id, allow_patterns=[*_FILES_OF_A_MODEL, *_PICKLED_FILES])
     except (hub_errors.HfHubHTTPError, hub_errors.HFValidationError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise FileNotFoundError(
             f"no model {hub_id!r}: {_tried(hub_id)}, and the Hugging Face Hub gave none "
             f"({reason[0]}){_nearest(hub_id)}"
         ) from error
-    if not is_checkpoint(directory):
-        raise FileNotFoundError(
-            f"the Hub's {hub_id} has no {CONFIG} with {WEIGHTS}; only safetensors are read, "
-            f"because pickles can run code"
-        )
+    if not is_model(directory):
+        raise FileNotFoundError(f"the Hub's {hub_id} has no {CONFIG} with {WEIGHTS} or {PICKLED}")
     return directory
 
 
@@ -124,7 +140,7 @@ def _nearest(text: str) -> str:
     names = sorted(
         entry.name
         for models in _project_models() if models.is_dir()
-        for entry in models.iterdir() if is_checkpoint(entry)
+        for entry in models.iterdir() if is_model(entry)
     )  # fmt: skip
     near = difflib.get_close_matches(text, names, n=1)
     if near:

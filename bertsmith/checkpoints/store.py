@@ -1,54 +1,55 @@
-"""A model, its config and its tokenizer <-> a directory in the Hugging Face layout.
+"""Any BERT -> a model, its config and its tokenizer; and these -> a directory in our own layout.
 
-What is written here loads in `transformers` and in every server that reads its files, and what they
-write loads here: config.json, model.safetensors, vocab.txt, tokenizer.json, tokenizer_config.json.
-Nothing is pickled, ever. This file does not know what a run or a trainer is.
+The layout written is the Hugging Face one, so that it loads in `transformers` and in every server
+that reads its files: config.json, model.safetensors, vocab.txt, tokenizer.json,
+tokenizer_config.json. Nothing is pickled, ever. It does not know what a run or a trainer is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from safetensors.torch import save_file
+from torch import Tensor
 
+from bertsmith.checkpoints import sentence_transformers
 from bertsmith.checkpoints.config_json import config_from_json, config_to_json
 from bertsmith.checkpoints.names import (
+    DECODER,
     LM_HEAD,
     NEXT_SENTENCE_HEAD,
     POOLER,
+    TOKEN_EMBEDDING,
     from_hugging_face,
-    modern_names,
     to_hugging_face,
 )
-from bertsmith.checkpoints.places import CONFIG, WEIGHTS, WEIGHTS_INDEX, find_model, is_checkpoint
-from bertsmith.files import atomic_directory, read_json, write_json, write_text
-from bertsmith.model.bert import Bert
+from bertsmith.checkpoints.places import CONFIG, WEIGHTS, find_model, is_checkpoint
+from bertsmith.checkpoints.weights import Weights, read_weights
+from bertsmith.files import atomic_directory, write_json, write_text
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.pooling import SentenceConfig
 from bertsmith.text.tokenizer import Tokenizer
-
-Model = TypeVar("Model", bound=nn.Module)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded(Generic[Model]):
+class Loaded:
     """A checkpoint in memory."""
 
-    model: Model
-    """In evaluation mode, on the CPU."""
+    model: PretrainModel
+    """The encoder and what the file holds of pooler and heads; evaluation mode, on the CPU."""
     config: BertConfig
     """The encoder's architecture."""
     tokenizer: Tokenizer
     """The vocabulary and rules it was trained with."""
     directory: Path
     """Where it was found."""
+    sentence: SentenceConfig | None = None
+    """How sentence vectors are pooled, where the directory says so."""
     notes: tuple[str, ...]
     """What was left aside or looks odd, a sentence each; empty for a checkpoint of our own."""
 
@@ -106,72 +107,59 @@ def write(
         write_text(directory / "README.md", card)
 
 
-def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loaded[PretrainModel]:
-    """Reads a model by its name under `models/`, its path, or its Hub id, in this order.
+def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loaded:
+    """Reads any BERT by its name under `models/`, its path, or its Hub id, in this order.
 
     A run's directory stands for its newest checkpoint. Parameters come as `dtype`, whatever the
-    file stores. The model gets a next-sentence head when the file holds one. Raises
-    FileNotFoundError when nothing is found; ValueError when the file holds no language-model head
-    (`load_encoder` reads it), or naming at once every missing config field, or every missing,
-    mis-shaped or unexpected tensor.
+    file stores. The model gets the pooler and the pre-training heads that the file holds; other
+    heads are left aside, and noted. Raises FileNotFoundError when nothing is found; ValueError
+    naming at once every missing config field, or every missing, mis-shaped or unexpected tensor.
     """
-    files = _Files.read(find_model(name_or_path))
-    objectives = _objectives(files.tensors, files.config)
-    if not set(objectives) - {"next_sentence"}:
-        raise ValueError(
-            f"{files.directory} holds no language-model head ({LM_HEAD}*), so it can neither fill "
-            f"masks nor be pre-trained further; choose a pre-trained checkpoint"
-        )
+    place = find_model(name_or_path)
+    directory = place if place.is_dir() else place.parent
+    sentence = sentence_transformers.read(directory)
+    home = sentence_transformers.encoder_directory(directory)
+    weights = read_weights(home if place.is_dir() else place)
+    config, notes = _as_stored(config_from_json(weights.config, str(weights.config_file)), weights)
     # Built without memory or initial values: every parameter is replaced by the file's.
     with torch.device("meta"):
-        model = PretrainModel(files.config, objectives)
-    return _loaded(model, "", files, dtype)
-
-
-def load_encoder(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loaded[Bert]:
-    """Reads the encoder alone of any BERT, with its pooler when the file holds one; else as `load`.
-
-    Heads are left aside, and noted.
-    """
-    files = _Files.read(find_model(name_or_path))
-    with_pooler = any(name.startswith(POOLER) for name in files.tensors)
-    with torch.device("meta"):
-        encoder = Bert(files.config, with_pooler=with_pooler)
-    return _loaded(encoder, "bert.", files, dtype)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Files:
-    """What stands on disk, read but not yet matched with a module."""
-
-    directory: Path
-    config: BertConfig
-    tensors: Mapping[str, Tensor]
-
-    @staticmethod
-    def read(directory: Path) -> _Files:
-        config = config_from_json(read_json(directory / CONFIG), str(directory / CONFIG))
-        return _Files(
-            directory=directory, config=config, tensors=modern_names(_read_tensors(directory))
+        model = PretrainModel(
+            config,
+            _objectives(weights.tensors, config),
+            with_pooler=any(name.startswith(POOLER) for name in weights.tensors),
         )
-
-
-def _loaded(model: Model, prefix: str, files: _Files, dtype: torch.dtype) -> Loaded[Model]:
-    """Fills a module on the meta device, whose parameters are named without `prefix`."""
-    expected = {prefix + name: tuple(value.shape) for name, value in model.state_dict().items()}
-    state, notes = from_hugging_face(files.tensors, expected, str(files.directory))
-    model.load_state_dict(
-        {name.removeprefix(prefix): tensor.to(dtype) for name, tensor in state.items()},
-        assign=True,
-    )
-    tokenizer = Tokenizer.load(files.directory)
+    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    state, left_aside = from_hugging_face(weights.tensors, expected, str(place))
+    model.load_state_dict({name: each.to(dtype) for name, each in state.items()}, assign=True)
+    tokenizer = Tokenizer.load(directory if _has_vocabulary(directory) else home)
     return Loaded(
         model=model.eval(),
-        config=files.config,
+        config=config,
         tokenizer=tokenizer,
-        directory=files.directory,
-        notes=(*notes, *_vocabulary_notes(tokenizer, files.config, files.directory)),
+        directory=directory,
+        sentence=sentence,
+        notes=(
+            *weights.notes,
+            *notes,
+            *left_aside,
+            *_vocabulary_notes(tokenizer, config, directory),
+        ),
     )
+
+
+def _as_stored(config: BertConfig, weights: Weights) -> tuple[BertConfig, tuple[str, ...]]:
+    """The config with the decoder that the file holds, and a note where it is one of its own."""
+    decoder, embedding = weights.tensors.get(DECODER), weights.tensors.get(TOKEN_EMBEDDING)
+    if decoder is None or embedding is None or not config.tie_word_embeddings:
+        return config, ()
+    if decoder.shape != embedding.shape or torch.equal(decoder, embedding):
+        return config, ()
+    note = f"{DECODER} differs from the token embeddings: it is used as the decoder it is"
+    return replace(config, tie_word_embeddings=False), (note,)
+
+
+def _has_vocabulary(directory: Path) -> bool:
+    return any((directory / name).is_file() for name in ("vocab.txt", "tokenizer.json"))
 
 
 def _objectives(tensors: Mapping[str, Tensor], config: BertConfig) -> tuple[Objective, ...]:
@@ -182,33 +170,6 @@ def _objectives(tensors: Mapping[str, Tensor], config: BertConfig) -> tuple[Obje
     if any(name.startswith(NEXT_SENTENCE_HEAD) for name in tensors):
         found.append("next_sentence")
     return tuple(found)
-
-
-def _read_tensors(directory: Path) -> dict[str, Tensor]:
-    """Every tensor of model.safetensors, or of the parts that its index names."""
-    if (directory / WEIGHTS).is_file():
-        return _read_safetensors(directory / WEIGHTS)
-    index = directory / WEIGHTS_INDEX
-    parts = read_json(index).get("weight_map")
-    if not isinstance(parts, dict):
-        raise ValueError(f"{index} has no weight_map: copy it again")
-    tensors: dict[str, Tensor] = {}
-    for name in sorted(set(parts.values())):
-        tensors |= _read_safetensors(directory / Path(name).name)
-    return tensors
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: copy or download the checkpoint again")
-    try:
-        tensors: dict[str, Tensor] = load_file(path)
-    except SafetensorError as error:
-        raise ValueError(
-            f"{path} ({path.stat().st_size:,} bytes) is no complete safetensors file ({error}); "
-            f"copy or download it again"
-        ) from error
-    return tensors
 
 
 def _vocabulary_notes(tokenizer: Tokenizer, config: BertConfig, directory: Path) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class BertConfig:
     """Added to the variance in LayerNorm (google-research/bert: 1e-12)."""
     pad_token_id: int = 0
     """Row of `[PAD]`; only written to config.json: nothing here is ever padded."""
+    tie_word_embeddings: bool = True
+    """Whether the language-model head compares with the token embeddings (the original: yes)."""
     direction: Direction = "bidirectional"
     """What attention may see; `left_to_right` is Table 5's ablation, written as is_decoder."""
 

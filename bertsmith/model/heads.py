@@ -18,7 +18,10 @@ from bertsmith.model.elementwise import activate, norm_and_drop
 
 
 class LanguageModelHead(nn.Module):
-    """Dense, activation, LayerNorm, then the token embedding as decoder, with a bias of its own."""
+    """Dense, activation, LayerNorm, then the decoder, with a bias of its own.
+
+    The decoder is the token embedding; a checkpoint from elsewhere may hold one of its own.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -26,14 +29,24 @@ class LanguageModelHead(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.decoder = (
+            None
+            if config.tie_word_embeddings
+            else nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        )
 
     def transform(self, rows: Tensor) -> Tensor:
         """(M, H) final hidden states -> (M, H) vectors to compare with the token embeddings."""
         return norm_and_drop(activate(self.dense(rows), self.activation), None, 0.0, self.norm)
 
+    def decoder_weight(self, embedding: Tensor) -> Tensor:
+        """(V, H): what vectors are compared with; the token embedding where the two are tied."""
+        return embedding if self.decoder is None else self.decoder.weight
+
     def forward(self, rows: Tensor, embedding: Tensor) -> Tensor:
         """(M, H) final hidden states and the (V, H) token embedding -> (M, V) logits."""
-        return nn.functional.linear(self.transform(rows), embedding, self.bias)  # (M, V)
+        weight = self.decoder_weight(embedding)  # (V, H)
+        return nn.functional.linear(self.transform(rows), weight, self.bias)  # (M, V)
 
 
 class NextSentenceHead(nn.Linear):

@@ -38,20 +38,29 @@ class Losses:
 
 
 class PretrainModel(nn.Module):
-    """A `Bert` and the heads its objectives need."""
+    """A `Bert` and the heads its objectives need.
 
-    def __init__(self, config: BertConfig, objectives: tuple[Objective, ...]) -> None:
+    A loaded one may lack the language-model head, or hold a pooler that no head of it reads: it
+    answers what it can, and cannot be trained.
+    """
+
+    def __init__(
+        self, config: BertConfig, objectives: tuple[Objective, ...], *, with_pooler: bool = False
+    ) -> None:
+        """Raises ValueError for two language models or one that the direction forbids."""
         super().__init__()
         self.config = config
         self.objectives = objectives
         self.language_model = _language_model(config, objectives)
         with_next = "next_sentence" in objectives
-        self.bert = Bert(config, with_pooler=with_next)
-        self.masked_lm = LanguageModelHead(config)
+        self.bert = Bert(config, with_pooler=with_next or with_pooler)
+        self.masked_lm = LanguageModelHead(config) if self.language_model else None
         self.next_sentence = NextSentenceHead(config) if with_next else None
 
     def forward(self, batch: PretrainBatch, dropout: tuple[int, int] | None = None) -> Losses:
         """The losses of one micro-batch; `dropout` = (seed, step) switches dropout on."""
+        assert self.language_model is not None
+        assert self.masked_lm is not None
         device = self.masked_lm.bias.device
         stream = Stream.of(batch.packed, device=device, dropout=dropout)
         target_rows, target_ids = tensors((batch.target_rows, batch.target_ids), device)
@@ -62,7 +71,7 @@ class PretrainModel(nn.Module):
         targets, *pooled = torch.split(hidden, [len(each) for each in rows])
         total, correct = language_model_loss(
             self.masked_lm.transform(targets),
-            self.bert.embeddings.token.weight,
+            self.masked_lm.decoder_weight(self.bert.embeddings.token.weight),
             self.masked_lm.bias,
             target_ids,
         )
@@ -95,12 +104,14 @@ def language_model_loss(
     return total, (logits.argmax(dim=1) == targets).sum()
 
 
-def _language_model(config: BertConfig, objectives: tuple[Objective, ...]) -> Objective:
-    """The one language-model objective among them, checked against the config's direction."""
+def _language_model(config: BertConfig, objectives: tuple[Objective, ...]) -> Objective | None:
+    """The language-model objective among them, checked against the config's direction."""
     language_models = [objective for objective in objectives if objective in DIRECTION_OF]
-    if len(language_models) != 1:
+    if not language_models:
+        return None
+    if len(language_models) > 1:
         raise ValueError(
-            f"objectives must hold exactly one of {', '.join(DIRECTION_OF)}, found {objectives}"
+            f"objectives must hold one of {', '.join(DIRECTION_OF)}, found {objectives}"
         )
     expected = DIRECTION_OF[language_models[0]]
     if config.direction != expected:

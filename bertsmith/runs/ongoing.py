@@ -131,7 +131,9 @@ class OngoingRun:
     def record_step(self, update: Step) -> View:
         """Writes a row of metrics, with the real tokens and seconds since the row before."""
         losses, accuracies = _means(update.sums)
-        self._losses.append(losses[self.parts.model.language_model])
+        objective = self.parts.model.language_model
+        assert objective is not None
+        self._losses.append(losses[objective])
         self._tokens += update.tokens
         row: dict[str, int | float | str | bool | None] = {
             "step": update.number,

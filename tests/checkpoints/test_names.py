@@ -86,16 +86,27 @@ def test_harmless_extras_are_left_aside_and_heads_noted():
     written["classifier.weight"] = torch.zeros(3, 8)
     back, notes = from_hugging_face(written, shapes_of(state))
     assert back.keys() == state.keys()
-    assert len(notes) == 1
-    assert "classifier.weight" in notes[0]
+    heads, elsewhere = notes
+    assert "classifier.weight" in heads
+    for name in ("embeddings.position_ids", "decoder.weight", "decoder.bias"):
+        assert name in elsewhere
 
 
-def test_an_untied_decoder_is_refused():
+def test_a_copy_that_differs_from_its_original_is_refused():
     state = native_state()
     written = to_hugging_face(state)
-    written["cls.predictions.decoder.weight"] = torch.zeros(11, 8)
-    with pytest.raises(ValueError, match="untied decoder"):
+    written["cls.predictions.decoder.bias"] = torch.ones(11)
+    with pytest.raises(ValueError, match=r"differs from cls\.predictions\.bias"):
         from_hugging_face(written, shapes_of(state))
+
+
+def test_a_decoder_of_its_own_has_a_name():
+    state = native_state() | {"masked_lm.decoder.weight": torch.randn(11, 8)}
+    written = to_hugging_face(state)
+    assert "cls.predictions.decoder.weight" in written
+    back, notes = from_hugging_face(written, shapes_of(state))
+    assert torch.equal(back["masked_lm.decoder.weight"], state["masked_lm.decoder.weight"])
+    assert notes == ()
 
 
 def test_gamma_beta_and_a_bare_encoder_get_their_modern_names():

@@ -49,10 +49,24 @@ def test_a_run_without_a_checkpoint_says_what_it_holds(here):
         places.find_model("run")
 
 
-def test_pickled_weights_are_refused_with_the_reason(here):
+@pytest.mark.parametrize("weights", ["pytorch_model.bin", "pytorch_model.bin.index.json"])
+def test_old_weights_are_found_too(here, weights):
+    assert places.find_model(make_checkpoint(here / "old", weights)) == here / "old"
+
+
+def test_a_tensorflow_checkpoint_is_found_by_its_directory_or_prefix(here):
+    (here / "google").mkdir()
+    for name in ("bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-1"):
+        (here / "google" / name).write_bytes(b"")
+    assert places.find_model("./google") == Path("google")
+    for spelled in ("google/bert_model.ckpt", "google/bert_model.ckpt.index"):
+        assert places.find_model(spelled) == Path("google/bert_model.ckpt")
+
+
+def test_a_file_of_another_format_is_named(here):
     (here / "old").mkdir()
-    (here / "old" / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin is not read"):
+    (here / "old" / "tf_model.h5").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match=r"tf_model\.h5 is of no format that is read"):
         places.find_model("old")
 
 
@@ -94,7 +108,7 @@ def test_a_file_is_not_a_model(here):
         places.find_model("model.safetensors")
 
 
-def test_the_hub_is_asked_last_and_for_no_pickle(here, monkeypatch):
+def test_the_hub_is_asked_last_and_for_no_pickle_where_there_are_safetensors(here, monkeypatch):
     asked = {}
 
     def download(hub_id: str, allow_patterns: list[str]) -> str:
@@ -107,8 +121,20 @@ def test_the_hub_is_asked_last_and_for_no_pickle(here, monkeypatch):
     assert not any(pattern.endswith((".bin", "*")) for pattern in asked["someone/some-bert"])
 
 
-def test_a_hub_model_of_pickles_alone_is_refused(here, monkeypatch):
+def test_a_pickle_is_asked_of_the_hub_where_it_has_nothing_else(here, monkeypatch):
+    def download(hub_id: str, allow_patterns: list[str]) -> str:
+        (here / "cache").mkdir(exist_ok=True)
+        (here / "cache" / "config.json").write_text("{}")
+        if "pytorch_model.bin" in allow_patterns:
+            (here / "cache" / "pytorch_model.bin").write_bytes(b"")
+        return str(here / "cache")
+
+    monkeypatch.setattr(places, "snapshot_download", download)
+    assert places.find_model("someone/some-bert") == here / "cache"
+
+
+def test_a_hub_model_without_weights_is_refused(here, monkeypatch):
     (here / "cache").mkdir()
     monkeypatch.setattr(places, "snapshot_download", lambda *_, **__: str(here / "cache"))
-    with pytest.raises(FileNotFoundError, match="only safetensors are read"):
+    with pytest.raises(FileNotFoundError, match=r"has no config\.json with model\.safetensors"):
         places.find_model("someone/some-bert")

@@ -6,7 +6,6 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from bertsmith.checkpoints import store
-from bertsmith.model.bert import Bert
 from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_config, tiny_model, tiny_tokenizer
 
 
@@ -127,7 +126,7 @@ def test_weights_of_another_size_than_the_config_says_are_named(saved):
         store.load(saved)
 
 
-def test_an_encoder_without_heads_loads_as_an_encoder_only(saved):
+def test_an_encoder_without_heads_loads_with_its_pooler(saved):
     tensors = load_file(saved / "model.safetensors")
     bare = {
         name.removeprefix("bert."): tensor
@@ -135,16 +134,41 @@ def test_an_encoder_without_heads_loads_as_an_encoder_only(saved):
         if name.startswith("bert.")
     }
     save_file(bare, saved / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match="no language-model head"):
-        store.load(saved)
-    loaded = store.load_encoder(saved)
-    assert isinstance(loaded.model, Bert)
-    assert torch.equal(loaded.model.pooler.weight, tensors["bert.pooler.dense.weight"])
+    model = store.load(saved).model
+    assert model.objectives == ()
+    assert model.masked_lm is None
+    assert model.next_sentence is None
+    assert torch.equal(model.bert.pooler.weight, tensors["bert.pooler.dense.weight"])
 
 
-def test_an_encoder_leaves_heads_aside_and_says_so(saved):
-    loaded = store.load_encoder(saved)
-    assert any("cls.predictions.bias" in note for note in loaded.notes)
+def test_an_encoder_without_a_pooler_loads_without_one(saved):
+    tensors = load_file(saved / "model.safetensors")
+    bare = {name: each for name, each in tensors.items() if "pooler" not in name}
+    del bare["cls.seq_relationship.weight"], bare["cls.seq_relationship.bias"]
+    save_file(bare, saved / "model.safetensors")
+    loaded = store.load(saved)
+    assert loaded.model.bert.pooler is None
+    assert loaded.model.objectives == ("masked_lm",)
+
+
+@pytest.mark.parametrize("is_said", [True, False])
+def test_a_decoder_of_its_own_survives_loading_and_saving(saved, tmp_path, is_said):
+    tensors = load_file(saved / "model.safetensors")
+    decoder = torch.randn(tensors["bert.embeddings.word_embeddings.weight"].shape)
+    tensors["cls.predictions.decoder.weight"] = decoder
+    save_file(tensors, saved / "model.safetensors")
+    content = json.loads((saved / "config.json").read_text())
+    written = json.dumps(content | {"tie_word_embeddings": not is_said})
+    (saved / "config.json").write_text(written)
+    loaded = store.load(saved)
+    assert len(loaded.notes) == (not is_said)
+    assert torch.equal(loaded.model.masked_lm.decoder.weight, decoder)
+    store.save(tmp_path / "again", loaded.model, loaded.config, loaded.tokenizer)
+    again = store.load(tmp_path / "again")
+    assert again.notes == ()
+    assert again.config == loaded.config
+    assert torch.equal(again.model.masked_lm.decoder.weight, decoder)
+    assert json.loads((tmp_path / "again/config.json").read_text())["tie_word_embeddings"] is False
 
 
 def test_weights_in_several_parts_load_as_one(saved):

@@ -73,8 +73,7 @@ def test_left_to_right_model_reads_the_last_token_when_it_pools():
 @pytest.mark.parametrize(
     ("objectives", "direction", "message"),
     [
-        (("next_sentence",), "bidirectional", "exactly one of"),
-        (("masked_lm", "left_to_right_lm"), "bidirectional", "exactly one of"),
+        (("masked_lm", "left_to_right_lm"), "bidirectional", "must hold one of"),
         (("left_to_right_lm",), "bidirectional", "needs direction 'left_to_right'"),
         (("masked_lm",), "left_to_right", "needs direction 'bidirectional'"),
     ],
@@ -82,3 +81,33 @@ def test_left_to_right_model_reads_the_last_token_when_it_pools():
 def test_contradictory_objectives_are_refused(objectives, direction, message):
     with pytest.raises(ValueError, match=message):
         model_of(objectives, direction)
+
+
+def test_a_model_without_a_language_model_answers_and_cannot_be_trained():
+    model = PretrainModel(CONFIG, ("next_sentence",))
+    assert model.masked_lm is None
+    with pytest.raises(AssertionError):
+        model(BATCH)
+
+
+def test_a_pooler_may_stand_without_a_head_that_reads_it():
+    model = PretrainModel(CONFIG, ("masked_lm",), with_pooler=True)
+    assert model.bert.pooler is not None
+    assert model.next_sentence is None
+
+
+def test_a_decoder_of_its_own_gives_the_logits_and_takes_the_gradient():
+    model = PretrainModel(replace(CONFIG, tie_word_embeddings=False), ("masked_lm",))
+    initialise(model, std=0.3, seed=2)
+    head, embedding = model.masked_lm, model.bert.embeddings.token.weight
+    rows = torch.randn(3, CONFIG.hidden_size)
+    expected = head.transform(rows) @ head.decoder.weight.T + head.bias
+    torch.testing.assert_close(head(rows, embedding), expected)
+    tied = PretrainModel(CONFIG, ("masked_lm",))
+    names = {name: each.shape for name, each in model.state_dict().items()}
+    assert names.keys() - tied.state_dict().keys() == {"masked_lm.decoder.weight"}
+    model(BATCH).loss.backward()
+    assert head.decoder.weight.grad.abs().sum() > 0
+    untouched = torch.ones(CONFIG.vocab_size, dtype=torch.bool)
+    untouched[BATCH.packed.token_ids] = False
+    assert not embedding.grad[untouched].any()

@@ -1,0 +1,94 @@
+"""A sentence-transformers directory -> how its vectors are pooled, and where its encoder lies.
+
+`modules.json` names a chain of modules: an encoder, a pooling, perhaps a normalisation. What this
+package's own path computes is read; every other module is refused, since leaving it out would give
+other vectors.
+
+Source: sentence-transformers, SentenceTransformer.save and its Pooling module's config.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from bertsmith.files import read_json
+from bertsmith.model.pooling import Pooling, SentenceConfig
+
+MODULES = "modules.json"
+SETTINGS = "sentence_bert_config.json"
+FILES = (MODULES, SETTINGS, "*_Pooling/config.json", "0_*/*.json", "0_*/*.txt", "0_*/*.safetensors")
+"""What a download must hold beside the encoder's files; old ones keep these in a folder."""
+
+# In the order in which sentence-transformers lays several side by side.
+_MODES: dict[str, Pooling] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+}
+
+
+def encoder_directory(directory: Path) -> Path:
+    """Where the encoder's own files lie: in the directory, or in the first module's of old ones."""
+    for kind, path in _modules(directory) if (directory / MODULES).is_file() else ():
+        if kind == "Transformer":
+            return directory / path
+    return directory
+
+
+def read(directory: Path) -> SentenceConfig | None:
+    """What the directory says of its sentence vectors; None when it has no list of modules.
+
+    Raises ValueError for a module or a pooling that would be left out, naming it.
+    """
+    if not (directory / MODULES).is_file():
+        return None
+    pooling: tuple[Pooling, ...] = ()
+    is_normalized = False
+    for kind, path in _modules(directory):
+        if kind == "Pooling":
+            pooling += _pooling(directory / path / "config.json")
+        elif kind == "Normalize":
+            is_normalized = True
+        elif kind != "Transformer":
+            raise ValueError(
+                f"{directory / MODULES}: the module {path or kind!r} ({kind}) is none of "
+                f"Transformer, Pooling and Normalize; without it the vectors would be others"
+            )
+    return SentenceConfig(
+        pooling=pooling or ("mean",),
+        is_normalized=is_normalized,
+        max_tokens=_max_tokens(directory),
+    )
+
+
+def _modules(directory: Path) -> list[tuple[str, str]]:
+    """(last part of the module's type, its folder) in the chain's order."""
+    file = directory / MODULES
+    try:
+        chain = json.loads(file.read_text(encoding="utf-8"))
+        found = [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in chain]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{file} is no list of modules with type and path: {error!r}") from error
+    for _, path in found:
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise ValueError(f"{file} names {path!r}, which lies outside its directory")
+    return found
+
+
+def _pooling(file: Path) -> tuple[Pooling, ...]:
+    content = read_json(file)
+    asked = [name for name, value in content.items() if name.startswith("pooling_mode") and value]
+    if isinstance(mode := content.get("pooling_mode"), str):  # a name, in some versions
+        asked = [f"pooling_mode_{'cls_token' if mode == 'cls' else f'{mode}_tokens'}"]
+    if unknown := [name for name in asked if name not in _MODES]:
+        raise ValueError(f"{file} asks for {', '.join(unknown)}, expected {', '.join(_MODES)}")
+    return tuple(pooling for name, pooling in _MODES.items() if name in asked)
+
+
+def _max_tokens(directory: Path) -> int | None:
+    for file in (directory / SETTINGS, encoder_directory(directory) / SETTINGS):
+        if file.is_file():
+            value = read_json(file).get("max_seq_length")
+            return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return None

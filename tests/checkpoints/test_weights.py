@@ -1,0 +1,142 @@
+import collections
+import json
+import pickle
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bertsmith.checkpoints import store
+from bertsmith.checkpoints.weights import read_weights
+from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
+
+
+@pytest.fixture
+def saved(tmp_path):
+    store.save(tmp_path / "saved", tiny_model(), CONFIG, tiny_tokenizer())
+    return tmp_path / "saved"
+
+
+@pytest.fixture
+def tensors(saved):
+    """The tensors of `saved`, whose weights file is gone."""
+    found = load_file(saved / "model.safetensors")
+    (saved / "model.safetensors").unlink()
+    return found
+
+
+def assert_is_the_tiny_model(loaded):
+    expected = tiny_model().state_dict()
+    assert loaded.model.state_dict().keys() == expected.keys()
+    for name, value in loaded.model.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+
+
+@pytest.mark.parametrize("as_zip", [True, False])
+def test_a_pickle_of_tensors_loads_in_both_of_torchs_forms(saved, tensors, as_zip):
+    file = saved / "pytorch_model.bin"
+    torch.save(collections.OrderedDict(tensors), file, _use_new_zipfile_serialization=as_zip)
+    assert_is_the_tiny_model(store.load(saved))
+
+
+def test_pickles_in_parts_load_as_one(saved, tensors):
+    parts = {"a": {}, "b": {}}
+    for number, (name, tensor) in enumerate(tensors.items()):
+        parts["ab"[number % 2]][name] = tensor
+    for part, held in parts.items():
+        torch.save(held, saved / f"pytorch_model-{part}.bin")
+    index = {name: f"pytorch_model-{part}.bin" for part, held in parts.items() for name in held}
+    (saved / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": index}))
+    assert_is_the_tiny_model(store.load(saved))
+
+
+def test_safetensors_come_before_a_pickle_beside_them(saved):
+    (saved / "pytorch_model.bin").write_bytes(b"never opened")
+    assert_is_the_tiny_model(store.load(saved))
+
+
+class Trap:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return open, (str(self.file), "w")
+
+
+@pytest.mark.parametrize("by", ["torch", "pickle"])
+def test_no_code_of_a_pickle_is_ever_run(saved, tensors, tmp_path, by):
+    sprung = tmp_path / "sprung"
+    content = {**tensors, "trap": Trap(sprung)}
+    with (saved / "pytorch_model.bin").open("wb") as file:
+        torch.save(content, file) if by == "torch" else pickle.dump({"trap": Trap(sprung)}, file)
+    with pytest.raises(ValueError, match="pickles can run code") as caught:
+        store.load(saved)
+    assert "pytorch_model.bin" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not sprung.exists()
+    pickle.loads(pickle.dumps(Trap(sprung))).close()  # the trap is one
+    assert sprung.exists()
+
+
+@pytest.mark.parametrize("cut", [10, 1000, -100])
+def test_a_truncated_pickle_is_named_with_its_size(saved, tensors, cut):
+    file = saved / "pytorch_model.bin"
+    torch.save(tensors, file)
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"pytorch_model\.bin") as caught:
+        store.load(saved)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ([1, 2], "a list"),
+        ({"epoch": 3, "state": {"a": torch.zeros(1)}}, "epoch: int, state: dict"),
+    ],
+)
+def test_a_file_of_something_else_than_a_models_tensors_says_what_it_holds(
+    saved, tensors, content, found
+):
+    torch.save(content, saved / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=f"holds {found}"):
+        store.load(saved)
+
+
+def test_a_directory_without_a_config_or_weights_is_named(saved, tensors):
+    with pytest.raises(FileNotFoundError, match="holds no weights"):
+        read_weights(saved)
+    save_file(tensors, saved / "model.safetensors")
+    (saved / "config.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"no config\.json and no bert_config\.json"):
+        read_weights(saved)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        lambda name: f"module.{name}",
+        lambda name: f"0.auto_model.{name.removeprefix('bert.')}",
+        lambda name: name.removeprefix("bert."),
+        lambda name: name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ),
+    ],
+)
+def test_every_old_spelling_of_the_names_loads(saved, tensors, spelled):
+    save_file({spelled(name): each for name, each in tensors.items()}, saved / "model.safetensors")
+    assert_is_the_tiny_model(store.load(saved))
+
+
+def test_harmless_extras_are_listed(saved, tensors):
+    extras = {
+        "bert.embeddings.position_ids": torch.arange(24)[None],
+        "cls.predictions.decoder.weight": tensors["bert.embeddings.word_embeddings.weight"].clone(),
+        "classifier.weight": torch.zeros(3, 32),
+    }
+    save_file({**tensors, **extras}, saved / "model.safetensors")
+    loaded = store.load(saved)
+    assert_is_the_tiny_model(loaded)
+    assert all(any(name in note for note in loaded.notes) for name in extras)
