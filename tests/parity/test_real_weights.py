@@ -1,0 +1,119 @@
+"""A real BERT beside `transformers` and sentence-transformers, packed against padded."""
+
+import numpy as np
+import pytest
+import torch
+
+from bertsmith.batch import PackedBatch
+from bertsmith.checkpoints import store
+from bertsmith.fusion import unfused
+from bertsmith.model.pooling import SentenceConfig, sentence_vectors
+from bertsmith.model.stream import Stream
+from tests.parity import real_weights
+
+pytestmark = pytest.mark.parity
+transformers = pytest.importorskip("transformers")
+
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+# bf16 keeps 8 bits: a value of 1 is off by 1/256 at most after each of some 30 roundings in a row.
+BF16_TOLERANCE = {"rtol": 0, "atol": 0.06}
+
+
+@pytest.fixture(scope="module")
+def directory():
+    return real_weights.directory()
+
+
+@pytest.fixture(scope="module")
+def loaded(directory):
+    return store.load(directory)
+
+
+@pytest.fixture(scope="module")
+def padded(directory):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    return tokenizer(
+        real_weights.texts(), padding=True, truncation=True, max_length=512, return_tensors="pt"
+    )
+
+
+def states(model, padded):
+    packed = PackedBatch.from_padded(
+        padded["input_ids"], padded["attention_mask"], padded["token_type_ids"]
+    )
+    stream = Stream.of(packed)
+    with torch.no_grad(), unfused():
+        hidden = model.bert.hidden_states(stream)
+        return stream, hidden, model.bert.pool(hidden[-1], stream)
+
+
+def theirs(directory, padded, dtype=torch.float32):
+    peer = transformers.AutoModel.from_pretrained(directory, dtype=dtype).eval()
+    with torch.no_grad():
+        return peer(**padded, output_hidden_states=True)
+
+
+def test_ours_reads_the_same_tokens(loaded, padded):
+    encodings = loaded.tokenizer.encode_batch(real_weights.texts())
+    for encoding, ids, mask in zip(
+        encodings, padded["input_ids"], padded["attention_mask"], strict=True
+    ):
+        expected = ids[mask.bool()].numpy()
+        assert np.array_equal(encoding.ids[:511], expected[:511])
+
+
+def test_what_is_said_of_sentences_is_found(loaded):
+    assert loaded.sentence == SentenceConfig(is_normalized=True, max_tokens=256)
+    assert loaded.model.objectives == ()
+    assert loaded.model.bert.pooler is not None
+
+
+def test_the_texts_are_of_mixed_lengths(padded):
+    lengths = padded["attention_mask"].sum(dim=1)
+    assert lengths.min() <= 3
+    assert lengths.max() == 512
+    assert len(lengths.unique()) > 8
+
+
+def test_every_hidden_state_and_pooled_vector_equals_transformers(directory, loaded, padded):
+    expected = theirs(directory, padded)
+    real = padded["attention_mask"].bool()
+    _, hidden, pooled = states(loaded.model, padded)
+    assert len(hidden) == 7
+    for found, layer in zip(hidden, expected.hidden_states, strict=True):
+        torch.testing.assert_close(found, layer[real], **TOLERANCE)
+    torch.testing.assert_close(pooled, expected.pooler_output, **TOLERANCE)
+
+
+def test_bf16_is_as_near_to_fp32_as_transformers_bf16_is(directory, padded):
+    exact = theirs(directory, padded).last_hidden_state[padded["attention_mask"].bool()]
+    rounded = theirs(directory, padded, torch.bfloat16).last_hidden_state
+    rounded = rounded[padded["attention_mask"].bool()].float()
+    model = store.load(directory, dtype=torch.bfloat16).model
+    found = states(model, padded)[1][-1].float()
+    torch.testing.assert_close(found, exact, **BF16_TOLERANCE)
+    error, yardstick = (found - exact).square().mean(), (rounded - exact).square().mean()
+    assert error <= 1.2 * yardstick
+
+
+def test_sentence_vectors_equal_sentence_transformers(directory, loaded):
+    library = pytest.importorskip("sentence_transformers")
+    peer = library.SentenceTransformer(str(directory), device="cpu")
+    texts = [text for text in real_weights.texts() if len(text) <= 700]
+    expected = torch.from_numpy(peer.encode(texts, batch_size=len(texts)))
+    encodings = loaded.tokenizer.encode_batch(texts)
+    assert max(len(encoding.ids) for encoding in encodings) <= loaded.sentence.max_tokens
+    packed = PackedBatch(
+        token_ids=np.concatenate([encoding.ids for encoding in encodings]).astype(np.int32),
+        segment_ids=np.zeros(sum(len(each.ids) for each in encodings), dtype=np.int32),
+        lengths=np.array([len(encoding.ids) for encoding in encodings], dtype=np.int32),
+        keys=np.arange(len(encodings)),
+    )
+    stream, hidden, _ = states(
+        loaded.model,
+        dict(
+            zip(("input_ids", "attention_mask", "token_type_ids"), packed.to_padded(), strict=True)
+        ),
+    )
+    found = sentence_vectors(hidden[-1], stream, loaded.sentence)
+    torch.testing.assert_close(found, expected, **TOLERANCE)
