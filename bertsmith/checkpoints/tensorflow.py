@@ -1,0 +1,201 @@
+"""Google's original checkpoints <-> tensors under Hugging Face names, without TensorFlow.
+
+A checkpoint is a tensor bundle (bert_model.ckpt.index and its data files) beside bert_config.json
+and vocab.txt. What a training left in the bundle besides the weights is counted in a note; only the
+weights take memory.
+
+Source: google-research/bert, modeling.py (BertConfig, get_activation), optimization.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.checkpoints import tensor_bundle
+from bertsmith.checkpoints.bundle_index import LAYOUTS, Entry
+from bertsmith.checkpoints.tensor_bundle import INDEX_SUFFIX, TensorBundle, index_of
+from bertsmith.checkpoints.tensorflow_names import google_name, hugging_face_name, is_transposed
+from bertsmith.files import write_json
+from bertsmith.model.config import Activation, BertConfig
+
+_FILE_OF_A_BUNDLE = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
+_STATE_FILE = "checkpoint"
+"""Where TensorFlow's Saver names the newest checkpoint of a directory."""
+_NEWEST = re.compile(r'^model_checkpoint_path: "(.+)"', re.MULTILINE)
+_STEP = re.compile(r"-(\d+)$")
+
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_OF_A_TRAINING = {"global_step", "beta1_power", "beta2_power"}
+_OF_AN_OPTIMIZER = {
+    "adam_m", "adam_v", "lamb_m", "lamb_v", "Adam", "Adam_1", "LAMB", "LAMB_1", "Momentum",
+}  # fmt: skip
+
+_ACTIVATIONS: dict[Activation, str] = {
+    "gelu": "gelu", "gelu_tanh": "gelu", "relu": "relu", "tanh": "tanh",
+}  # fmt: skip
+_LAYER_NORM_EPS = 1e-12
+_COPIED = (
+    "attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_size", "initializer_range",
+    "intermediate_size", "max_position_embeddings", "num_attention_heads", "num_hidden_layers",
+    "type_vocab_size", "vocab_size",
+)  # fmt: skip
+_TWO_GELUS = (
+    "google-research/bert computed the exact GELU until commit bee6030 (2019-02-07) and the tanh "
+    "approximation since; the two functions differ by at most 4.7e-4"
+)
+
+
+def find_prefix(path: Path) -> Path | None:
+    """The prefix of the checkpoint that `path` means; None where there is no sign of one.
+
+    `path` is a prefix, one of its files, or a directory. Of several in a directory the newest is
+    taken: the one that TensorFlow's own `checkpoint` file names, else the one with the highest
+    step. Raises ValueError, with all names, where neither tells.
+    """
+    if not path.is_dir():
+        prefix = path.with_name(_FILE_OF_A_BUNDLE.sub("", path.name))
+        return prefix if index_of(prefix).is_file() or _has_data(prefix) else None
+    indexes = sorted(path.glob(f"*{INDEX_SUFFIX}"))
+    found = [index.with_name(index.name.removesuffix(INDEX_SUFFIX)) for index in indexes]
+    found = [prefix for prefix in found if ".ckpt" in prefix.name or _has_data(prefix)]
+    return _newest(path, found) if len(found) > 1 else next(iter(found), None)
+
+
+def read(prefix: Path) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The weights, as stored, under Hugging Face names, and notes on what was left aside.
+
+    A variable that the original does not have keeps its name. Raises FileNotFoundError or
+    ValueError, naming file, offset and variable, for whatever is missing or damaged.
+    """
+    bundle = TensorBundle.open(prefix)
+    if _OBJECT_GRAPH in bundle.entries:
+        raise ValueError(
+            f"{prefix} is a checkpoint of TensorFlow 2's objects (it holds {_OBJECT_GRAPH}), "
+            f"expected the variables of google-research/bert; write it again with the converter of "
+            f"the project that it comes from"
+        )
+    aside = [name for name in bundle.entries if _is_of_a_training(name, bundle.entries)]
+    wanted = [bundle.entries[name] for name in bundle.entries.keys() - set(aside)]
+    no_numbers = sorted(
+        entry.name for entry in wanted
+        if entry.dtype not in LAYOUTS and not hugging_face_name(entry.name)
+    )  # fmt: skip
+    tensors = {}
+    for entry in sorted(wanted, key=lambda entry: (entry.shard, entry.offset)):
+        if entry.name not in no_numbers:
+            name = hugging_face_name(entry.name) or entry.name
+            tensors[name] = _tensor(bundle, entry)
+    notes = []
+    if aside:
+        notes.append(f"left aside, of the training and its optimizer: {_counted(aside)}")
+    if no_numbers:
+        notes.append(f"left aside, no numbers: {', '.join(no_numbers)}")
+    return tensors, tuple(notes)
+
+
+def write(prefix: Path, state: Mapping[str, Tensor]) -> None:
+    """Writes parameters under Hugging Face names as a checkpoint that the original reads.
+
+    The original reads float32 alone: half precision is widened, which keeps every value. Raises
+    one ValueError that names every parameter which the original does not have.
+    """
+    unknown = [name for name in state if google_name(name) is None]
+    if unknown:
+        raise ValueError(
+            f"no variable of google-research/bert for {', '.join(unknown)}: a TensorFlow "
+            f"checkpoint can hold BERT with its pre-training heads (the decoder tied to the token "
+            f"embedding), a classifier or a span head; leave the others out"
+        )
+    arrays = {}
+    for name, tensor in state.items():
+        if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+            raise ValueError(
+                f"{name} holds {tensor.dtype}, expected torch.float32 or half precision: the "
+                f"original reads nothing else; round it first"
+            )
+        google = google_name(name) or name
+        array = tensor.detach().to("cpu", torch.float32).numpy()
+        arrays[google] = array.T if is_transposed(google) else array
+    tensor_bundle.write(prefix, arrays)
+
+
+def write_config(path: Path, config: BertConfig) -> tuple[str, ...]:
+    """Writes bert_config.json with the fields of the released ones; returns notes on what differs.
+
+    Raises one ValueError that names everything that the original cannot compute.
+    """
+    faults = []
+    if config.hidden_act not in _ACTIVATIONS:
+        faults.append(f"hidden_act {config.hidden_act!r}, expected {' or '.join(_ACTIVATIONS)}")
+    if config.layer_norm_eps != _LAYER_NORM_EPS:
+        faults.append(f"layer_norm_eps {config.layer_norm_eps}, expected {_LAYER_NORM_EPS}")
+    if config.direction != "bidirectional":
+        faults.append(f"direction {config.direction!r}, expected 'bidirectional'")
+    if faults:
+        raise ValueError(
+            f"google-research/bert cannot compute this model: {'; '.join(faults)}. Convert it to "
+            f"another format"
+        )
+    content = {name: getattr(config, name) for name in _COPIED}
+    content["hidden_act"] = _ACTIVATIONS[config.hidden_act]
+    write_json(path, dict(sorted(content.items())))
+    if content["hidden_act"] != "gelu":
+        return ()
+    kind = "exact" if config.hidden_act == "gelu" else "tanh"
+    return (f'hidden_act is written as "gelu", the model has the {kind} form: {_TWO_GELUS}',)
+
+
+def config_notes(content: Mapping[str, object]) -> tuple[str, ...]:
+    """What whoever reads a bert_config.json should know of it."""
+    if content.get("hidden_act", "gelu") != "gelu":
+        return ()
+    return (f'hidden_act "gelu" is taken as the exact form: {_TWO_GELUS}',)
+
+
+def _has_data(prefix: Path) -> bool:
+    beginning = f"{prefix.name}.data-"
+    return prefix.parent.is_dir() and any(
+        file.name.startswith(beginning) for file in prefix.parent.iterdir()
+    )
+
+
+def _newest(directory: Path, found: list[Path]) -> Path:
+    state = directory / _STATE_FILE
+    if state.is_file():
+        named = _NEWEST.search(state.read_text(encoding="utf-8", errors="replace"))
+        for prefix in found:
+            if named and Path(named[1]).name == prefix.name:
+                return prefix
+    steps = {prefix: match[1] for prefix in found if (match := _STEP.search(prefix.name))}
+    if len(steps) < len(found):
+        raise ValueError(
+            f"{directory} holds {len(found)} TensorFlow checkpoints and does not say which is the "
+            f"newest: {', '.join(prefix.name for prefix in found)}; name one of them"
+        )
+    return max(found, key=lambda prefix: int(steps[prefix]))
+
+
+def _tensor(bundle: TensorBundle, entry: Entry) -> Tensor:
+    array = bundle.read(entry.name)
+    if is_transposed(entry.name):
+        array = np.ascontiguousarray(array.T)
+    return torch.from_numpy(array)
+
+
+def _is_of_a_training(name: str, names: Iterable[str]) -> bool:
+    """True for a counter, and for what an optimizer keeps beside a variable, under its name."""
+    *parts, kind = name.split("/")
+    owners = {"/".join(parts[:length]) for length in range(1, len(parts) + 1)}
+    return kind in _OF_A_TRAINING | _OF_AN_OPTIMIZER or not owners.isdisjoint(names)
+
+
+def _counted(names: Iterable[str]) -> str:
+    counts = Counter(name.rpartition("/")[2] for name in names)
+    return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in counts.items())
