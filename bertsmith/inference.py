@@ -1,40 +1,49 @@
-"""Questions -> answers: the one path from items to a model's logits.
+"""Questions -> answers: the one path from items to what a model says of them.
 
-Items are sorted by length and packed into streams under a token budget, so that nothing is padded
-and memory does not grow with the input; answers come back in the order of the questions. This file
-knows neither files nor terminals.
+Items are sorted by length and packed into streams under a token budget, so that nothing is padded;
+answers come back in the order of the questions. How a question is read, and what its answer is made
+of, stands in `tasks`, a file for each. This file knows neither files nor terminals.
 
-Legend: N sequences, M masks, H hidden size, V vocabulary.
+Legend: N texts, D width of a sentence vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item, packs
 from bertsmith.fusion import unfused
-from bertsmith.model.config import Objective
-from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.config import DIRECTION_OF, Objective
+from bertsmith.model.pooling import Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
-from bertsmith.tasks import fill_mask, next_sentence
-from bertsmith.tasks.fill_mask import Candidate, FilledText
+from bertsmith.tasks import fill_mask, look, next_sentence, pseudo_perplexity, sentence_vectors
+from bertsmith.tasks.fill_mask import FilledText
+from bertsmith.tasks.look import Look
 from bertsmith.tasks.next_sentence import Follows
+from bertsmith.tasks.pseudo_perplexity import ScoredText
+from bertsmith.tasks.sentence_vectors import FloatArray, SentenceVector, Similar
+from bertsmith.train.config import PrecisionChoice
+from bertsmith.train.device import cast_, choose_precision
 
 Answer = TypeVar("Answer")
 
 TOKENS_PER_BATCH = 4096
-# Logits are M x V: 512 rows of a 30,522 vocabulary are 63 MB.
-_ROWS_PER_HEAD_CALL = 512
-# Fusing saves a third of an encoder's time on a CPU, after 14 seconds of compilation (Mini, on one
-# busy core): as much as it saves on about this many tokens.
-_TOKENS_BEFORE_FUSING = 250_000
+_TOKENS_PER_BATCH_ON_GPU = 16_384
+# Fusing saves a third of an encoder's time on a CPU, after 14 seconds of compilation (one busy
+# core): as much as it saves on about 250,000 tokens of Mini, whose L * H is 1,024. What it saves
+# are passes over hidden states, so it is their values that count: tokens * L * H.
+_VALUES_BEFORE_FUSING = 250_000 * 1024
+# Pseudo-perplexity makes a sequence of every token: so many batches of them exist at once.
+_BATCHES_AT_ONCE = 32
 
 
 class Predictor:
@@ -42,18 +51,21 @@ class Predictor:
 
     def __init__(
         self,
-        loaded: Loaded[PretrainModel],
+        loaded: Loaded,
         *,
         device: torch.device | str = "cpu",
-        tokens_per_batch: int = TOKENS_PER_BATCH,
+        tokens_per_batch: int | None = None,
     ) -> None:
+        """Takes the model in the precision it has; `tokens_per_batch` None: by the device."""
         self.name = str(loaded.directory)
         self.notes = loaded.notes
         self.model = loaded.model.to(device).eval()
         self.tokenizer = loaded.tokenizer
+        self.sentence = loaded.sentence or SentenceConfig()
         self.device = torch.device(device)
-        self.tokens_per_batch = tokens_per_batch
-        self._num_tokens_read = 0
+        by_device = TOKENS_PER_BATCH if self.device.type == "cpu" else _TOKENS_PER_BATCH_ON_GPU
+        self.tokens_per_batch = tokens_per_batch or by_device
+        self._num_values_read = 0
 
     @classmethod
     def load(
@@ -61,15 +73,27 @@ class Predictor:
         name_or_path: str | Path,
         *,
         device: torch.device | str = "cpu",
-        tokens_per_batch: int = TOKENS_PER_BATCH,
+        precision: PrecisionChoice = "auto",
+        tokens_per_batch: int | None = None,
     ) -> Predictor:
-        """Reads a model as `checkpoints.store.load` does, once, for any number of questions."""
-        return cls(load(name_or_path), device=device, tokens_per_batch=tokens_per_batch)
+        """Reads a model as `checkpoints.store.load` does, once, for any number of questions.
+
+        `precision` is chosen as in training: `auto` is bf16 where the hardware multiplies it.
+        """
+        chosen = choose_precision(precision, torch.device(device))
+        loaded = load(name_or_path)
+        cast_(loaded.model, chosen)
+        return cls(loaded, device=device, tokens_per_batch=tokens_per_batch)
 
     @property
     def limit(self) -> int:
         """The longest sequence the model reads, in tokens."""
         return self.model.config.max_position_embeddings
+
+    @property
+    def sentence_limit(self) -> int:
+        """The longest sequence that a sentence vector is made of, in tokens."""
+        return min(self.limit, self.sentence.max_tokens or self.limit)
 
     def fill_mask(
         self, texts: Sequence[str], *, top_k: int = 5, targets: Sequence[str] = ()
@@ -80,20 +104,16 @@ class Predictor:
         no single token, and for texts that `tasks.fill_mask.encode` refuses.
         """
         self.require("masked_lm")
-        only = fill_mask.target_ids(targets, self.tokenizer) if targets else None
-        num_candidates = len(only) if only else top_k
-        if num_candidates < 1:
+        if not targets and top_k < 1:
             raise ValueError(f"top_k must be at least 1, found {top_k}")
+        only = fill_mask.target_ids(targets, self.tokenizer) if targets else None
         questions = fill_mask.encode(texts, self.tokenizer, self.limit)
 
-        def answer(numbers: list[int], packed: PackedBatch) -> list[tuple[Mask, ...]]:
-            stream = Stream.of(packed, device=self.device)
-            rows = torch.nonzero(stream.token_ids == self.tokenizer.mask_id).flatten()  # (M,)
-            hidden = self.model.bert(stream).index_select(0, rows)  # (M, H)
-            masks = self._candidates(hidden, num_candidates, only)
+        def answer(numbers: list[int], stream: Stream) -> list[fill_mask.Masks]:
+            masks = fill_mask.candidates(self.model, stream, self.tokenizer, top_k, only)
             return [tuple(next(masks) for _ in questions[number].mask_spans) for number in numbers]
 
-        answers = self.in_order([question.item for question in questions], answer)
+        answers = self._read([question.item for question in questions], answer)
         return [
             FilledText(question=question, masks=masks)
             for question, masks in zip(questions, answers, strict=True)
@@ -107,27 +127,98 @@ class Predictor:
         """
         self.require("next_sentence")
         items = next_sentence.encode(pairs, self.tokenizer, self.limit)
-
-        def answer(numbers: list[int], packed: PackedBatch) -> list[float]:
-            assert self.model.next_sentence is not None
-            stream = Stream.of(packed, device=self.device)
-            pooled = self.model.bert.pool(self.model.bert(stream), stream)  # (N, H)
-            logits = self.model.next_sentence(pooled).float()  # (N, 2)
-            probabilities: list[float] = logits.softmax(dim=1)[:, 0].tolist()
-            return probabilities
-
+        answers = self._read(items, lambda _, stream: next_sentence.answers(self.model, stream))
         return [
             Follows(probability=probability, num_unread=item.num_unread)
-            for probability, item in zip(self.in_order(items, answer), items, strict=True)
+            for probability, item in zip(answers, items, strict=True)
         ]
 
-    def require(self, objective: Objective) -> None:
-        """Raises ValueError when the model was not pre-trained for this objective."""
-        if objective not in self.model.objectives:
-            raise ValueError(
-                f"{self.name} was pre-trained for {' and '.join(self.model.objectives)} only; this "
-                f"needs a model pre-trained for {objective}"
+    def embed(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling | None = None,
+        is_normalized: bool | None = None,
+    ) -> FloatArray:
+        """(N, D) float32 sentence vectors, pooled as the model says, else the mean of all tokens.
+
+        `pooling` and `is_normalized` overrule the model. Warns of texts whose end was not read;
+        `sentence_vectors` counts it text by text.
+        """
+        found = self.sentence_vectors(texts, pooling, is_normalized)
+        if num_cut := sum(each.num_unread > 0 for each in found):
+            warnings.warn(
+                f"{num_cut:,} of {len(texts):,} texts were longer than the {self.sentence_limit} "
+                f"tokens that a sentence vector is made of: their end was not read",
+                stacklevel=2,
             )
+        num_poolings = 1 if pooling else len(self.sentence.pooling)
+        width = num_poolings * self.model.config.hidden_size
+        return np.array([each.vector for each in found], np.float32).reshape(len(texts), width)
+
+    def sentence_vectors(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling | None = None,
+        is_normalized: bool | None = None,
+    ) -> list[SentenceVector]:
+        """What `embed` gives, each with the number of its text's tokens that were not read."""
+        config = sentence_vectors.overruled(self.sentence, pooling, is_normalized)
+        items = sentence_vectors.encode(texts, self.tokenizer, self.sentence_limit)
+        answers = self._read(
+            items, lambda _, stream: sentence_vectors.answers(self.model.bert, stream, config)
+        )
+        return [
+            SentenceVector(vector=vector, num_unread=item.num_unread)
+            for vector, item in zip(answers, items, strict=True)
+        ]
+
+    def similarity(
+        self, pairs: Sequence[tuple[str, str]], pooling: Pooling | None = None
+    ) -> list[Similar]:
+        """The cosine of the sentence vectors of each pair; a text in many pairs is read once."""
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        found = self.sentence_vectors(texts, pooling, is_normalized=True)
+        of = dict(zip(texts, found, strict=True))
+        return [sentence_vectors.similar(of[first], of[second]) for first, second in pairs]
+
+    def pseudo_perplexity(self, texts: Sequence[str]) -> list[ScoredText]:
+        """How well the model foretells every token of every text; `.perplexity` sums it up.
+
+        With both sides in view each token is masked in turn: a text of n tokens is n sequences. A
+        model of one side gives its ordinary perplexity. Raises ValueError for a model without a
+        language-model head and for a text without a token.
+        """
+        self.require(*DIRECTION_OF)
+        questions = pseudo_perplexity.encode(texts, self.tokenizer, self.limit)
+        direction = self.model.config.direction
+        windows = pseudo_perplexity.windows(questions, self.tokenizer, self.limit, direction)
+        answers: list[FloatArray] = []
+        for chunk in pseudo_perplexity.chunks(windows, _BATCHES_AT_ONCE * self.tokens_per_batch):
+            answer = partial(pseudo_perplexity.answers, self.model, self.tokenizer, chunk)
+            answers += self._read([window.item for window in chunk], answer)
+        return pseudo_perplexity.scored(questions, answers)
+
+    def look(
+        self, text: str, pair: str | None = None, *, special_tokens_in_text: bool = False
+    ) -> Look:
+        """Every layer's hidden states and attention while the model reads a text, or a pair.
+
+        With `special_tokens_in_text` a `[MASK]` in it is the mask, not six characters.
+        """
+        sides = (text,) if pair is None else (text, pair)
+        question = look.encode(sides, self.tokenizer, self.limit, special_tokens_in_text)
+        (answer,) = self._read(
+            [question.item], lambda _, stream: [look.answer(question, self.model.bert, stream)]
+        )
+        return answer
+
+    def require(self, *objectives: Objective) -> None:
+        """Raises ValueError when the model was pre-trained for none of these objectives."""
+        has = " and ".join(self.model.objectives)
+        if not set(objectives) & set(self.model.objectives):
+            only = f"was pre-trained for {has} only" if has else "holds no pre-training head"
+            needed = " or ".join(objectives)
+            raise ValueError(f"{self.name} {only}; this needs a model pre-trained for {needed}")
 
     def in_order(
         self,
@@ -138,34 +229,19 @@ class Predictor:
 
         `answer` takes the items' numbers and their batch, and returns one answer a sequence.
         """
+        config = self.model.config
+        num_tokens = sum(len(item.token_ids) for item in items)
+        self._num_values_read += num_tokens * config.num_hidden_layers * config.hidden_size
+        few = self._num_values_read < _VALUES_BEFORE_FUSING
         answers: dict[int, Answer] = {}
-        for numbers, packed in packs(items, self.tokens_per_batch):
-            few = self._num_tokens_read < _TOKENS_BEFORE_FUSING
-            with torch.inference_mode(), unfused(few):
+        with torch.inference_mode(), unfused(few):
+            for numbers, packed in packs(items, self.tokens_per_batch):
                 answers.update(zip(numbers, answer(numbers, packed), strict=True))
-            self._num_tokens_read += packed.num_tokens
         return [answers[number] for number in range(len(items))]
 
-    def _candidates(
-        self, hidden: Tensor, num_candidates: int, only: list[int] | None
-    ) -> Iterator[Mask]:
-        """For each of (M, H) hidden states: its likeliest tokens, or those of the rows `only`."""
-        rows_asked = None if only is None else torch.tensor(only, device=self.device)
-        embedding = self.model.bert.embeddings.token.weight  # (V, H)
-        for rows in torch.split(hidden, _ROWS_PER_HEAD_CALL):
-            logits = self.model.masked_lm(rows, embedding).float()  # (M, rows of the embedding)
-            logits = logits[:, : self.tokenizer.vocab_size]  # (M, V), as some models are padded
-            probabilities = logits.softmax(dim=1)  # (M, V)
-            if rows_asked is not None:
-                probabilities = probabilities[:, rows_asked]
-            best = probabilities.topk(min(num_candidates, probabilities.shape[1]), dim=1)
-            ids = best.indices if rows_asked is None else rows_asked[best.indices]
-            for row_ids, row_values in zip(ids.tolist(), best.values.tolist(), strict=True):
-                yield tuple(map(self._candidate, row_ids, row_values))
-
-    def _candidate(self, token_id: int, probability: float) -> Candidate:
-        token = self.tokenizer.token_of(token_id)
-        return Candidate(token=token, token_id=token_id, probability=probability)
-
-
-Mask = tuple[Candidate, ...]
+    def _read(
+        self, items: Sequence[Item], answer: Callable[[list[int], Stream], Sequence[Answer]]
+    ) -> list[Answer]:
+        """`in_order` for an `answer` that takes tensors on the model's device."""
+        device = self.device
+        return self.in_order(items, lambda n, packed: answer(n, Stream.of(packed, device=device)))

@@ -1,18 +1,21 @@
 import contextlib
 
+import numpy as np
 import pytest
 import torch
 
 from bertsmith import inference
 from bertsmith.batch import PackedBatch
-from bertsmith.checkpoints.store import Loaded
+from bertsmith.checkpoints import store
 from bertsmith.data.items import Item
 from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
 from bertsmith.model.stream import Stream
 from bertsmith.tasks.fill_mask import encode
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.train import device
 from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_model, tiny_tokenizer
+from tests.tasks.predictors import SENTENCES, bare_encoder, predictor_of
 
 TEXTS = [
     "paris is the [MASK] of france .",
@@ -25,18 +28,6 @@ PAIRS = [
     ("the capital of france is paris . london was", "the dog"),
     ("a", "a"),
 ]
-
-
-def predictor_of(*objectives, direction="bidirectional", tokens_per_batch=4096):
-    model = tiny_model(*objectives, direction=direction)
-    loaded = Loaded(
-        model=model,
-        config=model.config,
-        tokenizer=tiny_tokenizer(),
-        directory="tiny",
-        notes=(),
-    )
-    return Predictor(loaded, tokens_per_batch=tokens_per_batch)
 
 
 def plain_distributions(predictor, text):
@@ -124,9 +115,23 @@ def test_a_model_without_the_head_says_what_it_was_trained_for():
         predictor_of("left_to_right_lm", direction="left_to_right").fill_mask(TEXTS)
 
 
+def test_an_encoder_without_heads_makes_vectors_and_says_what_it_cannot_do():
+    predictor = predictor_of(model=bare_encoder())
+    assert predictor.embed(SENTENCES).shape == (len(SENTENCES), CONFIG.hidden_size)
+    with pytest.raises(
+        ValueError, match=r"tiny holds no pre-training head; this needs .* for masked_lm$"
+    ):
+        predictor.fill_mask(TEXTS)
+    with pytest.raises(ValueError, match="for masked_lm or left_to_right_lm or right_to_left_lm"):
+        predictor.pseudo_perplexity(SENTENCES[:1])
+
+
 def test_no_questions_get_no_answers():
     assert predictor_of().fill_mask([]) == []
     assert predictor_of().next_sentence([]) == []
+    assert predictor_of().embed([]).shape == (0, CONFIG.hidden_size)
+    assert predictor_of().similarity([]) == []
+    assert predictor_of().pseudo_perplexity([]) == []
 
 
 def test_top_k_below_one_is_refused():
@@ -165,8 +170,45 @@ def test_only_long_work_waits_for_a_compiler(monkeypatch):
             yield
 
     monkeypatch.setattr(inference, "unfused", recorded)
-    monkeypatch.setattr(inference, "_TOKENS_BEFORE_FUSING", 10)
+    values_a_token = CONFIG.num_hidden_layers * CONFIG.hidden_size
+    monkeypatch.setattr(inference, "_VALUES_BEFORE_FUSING", 14 * values_a_token)
     predictor = predictor_of(tokens_per_batch=1)
-    predictor.fill_mask(TEXTS[:2])
-    predictor.fill_mask(TEXTS[:1])
-    assert asked == [True, True, False]
+    predictor.fill_mask(TEXTS[:2])  # 9 tokens and 3
+    predictor.fill_mask(TEXTS[1:2])
+    assert asked == [True, False]
+    # What is known to come counts at once.
+    predictor_of().fill_mask(TEXTS[:1] * 2)
+    assert asked == [True, False, False]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    directory = tmp_path / "tiny"
+    store.save(directory, tiny_model(), CONFIG, tiny_tokenizer())
+    return directory
+
+
+@pytest.mark.parametrize(("can", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_a_model_is_loaded_in_what_the_hardware_multiplies(saved, monkeypatch, can, expected):
+    monkeypatch.setattr(device, "cpu_multiplies_bf16", lambda: can)
+    model = Predictor.load(saved).model
+    assert model.bert.layers[0].attention.qkv.weight.dtype == expected
+    assert model.bert.layers[0].attention.norm.weight.dtype == torch.float32
+    assert Predictor.load(saved, precision="fp32").model.masked_lm.bias.dtype == torch.float32
+
+
+def test_bf16_answers_are_those_of_float32_within_its_rounding(saved):
+    wide, narrow = (Predictor.load(saved, precision=each) for each in ("fp32", "bf16"))
+    # bf16 has 8 bits: some 2^-8 of the largest value, a few times over in two layers.
+    vectors = [each.embed(SENTENCES) for each in (wide, narrow)]
+    assert np.abs(vectors[0] - vectors[1]).max() < 8 / 256 * np.abs(vectors[0]).max()
+    assert not np.array_equal(*vectors)
+    looks = [each.look(*PAIRS[0]) for each in (wide, narrow)]
+    assert np.abs(looks[0].attention - looks[1].attention).max() < 8 / 256
+    follows = [each.next_sentence(PAIRS[:1])[0].probability for each in (wide, narrow)]
+    assert follows[0] == pytest.approx(follows[1], abs=8 / 256)
+    filled = [
+        each.fill_mask(TEXTS[:1], top_k=len(VOCABULARY))[0].masks[0] for each in (wide, narrow)
+    ]
+    found = [{c.token: c.probability for c in each} for each in filled]
+    assert found[0] == pytest.approx(found[1], abs=8 / 256)

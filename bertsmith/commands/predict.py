@@ -1,108 +1,82 @@
-"""`bertsmith predict`: questions from the command line, files or a pipe -> a pre-trained answer.
+"""`bertsmith predict`: questions from the command line, files or a pipe -> a model's answers.
 
     bertsmith predict fill-mask --model mini-en "Paris is the [MASK] of France."
     bertsmith predict next-sentence --model mini-en "She cooked pasta." "It was delicious."
+    bertsmith predict embed --model mini-en --file texts.txt > vectors.jsonl
+    bertsmith predict similarity --model mini-en "my dog is cute" "my cat is sweet"
+    bertsmith predict pseudo-perplexity --model mini-en "my dog is cute" "cute is dog my"
+    bertsmith predict attention --model mini-en "my dog is cute" --layer 2
 
 The model is loaded once; input streams through it window by window, so that a file may be larger
-than memory. BERT understands text, it does not write it: these are the two questions it was trained
-to answer.
+than memory. How answers are printed stands in `answers`.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
+import math
 import sys
 import textwrap
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
 
-import tyro
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from bertsmith.commands import answers
+from bertsmith.commands.predict_options import (
+    Asking,
+    Attention,
+    Embed,
+    FillMask,
+    NextSentence,
+    Predict,
+    PseudoPerplexity,
+    Question,
+    Similarity,
+    refuse_to_generate,
+)
 from bertsmith.commands.questions import Questions
 
 if TYPE_CHECKING:
     from bertsmith.inference import Predictor
-    from bertsmith.tasks.fill_mask import FilledText
-    from bertsmith.tasks.next_sentence import Follows
+    from bertsmith.tasks.pseudo_perplexity import ScoredText
+
+__all__ = ["Predict", "predict", "refuse_to_generate"]
+
+Checked = TypeVar("Checked")
+Sides = tuple[str, str | None]
 
 _MASK = "[MASK]"
+_CUT = "their end was not read"
+# A text of n tokens is n sequences: answers should not wait for a whole window of texts.
+_SCORED_AT_ONCE = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class FillMask:
-    """The likeliest words at every `[MASK]` of a text.
-
-    Texts come as arguments, from files with one text a line, or through a pipe.
-    """
-
-    model: str
-    """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
-    texts: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Texts with one or more `[MASK]`."""
-    file: tuple[Path, ...] = ()
-    """Files of texts, one a line; `-` is standard input."""
-    top_k: int = 5
-    """Candidates shown for each mask."""
-    targets: tuple[str, ...] = ()
-    """Judge only these words; each must be one token of the vocabulary."""
-    jsonl: bool = False
-    """One JSON object a text instead of a table."""
-    device: str = "auto"
-    """cpu, cuda, mps, or auto."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NextSentence:
-    """The probability that one text follows another.
-
-    A pair comes as two arguments, from files with two texts a line and a tab between them, or
-    through a pipe.
-    """
-
-    model: str
-    """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
-    texts: tyro.conf.Positional[tuple[str, ...]] = ()
-    """The first and the second text."""
-    file: tuple[Path, ...] = ()
-    """Files of pairs, one a line, a tab between the two; `-` is standard input."""
-    jsonl: bool = False
-    """One JSON object a pair instead of a table."""
-    device: str = "auto"
-    """cpu, cuda, mps, or auto."""
-
-
-Predict = (
-    Annotated[FillMask, tyro.conf.subcommand("fill-mask")]
-    | Annotated[NextSentence, tyro.conf.subcommand("next-sentence")]
-)
-
-
-def predict(run: FillMask | NextSentence) -> None:
+def predict(run: Question) -> None:
     """Answers on standard output, in the order of the questions; what was not read is reported.
 
     Raises ValueError or FileNotFoundError for a question that cannot be asked, those in arguments
     and files before the model is loaded.
     """
-    if not run.texts and not run.file and sys.stdin.isatty():
+    if not run.texts and not run.asking.file and sys.stdin.isatty():
         raise ValueError("nothing to answer: give a text, a --file, or pipe texts in")
-    if isinstance(run, FillMask):
-        _fill_masks(run)
-    else:
-        _judge_pairs(run)
+    match run:
+        case FillMask():
+            _fill_masks(run)
+        case NextSentence():
+            _judge_pairs(run)
+        case Embed():
+            _embed(run)
+        case Similarity():
+            _compare(run)
+        case PseudoPerplexity():
+            _score(run)
+        case Attention():
+            _look(run)
 
 
 def _fill_masks(run: FillMask) -> None:
-    asked = [(f"text {number}", text) for number, text in enumerate(run.texts, start=1)]
-    questions = Questions(asked, run.file, _with_mask)
-    questions.check()
-    predictor = _loaded(run)
-    show = _filled_as_json if run.jsonl else _filled_as_table
+    questions = Questions(_one_by_one(run.texts), run.asking.file, _with_mask)
+    predictor = _loaded(run.asking, questions)
+    show = answers.filled_as_json if run.jsonl else answers.filled_as_table
     num_cut = 0
     for texts in questions.windows():
         for answer in predictor.fill_mask(texts, top_k=run.top_k, targets=run.targets):
@@ -112,13 +86,9 @@ def _fill_masks(run: FillMask) -> None:
 
 
 def _judge_pairs(run: NextSentence) -> None:
-    if len(run.texts) not in (0, 2):
-        raise ValueError(f"a pair is two texts, found {len(run.texts)}: quote each of them")
-    asked = [("the arguments", "\t".join(run.texts))] if run.texts else []
-    questions = Questions(asked, run.file, _two_texts)
-    questions.check()
-    predictor = _loaded(run)
-    show = _follows_as_json if run.jsonl else _follows_as_line
+    questions = Questions(_as_pair(run.texts), run.asking.file, _two_texts)
+    predictor = _loaded(run.asking, questions)
+    show = answers.follows_as_json if run.jsonl else answers.follows_as_line
     num_cut = 0
     for pairs in questions.windows():
         for pair, answer in zip(pairs, predictor.next_sentence(pairs), strict=True):
@@ -127,15 +97,115 @@ def _judge_pairs(run: NextSentence) -> None:
     questions.report(num_cut, predictor.limit, "the end of their longer text was not read")
 
 
-def _loaded(run: FillMask | NextSentence) -> Predictor:
-    # Torch takes seconds to import: only now, when the questions are known to be sound.
+def _embed(run: Embed) -> None:
+    questions = Questions(_one_by_one(run.texts), run.asking.file, str)
+    predictor = _loaded(run.asking, questions)
+    num_cut = 0
+    for texts in questions.windows():
+        found = predictor.sentence_vectors(texts, run.pooling, run.is_normalized)
+        for text, answer in zip(texts, found, strict=True):
+            answers.vector_as_json(text, answer)
+            num_cut += answer.num_unread > 0
+    questions.report(num_cut, predictor.sentence_limit, _CUT)
+
+
+def _compare(run: Similarity) -> None:
+    questions = Questions(_as_pair(run.texts), run.asking.file, _two_texts)
+    predictor = _loaded(run.asking, questions)
+    show = answers.similar_as_json if run.jsonl else answers.similar_as_line
+    num_cut = 0
+    for pairs in questions.windows():
+        for pair, answer in zip(pairs, predictor.similarity(pairs, run.pooling), strict=True):
+            show(pair, answer)
+            num_cut += answer.num_unread > 0
+    questions.report(num_cut, predictor.sentence_limit, _CUT)
+
+
+def _score(run: PseudoPerplexity) -> None:
+    questions = Questions(_one_by_one(run.texts), run.asking.file, str)
+    predictor = _loaded(run.asking, questions)
+    as_text = answers.scored_as_table if run.tokens else answers.scored_as_line
+    total, num_texts, num_tokens, num_unknown, num_windowed = 0.0, 0, 0, 0, 0
+    for answer in _scores(predictor, questions):
+        if run.jsonl:
+            answers.scored_as_json(answer, with_tokens=run.tokens)
+        else:
+            as_text(answer)
+        total += answer.log_likelihood
+        num_texts += 1
+        num_tokens += len(answer.question.tokens)
+        num_unknown += answer.question.num_unknown
+        num_windowed += answer.question.is_windowed
+    if num_texts > 1:
+        together = math.exp(-total / num_tokens)
+        print(f"{num_texts:,} texts, {num_tokens:,} tokens: {together:.2f}", file=sys.stderr)
+    if num_unknown:
+        print(f"tokens that are [UNK] to this model: {num_unknown:,}", file=sys.stderr)
+    questions.report(num_windowed, predictor.limit, "each token was judged in a window around it")
+
+
+def _scores(predictor: Predictor, questions: Questions[str]) -> Iterator[ScoredText]:
+    for texts in questions.windows():
+        for start in range(0, len(texts), _SCORED_AT_ONCE):
+            yield from predictor.pseudo_perplexity(texts[start : start + _SCORED_AT_ONCE])
+
+
+def _look(run: Attention) -> None:
+    if len(run.texts) > 2:
+        raise ValueError(
+            f"a text, or the two of a pair, is looked into: found {len(run.texts)} arguments; "
+            f"quote each text, and give many through --file"
+        )
+    asked = [("the arguments", "\t".join(run.texts))] if run.texts else []
+    questions = Questions(asked, run.asking.file, _one_or_two_texts)
+    if run.out is not None:
+        _look_into_file(run, questions)
+        return
+    predictor = _loaded(run.asking, questions)
+    show = answers.look_as_json if run.jsonl else answers.look_as_table
+    num_cut = 0
+    for sides in itertools.chain.from_iterable(questions.windows()):
+        answer = predictor.look(*sides, special_tokens_in_text=run.special_tokens_in_text)
+        show(answer, run)
+        num_cut += answer.num_unread > 0
+    questions.report(num_cut, predictor.limit, _CUT)
+
+
+def _look_into_file(run: Attention, questions: Questions[Sides]) -> None:
+    assert run.out is not None
+    every = list(itertools.islice(itertools.chain.from_iterable(questions.windows()), 2))
+    if len(every) != 1:
+        found = "several" if every else "none"
+        raise ValueError(f"--out takes one text or pair, found {found}: ask for one at a time")
+    predictor = _loaded(run.asking)
+    answer = predictor.look(*every[0], special_tokens_in_text=run.special_tokens_in_text)
+    answers.look_as_file(answer, run.out)
+    questions.report(int(answer.num_unread > 0), predictor.limit, _CUT)
+
+
+def _loaded(asking: Asking, questions: Questions[Checked] | None = None) -> Predictor:
+    """The model, once the questions are known to be sound."""
+    if questions is not None:
+        questions.check()
+    # Torch takes seconds to import: only now.
     from bertsmith.inference import Predictor
     from bertsmith.train.device import choose_device
 
-    loaded = Predictor.load(run.model, device=choose_device(run.device))
+    device = choose_device(asking.device)
+    loaded = Predictor.load(asking.model, device=device, precision=asking.precision)
     for note in loaded.notes:
         print(f"note: {note}", file=sys.stderr)
     return loaded
+
+
+def _one_by_one(texts: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(f"text {number}", text) for number, text in enumerate(texts, start=1)]
+
+
+def _as_pair(texts: tuple[str, ...]) -> list[tuple[str, str]]:
+    if len(texts) not in (0, 2):
+        raise ValueError(f"a pair is two texts, found {len(texts)}: quote each of them")
+    return [("the arguments", "\t".join(texts))] if texts else []
 
 
 def _with_mask(text: str) -> str:
@@ -151,44 +221,9 @@ def _two_texts(text: str) -> tuple[str, str]:
     return first, second
 
 
+def _one_or_two_texts(text: str) -> Sides:
+    return _two_texts(text) if "\t" in text else (text, None)
+
+
 def _short(text: str) -> str:
     return repr(textwrap.shorten(text, 60, placeholder="…"))
-
-
-def _filled_as_json(answer: FilledText) -> None:
-    masks = [[asdict(candidate) for candidate in candidates] for candidates in answer.masks]
-    _print_json(
-        {
-            "text": answer.question.text,
-            "filled": answer.filled,
-            "masks": masks,
-            "num_unread": answer.num_unread,
-        }
-    )
-
-
-def _filled_as_table(answer: FilledText) -> None:
-    table = Table(box=box.SIMPLE_HEAD, title=Text(answer.question.text), title_justify="left")
-    several = len(answer.masks) > 1
-    for name in (*(("mask",) if several else ()), "token", "probability"):
-        table.add_column(name, justify="left" if name == "token" else "right")
-    for number, candidates in enumerate(answer.masks, start=1):
-        for candidate in candidates:
-            cells = (Text(candidate.token), f"{candidate.probability:.4f}")
-            table.add_row(*((str(number),) if several else ()), *cells)
-        table.add_section()
-    Console().print(table)
-
-
-def _follows_as_json(pair: tuple[str, str], answer: Follows) -> None:
-    _print_json({"first": pair[0], "second": pair[1], **asdict(answer)})
-
-
-def _follows_as_line(pair: tuple[str, str], answer: Follows) -> None:
-    print(f"{answer.probability:.4f}  {pair[0]} | {pair[1]}")
-
-
-def _print_json(answer: Mapping[str, object]) -> None:
-    # A terminal or pipe that is not UTF-8 gets JSON's own escapes, and loses nothing.
-    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(answer, ensure_ascii=not is_utf8))

@@ -1,17 +1,24 @@
 """Texts with `[MASK]` -> sequences to read, and what a model answers about their masks.
 
-It knows the vocabulary and no model.
+It does not know how sequences are laid into batches.
 
 Source: Devlin et al. 2018, section 3.1 (the masked language model).
+
+Legend: M masks, m masks of a slice, H hidden size, V vocabulary.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from bertsmith.data.items import Item, one_text
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.stream import Stream
+from bertsmith.tasks import language_model
 from bertsmith.text.tokenizer import Encoding, Tokenizer
 
 
@@ -39,13 +46,16 @@ class Candidate:
     """Among the whole vocabulary."""
 
 
+Masks = tuple[tuple[Candidate, ...], ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class FilledText:
     """What a model thinks of the masks of one text."""
 
     question: MaskedText
     """What was asked."""
-    masks: tuple[tuple[Candidate, ...], ...]
+    masks: Masks
     """For every mask in the order of the text: its candidates, likeliest first."""
 
     @property
@@ -79,6 +89,31 @@ def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Maske
         _masked_text(text, encoding, reader, limit)
         for text, encoding in zip(texts, encodings, strict=True)
     ]
+
+
+def candidates(
+    model: PretrainModel,
+    stream: Stream,
+    tokenizer: Tokenizer,
+    top_k: int,
+    only: Sequence[int] | None = None,
+) -> Iterator[tuple[Candidate, ...]]:
+    """For every mask of the stream: its `top_k` likeliest tokens, or all of the tokens `only`."""
+    rows = torch.nonzero(stream.token_ids == tokenizer.mask_id).flatten()  # (M,)
+    hidden = model.bert(stream, rows)  # (M, H)
+    asked = None if only is None else torch.tensor(only, device=hidden.device)
+    for scores in language_model.logits(model, hidden, tokenizer.vocab_size):
+        probabilities = scores.softmax(dim=1)  # (m, V)
+        if asked is not None:
+            probabilities = probabilities[:, asked]
+        width = probabilities.shape[1]
+        best = probabilities.topk(width if only else min(top_k, width), dim=1)
+        ids = best.indices if asked is None else asked[best.indices]
+        for of_one in zip(ids.tolist(), best.values.tolist(), strict=True):
+            yield tuple(
+                Candidate(token=tokenizer.token_of(id), token_id=id, probability=probability)
+                for id, probability in zip(*of_one, strict=True)
+            )
 
 
 def target_ids(targets: Sequence[str], tokenizer: Tokenizer) -> list[int]:

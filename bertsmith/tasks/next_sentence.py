@@ -1,8 +1,10 @@
 """Pairs of texts -> sequences to read, and a model's answer whether the second follows the first.
 
-It knows the vocabulary and no model.
+It does not know how sequences are laid into batches.
 
 Source: Devlin et al. 2018, section 3.1 (next sentence prediction).
+
+Legend: N pairs, H hidden size.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertsmith.data.items import Item, two_texts
+from bertsmith.model.elementwise import widened
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.stream import Stream
 from bertsmith.text.tokenizer import Tokenizer
 
 
@@ -45,3 +50,12 @@ def encode(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, limit: int) -
         )
         for first, second in zip(encodings[::2], encodings[1::2], strict=True)
     ]
+
+
+def answers(model: PretrainModel, stream: Stream) -> list[float]:
+    """For every pair of the stream: the probability that its second text follows the first."""
+    assert model.next_sentence is not None
+    rows = model.bert(stream, model.bert.pooled_rows(stream))  # (N, H)
+    logits = widened(model.next_sentence(model.bert.pool_rows(rows)))  # (N, 2)
+    probabilities: list[float] = logits.softmax(dim=1)[:, 0].tolist()
+    return probabilities

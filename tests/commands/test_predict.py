@@ -1,12 +1,25 @@
+import dataclasses
 import io
 import json
+import math
 import sys
 
+import numpy as np
 import pytest
-import tyro
 
+from bertsmith import cli
 from bertsmith.checkpoints import store
-from bertsmith.commands.predict import FillMask, NextSentence, Predict, predict
+from bertsmith.commands.predict import predict
+from bertsmith.commands.predict_options import (
+    Asking,
+    Attention,
+    Embed,
+    FillMask,
+    NextSentence,
+    PseudoPerplexity,
+    Similarity,
+)
+from bertsmith.inference import Predictor
 from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
 
 
@@ -17,24 +30,18 @@ def model(tmp_path_factory):
     return str(directory)
 
 
+def by(model, *files):
+    return Asking(model=str(model), file=files, device="cpu", precision="fp32")
+
+
 def answers(capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_the_command_line_names_the_two_questions():
-    run = tyro.cli(Predict, args=["fill-mask", "--model", "m", "a [MASK]", "--top-k", "2"])
-    assert run == FillMask(model="m", texts=("a [MASK]",), top_k=2)
-    run = tyro.cli(Predict, args=["next-sentence", "--model", "m", "one", "two", "--jsonl"])
-    assert run == NextSentence(model="m", texts=("one", "two"), jsonl=True)
-
-
 def test_arguments_and_files_are_answered_in_order_as_json_lines(model, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("the [MASK]\n\nmy [MASK] is [MASK]\r\n")
-    run = FillMask(
-        model=model, texts=("a [MASK] .",), file=(tmp_path / "a.txt",), top_k=2, jsonl=True,
-        device="cpu",
-    )  # fmt: skip
-    predict(run)
+    asking = by(model, tmp_path / "a.txt")
+    predict(FillMask(asking=asking, texts=("a [MASK] .",), top_k=2, jsonl=True))
     captured = capsys.readouterr()
     found = [json.loads(line) for line in captured.out.splitlines()]
     assert [answer["text"] for answer in found] == [
@@ -49,7 +56,7 @@ def test_arguments_and_files_are_answered_in_order_as_json_lines(model, tmp_path
 
 
 def test_a_table_shows_every_mask_and_the_text_literally(model, capsys):
-    predict(FillMask(model=model, texts=("my [MASK] is [MASK]",), top_k=2, device="cpu"))
+    predict(FillMask(asking=by(model), texts=("my [MASK] is [MASK]",), top_k=2))
     shown = capsys.readouterr().out
     assert "my [MASK] is [MASK]" in shown
     rows = [line.split() for line in shown.splitlines() if line.split()[-1:] and "0." in line]
@@ -58,27 +65,27 @@ def test_a_table_shows_every_mask_and_the_text_literally(model, capsys):
 
 def test_a_pipe_is_read_where_nothing_else_is_given(model, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("the [MASK]\nmy [MASK]\n"))
-    predict(FillMask(model=model, jsonl=True, device="cpu"))
+    predict(FillMask(asking=by(model), jsonl=True))
     assert [answer["text"] for answer in answers(capsys)] == ["the [MASK]", "my [MASK]"]
 
 
 def test_a_line_without_a_mask_is_named_before_any_model_is_looked_for(tmp_path):
     (tmp_path / "a.txt").write_text("the [MASK]\nthe dog\n")
     with pytest.raises(ValueError, match=r"a\.txt:2: no \[MASK\] in 'the dog'"):
-        predict(FillMask(model="no/such/model", file=(tmp_path / "a.txt",), device="cpu"))
+        predict(FillMask(asking=by("no/such/model", tmp_path / "a.txt")))
     with pytest.raises(ValueError, match=r"text 1: no \[MASK\]"):
-        predict(FillMask(model="no/such/model", texts=("the dog",), device="cpu"))
+        predict(FillMask(asking=by("no/such/model"), texts=("the dog",)))
 
 
 def test_a_binary_file_is_named(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match=r"a\.bin is not UTF-8 text"):
-        predict(FillMask(model="m", file=(tmp_path / "a.bin",), device="cpu"))
+        predict(FillMask(asking=by("m", tmp_path / "a.bin")))
 
 
 def test_over_long_texts_are_answered_and_counted(model, capsys):
     texts = (f"[MASK] {'dog ' * 40}", "the [MASK]")
-    predict(FillMask(model=model, texts=texts, jsonl=True, device="cpu"))
+    predict(FillMask(asking=by(model), texts=texts, jsonl=True))
     captured = capsys.readouterr()
     assert [json.loads(line)["num_unread"] for line in captured.out.splitlines()] == [19, 0]
     assert "1 of 2 were longer than the 24 tokens" in captured.err
@@ -86,24 +93,148 @@ def test_over_long_texts_are_answered_and_counted(model, capsys):
 
 def test_pairs_come_as_two_arguments_or_as_lines_with_a_tab(model, tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text("my dog\the likes\nthe cat\tparis\n")
-    predict(NextSentence(model=model, file=(tmp_path / "pairs.tsv",), jsonl=True, device="cpu"))
+    predict(NextSentence(asking=by(model, tmp_path / "pairs.tsv"), jsonl=True))
     from_file = answers(capsys)
-    predict(NextSentence(model=model, texts=("my dog", "he likes"), jsonl=True, device="cpu"))
+    predict(NextSentence(asking=by(model), texts=("my dog", "he likes"), jsonl=True))
     assert answers(capsys)[0] == pytest.approx(from_file[0])
-    assert from_file[1]["first"], from_file[1]["second"] == ("the cat", "paris")
+    assert (from_file[1]["first"], from_file[1]["second"]) == ("the cat", "paris")
     assert 0.0 < from_file[1]["probability"] < 1.0
 
 
 def test_a_pair_that_is_no_pair_is_named(model, tmp_path):
     (tmp_path / "pairs.tsv").write_text("a\tb\nmy dog he likes\n")
     with pytest.raises(ValueError, match=r"pairs\.tsv:2: expected two texts with one tab"):
-        predict(NextSentence(model=model, file=(tmp_path / "pairs.tsv",), device="cpu"))
+        predict(NextSentence(asking=by(model, tmp_path / "pairs.tsv")))
     with pytest.raises(ValueError, match="a pair is two texts, found 3"):
-        predict(NextSentence(model=model, texts=("a", "b", "c"), device="cpu"))
+        predict(NextSentence(asking=by(model), texts=("a", "b", "c")))
 
 
 def test_a_model_without_a_next_sentence_head_is_named(tmp_path):
     store.save(tmp_path / "m", tiny_model("masked_lm"), tiny_config(), tiny_tokenizer())
-    run = NextSentence(model=str(tmp_path / "m"), texts=("a", "b"), device="cpu")
+    run = NextSentence(asking=by(tmp_path / "m"), texts=("a", "b"))
     with pytest.raises(ValueError, match="was pre-trained for masked_lm only"):
         predict(run)
+
+
+def test_vectors_are_json_lines_with_every_digit_of_a_float32(model, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("the dog\nmy cat likes paris\n")
+    texts = ("dog " * 40, "the dog", "my cat likes paris")
+    predict(Embed(asking=by(model, tmp_path / "a.txt"), texts=texts[:1], pooling="max"))
+    captured = capsys.readouterr()
+    found = [json.loads(line) for line in captured.out.splitlines()]
+    assert [answer["num_unread"] for answer in found] == [18, 0, 0]
+    assert [answer["text"] for answer in found] == list(texts)
+    expected = Predictor.load(model, precision="fp32").sentence_vectors(texts, pooling="max")
+    for answer, one in zip(found, expected, strict=True):
+        assert np.array_equal(np.array(answer["vector"], np.float32), one.vector)
+    assert "1 of 3 were longer than the 24 tokens that the model reads: their end" in captured.err
+
+
+def test_likeness_comes_as_a_line_or_as_json(model, tmp_path, capsys):
+    (tmp_path / "pairs.tsv").write_text("my dog\the likes\na cat\ta cat\n")
+    predict(Similarity(asking=by(model, tmp_path / "pairs.tsv"), jsonl=True))
+    first, second = answers(capsys)
+    assert (first["first"], first["second"]) == ("my dog", "he likes")
+    assert second["cosine"] == pytest.approx(1)
+    predict(Similarity(asking=by(model), texts=("my dog", "he likes")))
+    assert capsys.readouterr().out == f"{first['cosine']:.4f}  my dog | he likes\n"
+
+
+def test_texts_are_scored_one_by_one_and_together(model, capsys):
+    texts = ("the dog likes my cat", "a zebra")
+    predict(PseudoPerplexity(asking=by(model), texts=texts, jsonl=True, tokens=True))
+    captured = capsys.readouterr()
+    found = [json.loads(line) for line in captured.out.splitlines()]
+    values = [[token["log_likelihood"] for token in answer["tokens"]] for answer in found]
+    for answer, of_one in zip(found, values, strict=True):
+        assert answer["perplexity"] == pytest.approx(math.exp(-np.mean(of_one)), rel=1e-5)
+    assert found[0]["tokens"][1]["token"] == "dog"
+    assert found[0]["tokens"][1]["span"] == [4, 7]
+    together = math.exp(-np.mean([*values[0], *values[1]]))
+    assert f"2 texts, 7 tokens: {together:.2f}" in captured.err
+    assert "tokens that are [UNK] to this model: 1" in captured.err
+    predict(PseudoPerplexity(asking=by(model), texts=texts[:1]))
+    captured = capsys.readouterr()
+    assert captured.out == f"{found[0]['perplexity']:.2f}  {texts[0]}\n"
+    assert captured.err == ""
+
+
+def test_a_table_shows_every_tokens_probability(model, capsys):
+    predict(PseudoPerplexity(asking=by(model), texts=("the dog",), tokens=True))
+    (answer,) = Predictor.load(model, precision="fp32").pseudo_perplexity(["the dog"])
+    shown = capsys.readouterr().out
+    for token, value in zip(("the", "dog"), answer.log_likelihoods, strict=True):
+        assert [token, f"{math.exp(value):.4f}"] in [line.split() for line in shown.splitlines()]
+
+
+def test_many_texts_are_scored_a_few_at_a_time_in_order(model, tmp_path, capsys):
+    texts = ["the dog", "a cat is hairy", "paris"] * 30
+    (tmp_path / "a.txt").write_text("\n".join(texts))
+    predict(PseudoPerplexity(asking=by(model, tmp_path / "a.txt"), jsonl=True))
+    found = answers(capsys)
+    assert [answer["text"] for answer in found] == texts
+    values = [answer["perplexity"] for answer in found]
+    assert values == pytest.approx(values[:3] * 30, rel=1e-4)
+
+
+def test_a_text_longer_than_the_model_is_scored_whole(model, capsys):
+    predict(PseudoPerplexity(asking=by(model), texts=("dog " * 40,), jsonl=True))
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    assert answer["num_tokens"] == 40
+    assert answer["is_windowed"]
+    assert "1 of 1 were longer than the 24 tokens" in captured.err
+
+
+def test_the_strongest_links_are_shown_for_the_head_asked_for(model, capsys):
+    run = Attention(asking=by(model), texts=("the dog", "he likes"), layer=1, head=3, top_k=2)
+    predict(dataclasses.replace(run, jsonl=True))
+    (answer,) = answers(capsys)
+    seen = Predictor.load(model, precision="fp32").look("the dog", "he likes")
+    weights = seen.attention[0, 2]
+    assert (answer["layer"], answer["head"]) == (1, 3)
+    assert answer["links"][0]["weight"] == pytest.approx(float(weights.max()))
+    assert answer["tokens"] == ["[CLS]", "the", "dog", "[SEP]", "he", "likes", "[SEP]"]
+    predict(run)
+    shown = capsys.readouterr().out
+    assert "layer 1 of 2, head 3 of 4: [CLS] the dog [SEP] he likes [SEP]" in shown
+    assert f"{weights.max():.4f}" in shown
+
+
+def test_a_file_holds_all_layers_of_one_text(model, tmp_path, capsys):
+    out = tmp_path / "seen" / "a.npz"
+    run = Attention(asking=by(model), texts=("the [MASK]",), out=out, special_tokens_in_text=True)
+    predict(run)
+    assert f"{out}: tokens, spans" in capsys.readouterr().out
+    with np.load(out, allow_pickle=False) as arrays:
+        assert arrays["tokens"].tolist() == ["[CLS]", "the", "[MASK]", "[SEP]"]
+        assert arrays["spans"].tolist() == [[0, 0], [0, 3], [4, 10], [0, 0]]
+        assert arrays["segments"].tolist() == [0, 0, 0, 0]
+        assert arrays["attention"].shape == (2, 4, 4, 4)
+        assert arrays["hidden"].shape == (3, 4, CONFIG.hidden_size)
+
+
+def test_what_cannot_be_looked_into_is_told_before_any_model_is_looked_for(tmp_path):
+    (tmp_path / "a.txt").write_text("the dog\nmy cat\n")
+    asking = by("no/such/model", tmp_path / "a.txt")
+    with pytest.raises(ValueError, match="--out takes one text or pair, found several"):
+        predict(Attention(asking=asking, out=tmp_path / "a.npz"))
+    with pytest.raises(ValueError, match="found 3 arguments"):
+        predict(Attention(asking=by("no/such/model"), texts=("a", "b", "c")))
+
+
+def test_a_layer_that_the_model_has_not_is_named(model):
+    with pytest.raises(ValueError, match="layer must be 1 to 2 for this model, found 3"):
+        predict(Attention(asking=by(model), texts=("the dog",), layer=3))
+
+
+@pytest.mark.parametrize("word", ["generate", "chat", "Complete", "write", "text-generation"])
+def test_a_request_to_generate_is_refused_in_one_line(word, monkeypatch, capsys):
+    row = dataclasses.replace(cli.COMMANDS["predict"], default="predict_options.refuse_to_generate")
+    monkeypatch.setitem(cli.COMMANDS, "predict", row)
+    assert cli.main(["predict", word, "Once upon a time", "--max-length", "50"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("bertsmith: BERT understands text and does not generate it")
+    assert "fill-mask" in told
+    assert "GPT" in told
+    assert told.count("\n") == 1

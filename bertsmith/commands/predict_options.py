@@ -1,0 +1,193 @@
+"""The command line of `bertsmith predict`: a dataclass for each question; and what is refused.
+
+Each field is an option. It looks at no text and at no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from bertsmith.train.config import PrecisionChoice
+
+PoolingName = Literal["cls", "mean", "max"]
+
+_GENERATION = frozenset({
+    "generate", "generation", "text-generation", "text2text-generation", "complete", "completion",
+    "continue", "chat", "talk", "write", "rewrite", "paraphrase", "summarize", "summarise",
+    "summary", "translate", "translation",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """Which model answers, how it computes, and the files that questions come from."""
+
+    model: str
+    """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
+    file: tuple[Path, ...] = ()
+    """Files of questions, one a line; `-` is standard input."""
+    device: str = "auto"
+    """cpu, cuda, mps, or auto."""
+    precision: PrecisionChoice = "auto"
+    """bf16, fp16, fp32, or auto: bf16 where the hardware multiplies it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillMask:
+    """The likeliest words at every `[MASK]` of a text.
+
+    Texts come as arguments, from files with one text a line, or through a pipe.
+    """
+
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Texts with one or more `[MASK]`."""
+    asking: Annotated[Asking, tyro.conf.arg(name="")]
+    """Which model answers, and on what."""
+    top_k: int = 5
+    """Candidates shown for each mask."""
+    targets: tuple[str, ...] = ()
+    """Judge only these words; each must be one token of the vocabulary."""
+    jsonl: bool = False
+    """One JSON object a text instead of a table."""
+
+    def __post_init__(self) -> None:
+        """Refuses to show nothing."""
+        _require_positive("top-k", self.top_k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextSentence:
+    """The probability that one text follows another.
+
+    A pair comes as two arguments, from files with two texts a line and a tab between them, or
+    through a pipe.
+    """
+
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """The first and the second text."""
+    asking: Annotated[Asking, tyro.conf.arg(name="")]
+    """Which model answers, and on what."""
+    jsonl: bool = False
+    """One JSON object a pair instead of a line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embed:
+    """A vector for each text, one JSON object a line.
+
+    A sentence-transformers model pools as it was trained to; any other by the mean of all tokens.
+    `bertsmith extract` writes vectors of whole files, of any layer.
+    """
+
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Texts."""
+    asking: Annotated[Asking, tyro.conf.arg(name="")]
+    """Which model answers, and on what."""
+    pooling: PoolingName | None = None
+    """cls (the first token), mean or max over all tokens; by default the model's own way."""
+    is_normalized: bool | None = None
+    """Bring vectors to length 1; by default as the model was trained."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similarity:
+    """How alike two texts are: the cosine of their vectors.
+
+    A pair comes as two arguments, from files with two texts a line and a tab between them, or
+    through a pipe.
+    """
+
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """The first and the second text."""
+    asking: Annotated[Asking, tyro.conf.arg(name="")]
+    """Which model answers, and on what."""
+    pooling: PoolingName | None = None
+    """cls (the first token), mean or max over all tokens; by default the model's own way."""
+    jsonl: bool = False
+    """One JSON object a pair instead of a line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PseudoPerplexity:
+    """How well the model foretells the tokens of a text; 1 is perfect.
+
+    Each token is masked in turn (Salazar et al. 2020); a left-to-right model gives its ordinary
+    perplexity. The texts together are summed up on standard error.
+    """
+
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Texts; long ones are read in windows, and nothing is cut."""
+    asking: Annotated[Asking, tyro.conf.arg(name="")]
+    """Which model answers, and on what."""
+    tokens: bool = False
+    """Show every token with its probability."""
+    jsonl: bool = False
+    """One JSON object a text instead of a line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """Which tokens look at which: the strongest links of one layer, or everything in a file.
+
+    A question is one argument or two (a pair), or a line with a text or two texts and a tab.
+    """
+
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """One text, or the two of a pair."""
+    asking: Annotated[Asking, tyro.conf.arg(name="")]
+    """Which model answers, and on what."""
+    layer: int | None = None
+    """Which layer, counted from 1; by default the last."""
+    head: int | None = None
+    """Which head, counted from 1; by default the mean of all heads."""
+    top_k: int = 10
+    """Links shown."""
+    without_special: bool = False
+    """Leave out links from and to `[CLS]` and `[SEP]`, which are often the strongest."""
+    special_tokens_in_text: bool = False
+    """Take `[MASK]` in a text for the mask, not for characters."""
+    out: Path | None = None
+    """Write all attention and hidden states of one text into this .npz file instead."""
+    jsonl: bool = False
+    """One JSON object a text instead of a table."""
+
+    def __post_init__(self) -> None:
+        """Refuses what no model could answer."""
+        _require_positive("top-k", self.top_k)
+        _require_positive("layer", 1 if self.layer is None else self.layer)
+        _require_positive("head", 1 if self.head is None else self.head)
+        if self.out is not None and self.out.suffix != ".npz":
+            raise ValueError(f"--out writes a .npz file, found '{self.out}'")
+
+
+Question = FillMask | NextSentence | Embed | Similarity | PseudoPerplexity | Attention
+Predict = (
+    Annotated[FillMask, tyro.conf.subcommand("fill-mask")]
+    | Annotated[NextSentence, tyro.conf.subcommand("next-sentence")]
+    | Annotated[Embed, tyro.conf.subcommand("embed")]
+    | Annotated[Similarity, tyro.conf.subcommand("similarity")]
+    | Annotated[PseudoPerplexity, tyro.conf.subcommand("pseudo-perplexity")]
+    | Annotated[Attention, tyro.conf.subcommand("attention")]
+)
+
+
+def refuse_to_generate(arguments: Sequence[str]) -> object:
+    """No defaults but those of the fields. Raises ValueError for a request to write text."""
+    if arguments and arguments[0].lower() in _GENERATION:
+        raise ValueError(
+            f"BERT understands text and does not generate it ('{arguments[0]}'): it reads a whole "
+            f"text at once, from both sides, and never learned to write what comes next; use "
+            f"'bertsmith predict fill-mask' for words in their place, or a left-to-right generator "
+            f"(a GPT-style model) for text"
+        )
+    return tyro.MISSING_NONPROP
+
+
+def _require_positive(option: str, number: int) -> None:
+    if number < 1:
+        raise ValueError(f"--{option} must be at least 1, found {number}")

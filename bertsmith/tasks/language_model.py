@@ -1,0 +1,42 @@
+"""Hidden states -> what a language-model head makes of them, a slice of rows at a time.
+
+Logits are as wide as the vocabulary: 512 rows of 30,522 are 63 MB, so they are never made for a
+whole batch. It does not know what is asked.
+
+Source: Devlin et al. 2018, section 3.1; google-research/bert, run_pretraining.py,
+get_masked_lm_output.
+
+Legend: M rows to predict, m rows of a slice, H hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from bertsmith.model.elementwise import widened
+from bertsmith.model.objectives import PretrainModel
+
+_ROWS_PER_SLICE = 512
+
+
+def logits(model: PretrainModel, hidden: Tensor, vocab_size: int) -> Iterator[Tensor]:
+    """(M, H) final hidden states -> slices of (m, V) logits, in order."""
+    assert model.masked_lm is not None
+    embedding = model.bert.embeddings.token.weight
+    for rows in torch.split(hidden, _ROWS_PER_SLICE):
+        # Some models have more rows than their vocabulary has entries: those stand for nothing.
+        yield widened(model.masked_lm(rows, embedding)[:, :vocab_size])  # (m, V)
+
+
+def log_likelihoods(
+    model: PretrainModel, hidden: Tensor, token_ids: Tensor, vocab_size: int
+) -> Tensor:
+    """(M,) natural logarithms of the probabilities that (M, H) states give to (M,) tokens."""
+    slices = zip(
+        logits(model, hidden, vocab_size), torch.split(token_ids, _ROWS_PER_SLICE), strict=True
+    )
+    found = [scores.gather(1, ids[:, None])[:, 0] - scores.logsumexp(1) for scores, ids in slices]
+    return torch.cat(found)  # (M,)

@@ -1,0 +1,92 @@
+"""Texts -> sequences to read -> a vector each, and how alike two of them are.
+
+It does not know how sequences are laid into batches.
+
+Source: Reimers and Gurevych 2019, Sentence-BERT, section 3.
+
+Legend: N texts, H hidden size, P poolings, D = P * H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from torch.nn import functional
+
+from bertsmith.data.items import Item, one_text
+from bertsmith.model.bert import Bert
+from bertsmith.model.pooling import Pooling, SentenceConfig
+from bertsmith.model.pooling import sentence_vectors as pooled
+from bertsmith.model.stream import Stream
+from bertsmith.text.tokenizer import Tokenizer
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceVector:
+    """What stands for one text."""
+
+    vector: FloatArray
+    """(D,)."""
+    num_unread: int
+    """Tokens at the text's end that the model did not see, because the text was too long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similar:
+    """How alike two texts are to the model."""
+
+    cosine: float
+    """Of the angle between their vectors: 1 for equal directions, 0 for unrelated ones."""
+    num_unread: int
+    """Tokens at the ends of the texts that the model did not see, because they were too long."""
+
+
+def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Item]:
+    """Texts -> `[CLS] text [SEP]` of at most `limit` tokens each; what is cut off is counted."""
+    ids, counts = tokenizer.ids(list(texts))
+    edges = [0, *np.cumsum(counts).tolist()]
+    return [
+        one_text(
+            ids[start:end].astype(np.int32),
+            limit=limit,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            keep=(0, 0),
+        )
+        for start, end in pairwise(edges)
+    ]
+
+
+def overruled(
+    own: SentenceConfig, pooling: Pooling | None, is_normalized: bool | None
+) -> SentenceConfig:
+    """The model's own way with what a person chose instead."""
+    return replace(
+        own,
+        pooling=own.pooling if pooling is None else (pooling,),
+        is_normalized=own.is_normalized if is_normalized is None else is_normalized,
+    )
+
+
+def answers(bert: Bert, stream: Stream, config: SentenceConfig) -> list[FloatArray]:
+    """The (D,) vectors of the stream's sequences."""
+    if config.pooling == ("cls",):  # nobody reads the last layer's other rows
+        vectors = bert(stream, stream.first_rows).float()  # (N, H)
+        vectors = functional.normalize(vectors, dim=1) if config.is_normalized else vectors
+    else:
+        vectors = pooled(bert(stream), stream, config)  # (N, D)
+    return list(vectors.cpu().numpy())
+
+
+def similar(first: SentenceVector, second: SentenceVector) -> Similar:
+    """Compares two vectors of length 1."""
+    return Similar(
+        cosine=float(first.vector @ second.vector),
+        num_unread=first.num_unread + second.num_unread,
+    )
