@@ -78,7 +78,7 @@ class Row:
 def main() -> None:
     """Asks all questions, prints the table and appends one row."""
     options = _options()
-    predictor = Predictor.load(options.model)
+    predictor = Predictor.load(options.model, precision="fp32")
     row = measure(predictor, options.corpus, options.language, options.sequences)
     print(table(row))
     append_row("cloze", {"model": Path(options.model).name, **asdict(row)})

@@ -58,7 +58,7 @@ def main() -> None:
         raise SystemExit(f"{directory} stands already: compare both, then use --replace")
     loaded = load(checkpoint_path(options.run, record.run.num_steps))
     save(directory, loaded.model, loaded.config, loaded.tokenizer, dtype=torch.bfloat16, card=texts)
-    predictor = Predictor.load(directory)
+    predictor = Predictor.load(directory, precision="fp32")
     row = measure(predictor, record.corpus, options.language, _HELD_OUT_SEQUENCES)
     append_row("cloze", {"model": options.name, **asdict(row)})
     held_out = Corpus.open(record.corpus, "held_out")

@@ -92,7 +92,7 @@ def held_out_questions(corpus: Corpus, tokenizer: Tokenizer, count: int) -> list
 
 def samples(model: Path, questions: Sequence[tuple[str, str]], top_k: int = 5) -> list[Sample]:
     """The model's candidates for every question; none for a model that fills no masks."""
-    predictor = Predictor.load(model)
+    predictor = Predictor.load(model, precision="fp32")
     if not questions or predictor.model.language_model != "masked_lm":
         return []
     answers = predictor.fill_mask([text for text, _ in questions], top_k=top_k)

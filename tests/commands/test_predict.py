@@ -229,9 +229,7 @@ def test_a_layer_that_the_model_has_not_is_named(model):
 
 
 @pytest.mark.parametrize("word", ["generate", "chat", "Complete", "write", "text-generation"])
-def test_a_request_to_generate_is_refused_in_one_line(word, monkeypatch, capsys):
-    row = dataclasses.replace(cli.COMMANDS["predict"], default="predict_options.refuse_to_generate")
-    monkeypatch.setitem(cli.COMMANDS, "predict", row)
+def test_a_request_to_generate_is_refused_in_one_line(word, capsys):
     assert cli.main(["predict", word, "Once upon a time", "--max-length", "50"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("bertsmith: BERT understands text and does not generate it")
