@@ -77,6 +77,11 @@ COMMANDS = {
         function="predict.predict",
         summary="Fill masks, or judge whether one sentence follows another.",
     ),
+    "extract": Command(
+        options="extract.Extract",
+        function="extract.extract",
+        summary="A file of texts -> the hidden states of any BERT, as vectors on disk.",
+    ),
     "plot": Command(
         options="plot.Plot",
         function="plot.plot",

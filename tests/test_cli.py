@@ -27,6 +27,7 @@ MISSPELT = {
     "learn-vocab": (["texts", "--vocab-sise", "3"], "--vocab-size"),
     "build-corpus": (["texts", "--vocap", "v"], "--vocab"),
     "predict": (["fill-mask", "--modle", "mini-en", "x"], "--model"),
+    "extract": (["a.txt", "--layer", "last", "--model", "m"], "--layers"),
     "plot": (["--oot", "x"], "--out"),
 }
 """An option of every command that is not quite one, and the nearest; some lack another one too."""

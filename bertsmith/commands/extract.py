@@ -1,0 +1,223 @@
+"""`bertsmith extract`: a file of texts -> the hidden states of any BERT, as vectors on disk.
+
+    bertsmith extract texts.txt --model mini-en --out vectors.parquet
+    bertsmith extract pairs.csv --text-field question --model mini-en --out q.npz --per text
+    bertsmith extract news.jsonl --model mini-ko --out news.safetensors --layers concat-last-four
+
+The input streams through the model, in its order and in bounded memory. A text that is longer than
+the model reads is cut, or read in windows, as asked, and counted in either case.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.console import Console
+
+from bertsmith.commands.stages import Stage
+from bertsmith.features.plan import FeaturePlan
+from bertsmith.features.vectors import Layout, Text, TextVectors
+from bertsmith.features.writers import check_format, open_writer
+from bertsmith.reading.tables import TEXT, Row, rows
+from bertsmith.runs.progress import duration, say
+from bertsmith.train.config import PrecisionChoice
+
+if TYPE_CHECKING:
+    from bertsmith.inference import Predictor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extract:
+    """Writes the hidden states of a file of texts, a row a text."""
+
+    file: tyro.conf.Positional[Path]
+    """One text a line (.txt), or a table: .csv, .tsv, .jsonl, .parquet; compressed or not."""
+    model: str
+    """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
+    out: Path
+    """Where to write: .parquet (with texts, tokens and their places), .npz or .safetensors."""
+    text_field: str = TEXT
+    """The field or column that holds the text, in CSV, TSV, JSONL and Parquet."""
+    id_field: str | None = None
+    """The field or column that names a text, for Parquet (default: its number, from 0)."""
+    header: bool = True
+    """Whether the first row of CSV and TSV names the columns; without, they are 1, 2, 3, ..."""
+    plan: Annotated[FeaturePlan, tyro.conf.arg(name="")] = field(default_factory=FeaturePlan)
+    """Which vectors."""
+    force: bool = False
+    """Replace what is at --out."""
+    device: str = "auto"
+    """cpu, cuda, mps, or auto."""
+    precision: PrecisionChoice = "fp32"
+    """In what the model computes: fp32, bf16, fp16, or auto (bf16 where the hardware multiplies it:
+    faster, and the vectors' third digit is no longer exact)."""
+
+
+@dataclass(kw_only=True)
+class Report:
+    """What was read and written, counted as it comes."""
+
+    texts: int = 0
+    """Texts of the input, and of the output."""
+    empty: int = 0
+    """Texts without a token."""
+    tokens: int = 0
+    """Tokens that were read, special ones not counted."""
+    unread_texts: int = 0
+    """Texts that were cut."""
+    unread_tokens: int = 0
+    """Tokens that were not read."""
+    windowed_texts: int = 0
+    """Texts that were read in several windows."""
+    windows: int = 0
+    """Windows of these."""
+    vectors: int = 0
+    """Vectors written."""
+
+    def add(self, texts: Sequence[TextVectors]) -> None:
+        """Counts some texts."""
+        for text in texts:
+            self.texts += 1
+            self.empty += text.num_tokens == 0
+            self.tokens += text.num_tokens
+            self.unread_texts += text.num_unread > 0
+            self.unread_tokens += text.num_unread
+            self.windowed_texts += text.num_windows > 1
+            self.windows += text.num_windows if text.num_windows > 1 else 0
+            self.vectors += len(text.vectors)
+
+
+def extract(run: Extract, console: Console | None = None) -> Report:
+    """Extracts, shows how far it is, and reports what was read, cut and written.
+
+    Raises ValueError or FileNotFoundError before the model is loaded for an output that exists or
+    has no known format and for an input without rows or without the column; later, with file and
+    line, for a row that cannot be read.
+    """
+    console = console or Console()
+    _check_out(run)
+    texts = _texts(run)
+    predictor = _loaded(run, console)
+    layout = _layout(run, predictor)
+    report, start = Report(), time.perf_counter()
+    with (
+        open_writer(run.out, layout) as writer,
+        Stage(console, "extract", "bytes", run.file.stat().st_size) as stage,
+    ):
+        for chunk in _vectors(texts, predictor, run.plan):
+            writer.write(chunk)
+            report.add(chunk)
+            rate = report.tokens / (time.perf_counter() - start)
+            stage.reach(
+                chunk[-1].text.bytes_read,
+                f"{report.texts:,} texts, {report.tokens:,} tokens, {rate:,.0f} tokens/s",
+            )
+    for line in _lines(run, report, layout, predictor, time.perf_counter() - start):
+        say(console, line)
+    return report
+
+
+def _check_out(run: Extract) -> None:
+    check_format(run.out, run.plan, has_ids=run.id_field is not None)
+    if run.out.resolve() == run.file.resolve():
+        raise ValueError(f"{run.out} is the input: name another file to write")
+    if run.out.is_dir():
+        raise ValueError(f"{run.out} is a directory: name a file")
+    if run.out.exists() and not run.force:
+        raise ValueError(f"{run.out} exists: name another file, or replace it with --force")
+    above = next(parent for parent in run.out.resolve().parents if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"{above} is no directory: {run.out} cannot be written in it")
+
+
+def _texts(run: Extract) -> Iterator[Text]:
+    """The file's texts; opened, and its columns checked, at once."""
+    names = [run.text_field] if run.id_field is None else [run.text_field, run.id_field]
+    return _named(rows(run.file, names, has_header=run.header), run.text_field, run.id_field)
+
+
+def _named(found: Iterator[Row], text_field: str, id_field: str | None) -> Iterator[Text]:
+    for number, row in enumerate(found):
+        yield Text(
+            id=str(number if id_field is None else row.values[id_field]),
+            text=row.text(text_field),
+            bytes_read=row.bytes_read,
+        )
+
+
+def _loaded(run: Extract, console: Console) -> Predictor:
+    # Torch takes seconds to import: only now, when the input is known to be sound.
+    from bertsmith.inference import Predictor
+    from bertsmith.train.device import choose_device
+
+    device = choose_device(run.device)
+    predictor = Predictor.load(run.model, device=device, precision=run.precision)
+    for note in predictor.notes:
+        say(console, f"note: {note}")
+    return predictor
+
+
+def _vectors(
+    texts: Iterable[Text], predictor: Predictor, plan: FeaturePlan
+) -> Iterator[list[TextVectors]]:
+    from bertsmith.features.extraction import vectors_of
+
+    return vectors_of(texts, predictor, plan)
+
+
+def _layout(run: Extract, predictor: Predictor) -> Layout:
+    """Raises ValueError for a plan that does not fit the model."""
+    plan, config = run.plan, predictor.model.config
+    numbers = plan.choice.numbers(config.num_hidden_layers)
+    step = plan.step(predictor.limit)
+    metadata = {
+        "made_by": f"bertsmith {importlib.metadata.version('bertsmith')} extract",
+        "model": predictor.name,
+        "vocabulary": predictor.tokenizer.fingerprint,
+        "input": str(run.file),
+        **{name: str(value) for name, value in asdict(plan).items()},
+        "layers": plan.layers,
+        "layer_numbers": ",".join(map(str, numbers)),
+        "weights": ",".join(map(str, plan.weights)),
+        "pooling": plan.effective_pooling or "none",
+        "computed_in": str(predictor.model.bert.embeddings.token.weight.dtype)[len("torch.") :],
+        "hidden_size": str(config.hidden_size),
+        "max_tokens": str(plan.capacity(predictor.limit) + 2),
+        "stride_tokens": "none" if step is None else str(step),
+    }
+    width = plan.choice.width(config.num_hidden_layers, config.hidden_size)
+    return Layout(per=plan.per, width=width, dtype=plan.dtype, metadata=metadata)
+
+
+def _lines(
+    run: Extract, report: Report, layout: Layout, predictor: Predictor, seconds: float
+) -> Iterator[str]:
+    rate = report.tokens / max(seconds, 1e-9)
+    yield (
+        f"{run.out}: {report.vectors:,} vectors of {layout.width:,} {layout.dtype} numbers, of "
+        f"{report.texts:,} texts with {report.tokens:,} tokens "
+        f"({run.out.stat().st_size / 1e6:,.1f} MB; {duration(seconds)}, {rate:,.0f} tokens/s)"
+    )
+    limit = run.plan.capacity(predictor.limit) + 2
+    longer = (
+        f"of {report.texts:,} texts were longer than the {limit:,} tokens that are read at once"
+    )
+    if report.unread_texts:
+        yield (
+            f"{report.unread_texts:,} {longer}: {report.unread_tokens:,} tokens at their ends were "
+            f"not read (--long-texts window reads all)"
+        )
+    if report.windowed_texts:
+        yield (
+            f"{report.windowed_texts:,} {longer}: read in {report.windows:,} windows, a new one "
+            f"every {layout.metadata['stride_tokens']} tokens; each token's vector is from the "
+            f"window where it sees most around it"
+        )
+    if report.empty:
+        yield f"{report.empty:,} of {report.texts:,} texts hold no token; their rows are kept"

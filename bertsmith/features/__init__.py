@@ -1,0 +1,1 @@
+"""Texts -> vectors on disk: which layers, of what, in which format."""

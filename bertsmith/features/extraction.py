@@ -1,0 +1,234 @@
+"""Texts -> their vectors, in their order, some at a time.
+
+However long the input, what is held at once is bounded: texts are read ahead by their characters,
+and computed by the size of their vectors. Only a single text is never parted. It knows neither
+files nor formats.
+
+Legend: T tokens of a batch, R rows kept, N sequences, W width of a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bertsmith.batch import IntArray, PackedBatch
+from bertsmith.data.items import Item
+from bertsmith.features.plan import DType, FeaturePlan
+from bertsmith.features.vectors import Text, TextVectors
+from bertsmith.features.windows import Window, kept_rows, windows_of
+from bertsmith.features.words import pool_windows, pool_words, word_spans
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.pooling import pool_sentences
+from bertsmith.model.stream import Stream
+from bertsmith.text.tokenizer import Encoding, Tokenizer
+
+Answer = TypeVar("Answer")
+
+TEXTS_AT_ONCE, CHARACTERS_AT_ONCE = 4096, 1 << 21
+"""Tokenised together."""
+VECTOR_BYTES_AT_ONCE = 1 << 27
+"""Computed together, in float32. Some thousand tokens even for BASE's 13 layers side by side."""
+
+DTYPES: dict[DType, torch.dtype] = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+class Reader(Protocol):
+    """A model that reads items, as `inference.Predictor` is one."""
+
+    @property
+    def model(self) -> PretrainModel:
+        """In evaluation mode."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Its own."""
+
+    @property
+    def limit(self) -> int:
+        """The longest sequence it reads."""
+
+    def in_order(
+        self,
+        items: Sequence[Item],
+        answer: Callable[[list[int], PackedBatch], Sequence[Answer]],
+    ) -> list[Answer]:
+        """Calls `answer` with batches of `items`, and gives its answers in items' order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reading:
+    """A text, encoded without special tokens, and the windows in which it is read."""
+
+    text: Text
+    encoding: Encoding
+    windows: list[Window]
+
+    @property
+    def num_read(self) -> int:
+        return self.windows[-1].end
+
+
+def vectors_of(
+    texts: Iterable[Text], reader: Reader, plan: FeaturePlan
+) -> Iterator[list[TextVectors]]:
+    """Lists of texts with their vectors; every text once, in the order given.
+
+    Raises ValueError at the first list for a plan that does not fit the model, and for vectors that
+    float16 cannot hold.
+    """
+    config = reader.model.config
+    if config.direction == "left_to_right" and plan.effective_pooling == "cls":
+        raise ValueError(
+            "the first token of a left-to-right model has seen nothing but itself: choose mean "
+            "or max as pooling"
+        )
+    width = plan.choice.width(config.num_hidden_layers, config.hidden_size)
+    capacity, step = plan.capacity(reader.limit), plan.step(reader.limit)
+    for group in _tokenised_together(texts):
+        encodings = reader.tokenizer.encode_batch(
+            [text.text for text in group], add_special_tokens=False
+        )
+        readings = [
+            _Reading(
+                text=text,
+                encoding=encoding,
+                windows=windows_of(len(encoding.ids), capacity, step),
+            )
+            for text, encoding in zip(group, encodings, strict=True)
+        ]
+        for chunk in _computed_together(readings, plan, VECTOR_BYTES_AT_ONCE // (4 * width)):
+            yield _computed(chunk, reader, plan)
+
+
+def _tokenised_together(texts: Iterable[Text]) -> Iterator[list[Text]]:
+    group: list[Text] = []
+    characters = 0
+    for text in texts:
+        group.append(text)
+        characters += len(text.text)
+        if len(group) == TEXTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
+
+
+def _computed_together(
+    readings: Sequence[_Reading], plan: FeaturePlan, rows_at_once: int
+) -> Iterator[list[_Reading]]:
+    """Runs of texts that have at most so many vectors, or one text."""
+    chunk: list[_Reading] = []
+    rows = 0
+    for reading in readings:
+        own = len(reading.windows) if plan.per == "text" else reading.num_read + 2
+        if chunk and rows + own > rows_at_once:
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(reading)
+        rows += own
+    if chunk:
+        yield chunk
+
+
+def _computed(chunk: list[_Reading], reader: Reader, plan: FeaturePlan) -> list[TextVectors]:
+    bert, tokenizer = reader.model.bert, reader.tokenizer
+    device = bert.embeddings.token.weight.device
+    windows = [window for reading in chunk for window in reading.windows]
+    items = [
+        window.item(reading.encoding.ids, tokenizer.cls_id, tokenizer.sep_id)
+        for reading in chunk
+        for window in reading.windows
+    ]
+
+    def answer(numbers: list[int], packed: PackedBatch) -> Sequence[Tensor]:
+        stream = Stream.of(packed, device=device)
+        hidden = plan.choice.joined(bert.hidden_states(stream))  # (T, W)
+        rows = kept_rows([windows[number] for number in numbers], packed.starts)
+        lengths = [_num_kept(windows[number]) for number in numbers]
+        if len(rows) < packed.num_tokens:
+            hidden = hidden.index_select(0, torch.from_numpy(rows).to(device))  # (R, W)
+            stream = Stream.of(_selected(packed, rows, lengths), device=device)
+        if plan.per != "text":
+            return list(torch.split(hidden.cpu(), lengths))  # N of (n, W)
+        pooling = plan.effective_pooling
+        assert pooling == "cls" or pooling == "mean" or pooling == "max"
+        return list(pool_sentences(hidden, stream, (pooling,)).cpu())  # N of (W,)
+
+    found = iter(reader.in_order(items, answer))
+    return [
+        _finished(reading, [next(found) for _ in reading.windows], tokenizer, plan)
+        for reading in chunk
+    ]
+
+
+def _finished(
+    reading: _Reading, found: list[Tensor], tokenizer: Tokenizer, plan: FeaturePlan
+) -> TextVectors:
+    """Joins what was found in a text's windows, and names what each vector stands for."""
+    read = slice(0, reading.num_read)
+    ids, words = reading.encoding.ids[read], reading.encoding.words[read]
+    spans: IntArray = reading.encoding.spans[read]
+    pieces: tuple[str, ...] = ()
+    token_ids: IntArray = ids[:0]
+    pooling = plan.effective_pooling
+    if pooling is None:
+        vectors = torch.cat(found)  # (n, W)
+        token_ids = np.concatenate([[tokenizer.cls_id], ids, [tokenizer.sep_id]]).astype(np.int32)
+        spans = np.pad(spans, ((1, 1), (0, 0)))
+        pieces = tuple(tokenizer.vocabulary[id] for id in token_ids.tolist())
+    elif plan.per == "word":
+        vectors = pool_words(torch.cat(found)[1:-1], words, pooling)  # (m, W)
+        spans = word_spans(spans, words)
+        pieces = tuple(reading.text.text[start:end] for start, end in spans.tolist())
+    else:
+        num_kept = [_num_kept(window) for window in reading.windows]
+        vectors = pool_windows(found, num_kept, pooling)[None]  # (1, W)
+        spans = spans[:0]
+    return TextVectors(
+        text=reading.text,
+        vectors=_cast(vectors, plan.dtype, reading.text.id),
+        pieces=pieces,
+        token_ids=token_ids,
+        spans=spans,
+        num_tokens=reading.num_read,
+        num_unread=len(reading.encoding.ids) - reading.num_read,
+        num_windows=len(reading.windows),
+    )
+
+
+def _cast(vectors: Tensor, dtype: DType, id: str) -> npt.NDArray[np.generic]:
+    cast = vectors.to(DTYPES[dtype])
+    if dtype == "float16" and bool(cast.isinf().any()):
+        raise ValueError(
+            f"text {id!r} has vectors beyond float16's largest number, 65,504: choose float32"
+        )
+    found: npt.NDArray[np.generic] = (
+        cast.view(torch.int16).numpy().view(np.uint16) if dtype == "bfloat16" else cast.numpy()
+    )
+    return found
+
+
+def _num_kept(window: Window) -> int:
+    start, end = window.kept_rows
+    return end - start
+
+
+def _selected(packed: PackedBatch, rows: IntArray, lengths: list[int]) -> PackedBatch:
+    """The batch of the rows kept, as pooling reads it."""
+    return PackedBatch(
+        token_ids=packed.token_ids[rows],
+        segment_ids=packed.segment_ids[rows],
+        lengths=np.array(lengths, dtype=np.int32),
+        keys=packed.keys,
+    )

@@ -1,0 +1,230 @@
+"""A file of rows -> rows of named columns, streamed: plain text, CSV, TSV, JSONL or Parquet.
+
+The name says the format (`pairs.csv`, `pairs.tsv.gz`), and any but Parquet may be compressed. Names
+are checked against the file's beginning before the first row is asked for; what is wrong with a
+later row is told with its file and line. Nothing here knows what the columns mean.
+
+    text      one text a line; its only column is `text`
+    CSV       a field in double quotes may hold commas, line ends and doubled quotes
+    TSV       a quote is an ordinary character; tabs separate, and no field can hold one
+    JSONL     one object a line; a column is a field of the objects
+    Parquet   its columns
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bertsmith.reading.detect import suffix_of
+from bertsmith.reading.lines import (
+    Numbered,
+    comma_separated,
+    json_objects,
+    numbered_lines,
+    tab_separated,
+)
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+TableFormat = Literal["text", "csv", "tsv", "jsonl", "parquet"]
+
+TEXT = "text"
+"""The only column of plain text."""
+
+_FORMATS: dict[str, TableFormat] = {
+    "": "text",
+    ".txt": "text",
+    ".text": "text",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+_SEPARATED: dict[TableFormat, Callable[[Path], Iterator[Numbered[list[str]]]]] = {
+    "csv": comma_separated,
+    "tsv": tab_separated,
+}
+_FIRST_OBJECTS = 100
+_ROWS_AT_ONCE = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """The values that were asked for, of one row."""
+
+    place: str
+    """`file:line` where the row begins; in Parquet `file: row 3`, counted from 1."""
+    values: Mapping[str, object]
+    """By column: a str in plain text, CSV and TSV; in JSONL and Parquet whatever stands there."""
+    bytes_read: int
+    """Bytes of the file on disk consumed, for a progress bar; of Parquet by its share of rows."""
+
+    def text(self, column: str) -> str:
+        """The column's text, empty for null. Raises ValueError, with the place, for no text."""
+        value = self.values[column]
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise ValueError(
+                f"{self.place}: column {column!r} must hold text, found {type(value).__name__} "
+                f"{value!s:.40}"
+            )
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{self.place}: column {column!r} holds half a character at position "
+                f"{error.start} (\\u{ord(value[error.start]):04x}, a JSON escape without its pair)"
+            ) from error
+        return value
+
+
+def table_format(path: Path) -> TableFormat:
+    """What the name says. Raises FileNotFoundError, or ValueError for what holds no table."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    if not path.is_file():
+        raise ValueError(f"{path} is no plain file: rows are read from one file on disk")
+    suffix = suffix_of(path.name)
+    if suffix not in _FORMATS:
+        raise ValueError(
+            f"{path}: unknown extension {suffix!r}, expected .txt (one text a line), .csv, .tsv, "
+            f".jsonl or .parquet, all but the last compressed or not: rename the file"
+        )
+    return _FORMATS[suffix]
+
+
+def columns(path: Path, *, has_header: bool = True) -> tuple[str, ...]:
+    """The names of the file's columns, in its order.
+
+    Those of JSONL are the fields of its first hundred objects. Without a header the columns of CSV
+    and TSV are numbered: "1", "2", ... Raises as `rows` does.
+    """
+    format = table_format(path)
+    if format == "text":
+        return (TEXT,)
+    if format == "parquet":
+        with _parquet_file(path) as file:
+            return tuple(file.schema_arrow.names)
+    if format == "jsonl":
+        first = islice(json_objects(path), _FIRST_OBJECTS)
+        names = tuple(dict.fromkeys(name for _, _, record in first for name in record))
+    else:
+        _, _, fields = next(_SEPARATED[format](path), (0, 0, []))
+        names = _names(fields, has_header)
+    if not names:
+        raise ValueError(f"{path}: the file has no rows")
+    return names
+
+
+def rows(path: Path, names: Sequence[str], *, has_header: bool = True) -> Iterator[Row]:
+    """Every row's values of the columns `names`, in the file's order, in bounded memory.
+
+    Raises at once FileNotFoundError or ValueError for a file that is missing, of no known format,
+    damaged at its beginning or without rows, and for a name that it has not, suggesting the
+    nearest; later ValueError, with file and line, for a row of another width, a line that is not
+    JSON or lacks a field, and bytes that are no text.
+    """
+    format = table_format(path)
+    found = columns(path, has_header=has_header)
+    for name in names:
+        _require(path, name, found)
+    if format == "parquet":
+        read = _parquet_rows(path, names)
+    elif format == "jsonl":
+        read = _jsonl_rows(path, names)
+    elif format == "text":
+        read = _text_rows(path)
+    else:
+        read = _separated_rows(path, names, _SEPARATED[format](path), has_header)
+    first = next(read, None)
+    if first is None:
+        raise ValueError(f"{path}: the file has no rows")
+    return chain([first], read)
+
+
+def _require(path: Path, name: str, found: Sequence[str]) -> None:
+    if name not in found:
+        near = difflib.get_close_matches(name, found, n=1)
+        told = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(
+            f"{path}: no column {name!r}; {told}the columns are {', '.join(map(repr, found))}"
+        )
+    if found.count(name) > 1:
+        raise ValueError(f"{path}: {found.count(name)} columns are named {name!r}: rename one")
+
+
+def _text_rows(path: Path) -> Iterator[Row]:
+    for number, position, line in numbered_lines(path):
+        yield Row(place=f"{path}:{number}", values={TEXT: line}, bytes_read=position)
+
+
+def _separated_rows(
+    path: Path,
+    names: Sequence[str],
+    records: Iterator[Numbered[list[str]]],
+    has_header: bool,
+) -> Iterator[Row]:
+    first = next(records)
+    header = _names(first[2], has_header)
+    places = {name: header.index(name) for name in names}
+    for number, position, fields in records if has_header else chain([first], records):
+        if len(fields) != len(header):
+            raise ValueError(
+                f"{path}:{number}: {len(fields)} columns, expected {len(header)} as in the first "
+                f"row ({', '.join(header):.100})"
+            )
+        values = {name: fields[place] for name, place in places.items()}
+        yield Row(place=f"{path}:{number}", values=values, bytes_read=position)
+
+
+def _jsonl_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
+    for number, position, record in json_objects(path):
+        if missing := [name for name in names if name not in record]:
+            raise ValueError(
+                f"{path}:{number}: no field {missing[0]!r}, found {', '.join(map(repr, record))}"
+            )
+        values = {name: record[name] for name in names}
+        yield Row(place=f"{path}:{number}", values=values, bytes_read=position)
+
+
+def _parquet_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
+    import pyarrow as pa
+
+    number = 0
+    try:
+        with _parquet_file(path) as file:
+            bytes_a_row = path.stat().st_size / max(1, file.metadata.num_rows)
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(names)):
+                lists = (batch.column(name).to_pylist() for name in names)
+                for values in zip(*lists, strict=True):
+                    number += 1
+                    yield Row(
+                        place=f"{path}: row {number}",
+                        values=dict(zip(names, values, strict=True)),
+                        bytes_read=int(number * bytes_a_row),
+                    )
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path}: damaged Parquet behind row {number} ({error})") from error
+
+
+def _parquet_file(path: Path) -> pq.ParquetFile:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, memory_map=True)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path}: not a whole Parquet file ({error})") from error
+
+
+def _names(first: Sequence[str], has_header: bool) -> tuple[str, ...]:
+    return tuple(first) if has_header else tuple(str(n) for n in range(1, len(first) + 1))
