@@ -82,6 +82,11 @@ COMMANDS = {
         function="extract.extract",
         summary="A file of texts -> the hidden states of any BERT, as vectors on disk.",
     ),
+    "verify": Command(
+        options="verify.Verify",
+        function="verify.verify",
+        summary="A certificate: whether a model, here, computes what BERT is defined to compute.",
+    ),
     "plot": Command(
         options="plot.Plot",
         function="plot.plot",

@@ -28,6 +28,7 @@ MISSPELT = {
     "build-corpus": (["texts", "--vocap", "v"], "--vocab"),
     "predict": (["fill-mask", "--modle", "mini-en", "x"], "--model"),
     "extract": (["a.txt", "--layer", "last", "--model", "m"], "--layers"),
+    "verify": (["m", "--profil", "google"], "--profile"),
     "plot": (["--oot", "x"], "--out"),
 }
 """An option of every command that is not quite one, and the nearest; some lack another one too."""

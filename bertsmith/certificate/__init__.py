@@ -1,0 +1,1 @@
+"""What `bertsmith verify` checks: this installation and one model, against the original."""

@@ -1,0 +1,167 @@
+"""Checks of what a model computes: however it is packed, and beside the restated original."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from bertsmith.certificate import computed
+from bertsmith.certificate.computed import in_float64, numbers, outputs_of
+from bertsmith.certificate.rows import Numbers, Row, compared, skipped
+from bertsmith.certificate.subject import Subject
+from bertsmith.model.padded import PaddedBert
+from bertsmith.model.pooling import Pooling, sentence_vectors
+from bertsmith.model.stream import Stream
+
+TOLERANCE = 1e-10
+"""Two orders of summation in float64, through every layer."""
+ROUNDING = 1e-5
+"""Of float32, through every layer."""
+
+_ENCODER = "paper, section 3; modeling.py, BertModel"
+
+
+def hidden_states(subject: Subject) -> Row:
+    """Every layer's output on mixed lengths, beside the original's padded one."""
+    return _beside_original(
+        "hidden states of every layer, mixed lengths",
+        np.stack(subject.of_short.hidden_states),
+        np.stack(subject.original_of_short.hidden_states),
+        _ENCODER,
+    )
+
+
+def every_position(subject: Subject) -> Row:
+    """The last layer's output on a sequence as long as there are positions."""
+    return _beside_original(
+        f"hidden states of all {subject.long.num_tokens} positions",
+        subject.of_long.hidden_states[-1],
+        subject.original_of_long.hidden_states[-1],
+        _ENCODER,
+    )
+
+
+def pooled(subject: Subject) -> Row:
+    """The vector of each sequence."""
+    return _beside_original(
+        "pooled vectors",
+        subject.of_short.pooled,
+        subject.original_of_short.pooled,
+        "paper, section 3.2; modeling.py, BertModel (pooler)",
+        without="this model has no pooler",
+    )
+
+
+def masked_lm(subject: Subject) -> Row:
+    """The logits of the language-model head."""
+    return _beside_original(
+        "masked-LM logits",
+        subject.of_short.words,
+        subject.original_of_short.words,
+        "paper, section 3.1; run_pretraining.py, get_masked_lm_output",
+        without="this model has no language-model head",
+    )
+
+
+def next_sentence(subject: Subject) -> Row:
+    """The logits of the next-sentence head."""
+    return _beside_original(
+        "next-sentence logits",
+        subject.of_short.pairs,
+        subject.original_of_short.pairs,
+        "paper, section 3.1; run_pretraining.py, get_next_sentence_output",
+        without="this model has no next-sentence head",
+    )
+
+
+def one_by_one(subject: Subject) -> Row:
+    """The same sequences in one stream and each alone."""
+    with in_float64(subject.model):
+        alone = [outputs_of(subject.model, each) for each in computed.one_by_one(subject.short)]
+    return compared(
+        "packed = one by one",
+        subject.of_short.hidden_states[-1],
+        np.concatenate([each.hidden_states[-1] for each in alone]),
+        tolerance=TOLERANCE,
+        reference=_ENCODER,
+        against="each sequence alone, float64,",
+    )
+
+
+def padded(subject: Subject) -> Row:
+    """The same sequences in one stream and padded to the longest."""
+    arrays = subject.short.to_padded(subject.loaded.config.pad_token_id)
+    with in_float64(subject.model):
+        plain = PaddedBert(subject.model, ("last_hidden_state",))
+        (hidden,) = plain(*map(torch.from_numpy, arrays))
+    return compared(
+        "packed = padded",
+        subject.of_short.hidden_states[-1],
+        numbers(hidden)[arrays[1].astype(bool)],
+        tolerance=TOLERANCE,
+        reference=_ENCODER,
+        against="padded to the longest, float64,",
+    )
+
+
+def rounding(subject: Subject) -> Row:
+    """What float32 costs."""
+    return compared(
+        "float32 = float64 but for rounding",
+        outputs_of(subject.model, subject.short).hidden_states[-1],
+        subject.of_short.hidden_states[-1],
+        tolerance=ROUNDING,
+        reference=_ENCODER,
+        against="the same model in float64",
+    )
+
+
+def sentences(subject: Subject) -> Row:
+    """Sentence vectors as a sentence-transformers directory describes them."""
+    name, reference = "sentence vectors", "Reimers and Gurevych 2019, section 3"
+    config = subject.loaded.sentence
+    if config is None:
+        return skipped(name, "no sentence-transformers directory", reference)
+    hidden = subject.of_short.hidden_states[-1]
+    expected = []
+    for rows in np.split(hidden, np.cumsum(subject.short.lengths)[:-1]):
+        vector = np.concatenate([_reduced(rows, each) for each in config.pooling])
+        expected.append(vector / np.linalg.norm(vector) if config.is_normalized else vector)
+    return compared(
+        name,
+        numbers(sentence_vectors(torch.from_numpy(hidden), Stream.of(subject.short), config)),
+        np.stack(expected),
+        tolerance=1e-5,
+        reference=reference,
+        against=f"{' and '.join(config.pooling)} over all tokens, float32,",
+    )
+
+
+CHECKS: tuple[Callable[[Subject], Row], ...] = (
+    hidden_states, every_position, pooled, masked_lm, next_sentence, one_by_one, padded, rounding,
+    sentences,
+)  # fmt: skip
+
+
+def _beside_original(
+    name: str, found: Numbers | None, expected: Numbers | None, reference: str, without: str = ""
+) -> Row:
+    if found is None and expected is None:
+        return skipped(name, without, reference)
+    return compared(
+        name,
+        np.empty(0) if found is None else found,
+        np.empty(0) if expected is None else expected,
+        tolerance=TOLERANCE,
+        reference=reference,
+        against="the restated original, float64,",
+    )
+
+
+def _reduced(rows: Numbers, pooling: Pooling) -> Numbers:
+    """(n, H) -> (H,)."""
+    if pooling == "cls":
+        return np.asarray(rows[0])
+    return np.asarray(rows.max(axis=0) if pooling == "max" else rows.sum(axis=0) / len(rows))

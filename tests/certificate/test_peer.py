@@ -1,0 +1,99 @@
+"""Beside `transformers`: equal where both are right, named where the peer departs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bertsmith.certificate import peer
+from bertsmith.certificate.rows import Row
+from bertsmith.certificate.subject import Subject
+from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
+from tests.certificate.breaking import saved, with_tokenizer
+from tests.text.texts import VOCABULARY
+
+TEXTS, RARE = "tokens of texts in many languages", "tokens of the rare texts"
+FIRST_WEIGHTS = "first weights of transformers"
+
+
+def rows(subject: Subject) -> dict[str, Row]:
+    with torch.no_grad():
+        return {row.name: row for row in peer.rows(subject)}
+
+
+def test_without_transformers_every_row_is_skipped_with_the_reason(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    found = rows(Subject.read(saved(tmp_path / "m")))
+    assert {row.status for row in found.values()} == {"skipped"}
+    assert {row.found for row in found.values()} == {"transformers is not installed"}
+
+
+@pytest.mark.parity
+class TestBeside:
+    """Needs the peer."""
+
+    @pytest.fixture(autouse=True)
+    def _peer(self) -> None:
+        pytest.importorskip("transformers")
+
+    @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
+    def test_outputs_and_tokens_are_equal_and_departures_are_named(self, tmp_path, activation):
+        found = rows(Subject.read(saved(tmp_path / "m", hidden_act=activation)))
+        passed = {name for name, row in found.items() if row.status == "passed"}
+        assert passed == {
+            "hidden states", "pooled vectors", "masked-LM logits", "next-sentence logits", TEXTS
+        }  # fmt: skip
+        for name in (RARE, FIRST_WEIGHTS):
+            assert found[name].status == "failed"
+            assert found[name].difference == "peer"
+        assert "[PAD] row zero" in found[FIRST_WEIGHTS].found
+        assert "special tokens written in a text" in found[RARE].found
+
+    @pytest.mark.parametrize(
+        ("part", "name"),
+        [
+            ("bert.layers.1.attention.qkv.weight", "hidden states"),
+            ("bert.pooler.weight", "pooled vectors"),
+            ("masked_lm.dense.weight", "masked-LM logits"),
+            ("next_sentence.weight", "next-sentence logits"),
+        ],
+    )
+    def test_a_model_that_is_not_what_lies_on_disk_fails(self, tmp_path, part, name) -> None:
+        subject = Subject.read(saved(tmp_path / "m"))
+        subject.model.get_parameter(part).data[0, 0] += 1e-3
+        assert rows(subject)[name].status == "failed"
+
+    def test_a_tokenizer_of_other_rules_fails(self, tmp_path: Path) -> None:
+        subject = Subject.read(saved(tmp_path / "m"))
+        other = Tokenizer(VOCABULARY, TokenizerConfig(lowercase=False))
+        assert rows(with_tokenizer(subject, other))[TEXTS].status == "failed"
+
+    def test_rare_texts_are_equal_for_a_tokenizer_with_the_library_s_rules(self, tmp_path):
+        subject = Subject.read(saved(tmp_path / "m"))
+        library = Tokenizer(subject.tokenizer.vocabulary, TokenizerConfig(library_rules=True))
+        assert rows(with_tokenizer(subject, library))[RARE].status == "passed"
+
+    def test_one_directional_models_are_compared_as_far_as_the_peer_goes(self, tmp_path) -> None:
+        left = saved(tmp_path / "l", "left_to_right_lm", direction="left_to_right")
+        found = rows(Subject.read(left))
+        assert found["hidden states"].status == found["masked-LM logits"].status == "passed"
+        right = saved(tmp_path / "r", "right_to_left_lm", direction="right_to_left")
+        found = rows(Subject.read(right))
+        assert found["hidden states and logits"].status == "skipped"
+
+    def test_a_bare_encoder_and_a_decoder_of_its_own_are_compared(self, tmp_path: Path) -> None:
+        folder = saved(tmp_path / "m")
+        tensors = load_file(folder / "model.safetensors")
+        decoder = tensors["bert.embeddings.word_embeddings.weight"].flip(0).contiguous()
+        own = {**tensors, "cls.predictions.decoder.weight": decoder}
+        save_file(own, folder / "model.safetensors")
+        assert rows(Subject.read(folder))["masked-LM logits"].status == "passed"
+        bare = {name: each for name, each in tensors.items() if name.startswith("bert.e")}
+        save_file(bare, folder / "model.safetensors")
+        found = rows(Subject.read(folder))
+        assert found["hidden states"].status == "passed"
+        assert found["masked-LM logits"].status == found["pooled vectors"].status == "skipped"
