@@ -45,7 +45,9 @@ def first_weights() -> Row:
     config = transformers.BertConfig(
         vocab_size=2000, hidden_size=64, num_attention_heads=1, num_hidden_layers=1
     )
-    table = transformers.BertModel(config).embeddings.word_embeddings.weight.detach()
+    with torch.random.fork_rng(devices=[]):  # the peer draws from the one generator of all
+        torch.manual_seed(0)
+        table = transformers.BertModel(config).embeddings.word_embeddings.weight.detach()
     largest = float(table.abs().max()) / config.initializer_range
     pad_row = float(table[config.pad_token_id].abs().max())
     return Row(
@@ -95,7 +97,8 @@ def _parts(subject: Subject) -> list[_Part]:
     content["tie_word_embeddings"] = subject.loaded.config.tie_word_embeddings
     config = transformers.BertConfig.from_dict(content)
     config._attn_implementation = "eager"
-    peer = transformers.BertForPreTraining(config).double()
+    with torch.random.fork_rng(devices=[]):
+        peer = transformers.BertForPreTraining(config).double()
     peer.train(False)
     peer.load_state_dict(_state(subject), strict=False)
     input_ids, mask, segments = map(torch.from_numpy, subject.short.to_padded())

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import tyro
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -106,7 +107,7 @@ def _print_table(console: Console, rows: Sequence[Row]) -> None:
             if section:
                 console.print(table)
             section = row.section
-            table = Table(title=section, title_justify="left", expand=False)
+            table = Table(box=box.SIMPLE_HEAD, title=section, title_justify="left")
             for name in ("check", "", "found", "expected", "reference"):
                 table.add_column(name, overflow="fold")
         status = Text(row.status, style=_STYLES[row.status])

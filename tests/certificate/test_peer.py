@@ -67,6 +67,12 @@ class TestBeside:
         subject.model.get_parameter(part).data[0, 0] += 1e-3
         assert rows(subject)[name].status == "failed"
 
+    def test_the_peer_s_first_weights_leave_the_generator_of_all_as_it_was(self, tmp_path) -> None:
+        subject = Subject.read(saved(tmp_path / "m"))
+        before = torch.get_rng_state()
+        rows(subject)
+        assert torch.equal(torch.get_rng_state(), before)
+
     def test_a_tokenizer_of_other_rules_fails(self, tmp_path: Path) -> None:
         subject = Subject.read(saved(tmp_path / "m"))
         other = Tokenizer(VOCABULARY, TokenizerConfig(lowercase=False))
