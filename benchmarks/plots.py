@@ -3,7 +3,9 @@
     python -m benchmarks.plots
 
 `docs/speed.png`: pre-training tokens a second beside the peer, the newest row of every size.
-`docs/loss_parity.png`: the newest comparison of losses. A picture without rows is left as it is.
+`docs/loss_parity.png`: the newest comparison of losses.
+`docs/inference.png`: texts a second and milliseconds for one text beside the peers, the newest row
+of every size with most threads. A picture without rows is left as it is.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parent.parent / "docs"
 SPEED = DOCS / "speed.png"
 LOSS_PARITY = DOCS / "loss_parity.png"
+INFERENCE = DOCS / "inference.png"
 
 Row = Mapping[str, Any]
 
 _OURS, _THEIRS = "tab:blue", "tab:gray"
+_MANY_TEXTS, _ONE_TEXT = "embed, mixed", "one text, 64 tokens"
 _LEAST = 1e-18  # a difference of zero has no place on a logarithmic axis
 
 
@@ -42,6 +46,10 @@ def main() -> None:
     if parity:
         draw_loss_parity(parity[-1], LOSS_PARITY)
         print(f"wrote {LOSS_PARITY}")
+    answers = newest(with_most_threads(rows_of(RESULTS / "inference.jsonl")), by="size")
+    if answers:
+        draw_inference(answers, INFERENCE)
+        print(f"wrote {INFERENCE}")
 
 
 def rows_of(path: Path) -> list[Row]:
@@ -54,6 +62,12 @@ def rows_of(path: Path) -> list[Row]:
 def newest(rows: Sequence[Row], by: str) -> list[Row]:
     """The last row of every value of `by`, in the order in which the values first appear."""
     return list({row[by]: row for row in rows}.values())
+
+
+def with_most_threads(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the largest number of threads among them."""
+    most = max((row["threads"] for row in rows), default=0)
+    return [row for row in rows if row["threads"] == most]
 
 
 def draw_speed(rows: Sequence[Row], path: Path) -> None:
@@ -91,6 +105,41 @@ def draw_loss_parity(row: Row, path: Path) -> None:
     for axes in panels.flat:
         axes.grid(alpha=0.3)
     _write(figure, path)
+
+
+def draw_inference(rows: Sequence[Row], path: Path) -> None:
+    """Writes bars: texts a second on the left, milliseconds for one text on the right."""
+    figure = _figure(width=11, height=0.5 + 2.4 * len(rows))
+    for row, panels in zip(rows, figure.subplots(len(rows), 2, squeeze=False), strict=True):
+        texts = row["settings"].get(_MANY_TEXTS, {}).get("texts_per_second", {})
+        alone = row["settings"].get(_ONE_TEXT, {}).get("median_ms", {})
+        _draw_bars(panels[0], texts, f"{row['size']}, {_MANY_TEXTS}: texts a second")
+        _draw_bars(panels[1], alone, f"{row['size']}, {_ONE_TEXT}: milliseconds", is_time=True)
+    machines = {f"{row['processor']}, {row['threads']} threads" for row in rows}
+    figure.supxlabel(" and ".join(sorted(machines)), fontsize="small")
+    _write(figure, path)
+
+
+def _draw_bars(
+    axes: Axes, values: Mapping[str, float], title: str, *, is_time: bool = False
+) -> None:
+    """One bar a system, the best on top, behind it how many times better our best is."""
+    axes.set_title(title, fontsize="medium", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    if not values:
+        return
+    names = sorted(values, key=values.__getitem__, reverse=is_time)
+    ours = [value for name, value in values.items() if name.startswith("bertsmith")]
+    best = (min if is_time else max)(ours or values.values())
+    factors = {name: value / best if is_time else best / value for name, value in values.items()}
+    colors = [_OURS if name.startswith("bertsmith") else _THEIRS for name in names]
+    bars = axes.barh(names, [values[name] for name in names], color=colors)
+    labels = [
+        f"{values[name]:,.1f}" + ("" if values[name] == best else f"  (1/{factors[name]:.2f})")
+        for name in names
+    ]
+    axes.bar_label(bars, labels, padding=3, fontsize="small")
+    axes.set_xlim(right=1.3 * max(values.values()))
 
 
 def _draw_size(axes: Axes, row: Row) -> None:

@@ -1,0 +1,1 @@
+"""Answers a second, beside every known way to run a BERT on a CPU."""

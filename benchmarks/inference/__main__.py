@@ -1,0 +1,146 @@
+"""Texts -> sentence vectors and class logits, beside every known way to run a BERT on a CPU.
+
+    BERTSMITH_DATA=DATA python -m benchmarks.inference --size mini --size base
+
+Tokenisation is included. All systems read the same weights, drawn by a seed: speed needs no
+meaning. They answer the same texts in turn (A B C A B C ...), other texts in every round, so that
+nobody meets the same shapes again; each in a process of its own, which waits while the others work.
+For 1 and for 2 threads: median texts and real tokens a second, the fraction of the best matrix rate
+between the rounds, milliseconds for one text alone (median and 90th percentile), seconds until the
+first answers, the most memory, and the largest difference from `transformers` in float32, relative
+to its largest value. The packages that peers need come with `pip install
+'bertsmith[bench]'`; a peer whose packages are missing is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.inference.padded import fastest_dtype, write_models
+from benchmarks.inference.processes import Order, Running, begin, in_a_process
+from benchmarks.inference.report import (
+    WARM_UP,
+    Measured,
+    Row,
+    figures_of,
+    first_seconds,
+    peak_bytes,
+    show,
+)
+from benchmarks.inference.settings import SETTINGS, Setting
+from benchmarks.inference.systems import SYSTEMS
+from benchmarks.inference.texts import Words, drawn_words, real_words
+from benchmarks.machine import append_row, matrix_rate
+from bertsmith.model.config import SIZES
+from bertsmith.workers import num_cores
+
+
+def main() -> None:
+    """Measures every size with every number of threads, and appends a row for each."""
+    options = _options()
+    names = [name for name in options.system or SYSTEMS if _is_here(name)]
+    for size in options.size or ["mini", "base"]:
+        config = SIZES[size]
+        words, tokenizer = (
+            real_words(options.data) if options.data else drawn_words(config.vocab_size)
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            write_models(Path(folder), config, tokenizer)
+            for prepare in dict.fromkeys(SYSTEMS[name].prepare for name in names):
+                if prepare is not None:
+                    in_a_process(prepare, Path(folder))
+            for threads in options.threads or sorted({1, min(2, num_cores())}):
+                row = measure(size, threads, names, Path(folder), words, options)
+                show(row)
+                append_row("inference", {**row, "is_real_text": options.data is not None})
+
+
+def measure(
+    size: str,
+    threads: int,
+    names: Sequence[str],
+    folder: Path,
+    words: Words,
+    options: argparse.Namespace,
+) -> Row:
+    """One side-by-side run of one size with one number of threads."""
+    torch.set_num_threads(threads)
+    systems = [begin(name, folder, threads) for name in names]
+    rates: list[float] = []
+    measured = {
+        name: take_turns(systems, SETTINGS[name], words, options.rounds, rates)
+        for name in options.setting or SETTINGS
+    }
+    for system in systems:
+        system.end()
+    return {
+        "size": size,
+        "threads": threads,
+        "rounds": options.rounds,
+        "precision": str(fastest_dtype()).removeprefix("torch."),
+        "matrix_flops_per_second": max(rates),
+        "versions": _versions(names),
+        "load_seconds": {system.name: system.load_seconds for system in systems},
+        "first_seconds": first_seconds(list(measured.values())),
+        "peak_bytes": peak_bytes(list(measured.values())),
+        "settings": {
+            name: figures_of(one, SIZES[size], max(rates)) for name, one in measured.items()
+        },
+    }
+
+
+def take_turns(
+    systems: Sequence[Running], setting: Setting, words: Words, rounds: int, rates: list[float]
+) -> Measured:
+    """Asks every system that answers such questions, round by round; adds the matrix rates."""
+    asked = [system for system in systems if setting.question in SYSTEMS[system.name].questions]
+    lengths, answered = [], {system.name: [] for system in asked}
+    for number in range(rounds + WARM_UP):
+        rates.append(matrix_rate(fastest_dtype(), rounds=3))
+        lengths.append(setting.lengths(number))
+        order = Order(
+            question=setting.question,
+            texts=words.texts(lengths[-1], number),
+            one_by_one=setting.one_by_one,
+        )
+        for system in asked:
+            answered[system.name].append(system.ask(order))
+    return Measured(setting=setting, lengths=lengths, answered=answered)
+
+
+def _is_here(name: str) -> bool:
+    """False, and says so, when the system's packages are not installed."""
+    missing = SYSTEMS[name].missing
+    if missing:
+        print(f"left out: {name}, which needs {', '.join(missing)}; the extra is bench")
+    return not missing
+
+
+def _versions(names: Sequence[str]) -> dict[str, str]:
+    packages = sorted({package for name in names for package in SYSTEMS[name].needs})
+    return {package: importlib.metadata.version(package) for package in packages}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    data = os.environ.get("BERTSMITH_DATA")
+    parser.add_argument("--size", action="append", choices=sorted(SIZES))
+    parser.add_argument("--system", action="append", choices=list(SYSTEMS))
+    parser.add_argument("--setting", action="append", choices=list(SETTINGS))
+    parser.add_argument("--threads", action="append", type=int)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--data", type=Path, default=data, help="default: BERTSMITH_DATA")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What the peers share: weights on disk, `transformers`' model, and texts as padded batches.
+
+The best known form for all of them: texts sorted by length, padded to the longest of their batch of
+32, tokenised by the bare `tokenizers` library. It does not know what runs the model.
+
+Legend: N texts of a batch, S the longest, H hidden size.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from bertsmith.checkpoints.names import to_hugging_face
+from bertsmith.checkpoints.store import save
+from bertsmith.model.config import BertConfig
+from bertsmith.model.init import initialise
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.train.device import DTYPES, choose_precision
+
+Question = Literal["embed", "classify"]
+"""The mean of a text's last hidden states; or the logits of pooler and linear layer."""
+Rows = npt.NDArray[np.float32]
+"""One answer a text."""
+System = Callable[[Question, list[str]], Rows]
+Inputs = dict[str, npt.NDArray[np.int64]]
+
+BATCH = 32
+"""Texts that a peer reads together."""
+OURS, PEER = "bertsmith", "hugging_face"
+"""The folders of both checkpoints."""
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+OUTPUTS: dict[Question, int] = {"embed": 0, "classify": 1}
+"""Where `PaddedModel` gives the answer."""
+
+
+def write_models(folder: Path, config: BertConfig, tokenizer: Tokenizer) -> None:
+    """The same drawn weights as our checkpoint and as `BertForSequenceClassification`.
+
+    Our next-sentence head is the classifier: pooler and linear layer.
+    """
+    model = PretrainModel(config, ("masked_lm", "next_sentence"))
+    initialise(model, std=config.initializer_range, seed=0)
+    save(folder / OURS, model, config, tokenizer)
+    peer = folder / PEER
+    shutil.copytree(folder / OURS, peer)
+    weights = {
+        name.replace("cls.seq_relationship.", "classifier."): tensor
+        for name, tensor in to_hugging_face(model.state_dict()).items()
+        if not name.startswith("cls.predictions.")
+    }
+    save_file(weights, peer / "model.safetensors", metadata={"format": "pt"})
+    content = json.loads((peer / "config.json").read_text(encoding="utf-8"))
+    content["architectures"] = ["BertForSequenceClassification"]
+    (peer / "config.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+class PaddedModel(nn.Module):
+    """`transformers`' model, whose answers are (N, H) mean vectors and (N, 2) logits."""
+
+    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
+        import transformers
+
+        super().__init__()
+        self.model = transformers.BertForSequenceClassification.from_pretrained(
+            folder / PEER, dtype=dtype, attn_implementation="sdpa"
+        )
+        self.eval()
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """All (N, S)."""
+        output = self.model.bert(input_ids, attention_mask, token_type_ids)
+        states = output.last_hidden_state  # (N, S, H)
+        weights = attention_mask.unsqueeze(2).to(states.dtype)  # (N, S, 1)
+        vectors = (states * weights).sum(dim=1) / weights.sum(dim=1)  # (N, H)
+        return vectors, self.model.classifier(output.pooler_output)
+
+
+def length_sorted(
+    texts: list[str], tokenizer: tokenizers.Tokenizer
+) -> Iterator[tuple[list[int], Inputs]]:
+    """Padded batches, the longest texts first, with the texts' numbers."""
+    ids = [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
+    order = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
+    for start in range(0, len(order), BATCH):
+        numbers = order[start : start + BATCH]
+        shape = (len(numbers), len(ids[numbers[0]]))
+        inputs = {name: np.zeros(shape, dtype=np.int64) for name in INPUTS}
+        for row, number in enumerate(numbers):
+            length = len(ids[number])
+            inputs["input_ids"][row, :length] = ids[number]
+            inputs["attention_mask"][row, :length] = 1
+        yield numbers, inputs
+
+
+def in_order(answers: Iterable[tuple[list[int], Rows]]) -> Rows:
+    """Batches of numbered rows -> all rows by their numbers."""
+    rows = {
+        number: row
+        for numbers, batch in answers
+        for number, row in zip(numbers, batch, strict=True)
+    }
+    return np.stack([rows[number] for number in range(len(rows))])
+
+
+def bare_tokenizer(folder: Path) -> tokenizers.Tokenizer:
+    """The library's own, as the checkpoint's file describes it."""
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / PEER / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def fastest_dtype() -> torch.dtype:
+    """bf16 where the hardware multiplies it, else float32."""
+    return DTYPES[choose_precision("auto", torch.device("cpu"))]
