@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bertsmith.train.updates import Flat
 
 ALIGNED_ELEMENTS = 64
-LARGE_ELEMENTS = 2**22
+LARGE_ELEMENTS = 2**19
 """A gradient this large is used where it lies; smaller ones are first laid end to end."""
 
 
