@@ -75,7 +75,13 @@ COMMANDS = {
     "predict": Command(
         options="predict.Predict",
         function="predict.predict",
-        summary="Fill masks, or judge whether one sentence follows another.",
+        summary="Fill masks, judge pairs, embed, compare and score texts, look at attention.",
+        default="predict_options.refuse_to_generate",
+    ),
+    "convert": Command(
+        options="convert.Convert",
+        function="convert.convert",
+        summary="Any BERT -> transformers, sentence-transformers, ONNX or TensorFlow files.",
     ),
     "extract": Command(
         options="extract.Extract",

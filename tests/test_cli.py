@@ -27,6 +27,7 @@ MISSPELT = {
     "learn-vocab": (["texts", "--vocab-sise", "3"], "--vocab-size"),
     "build-corpus": (["texts", "--vocap", "v"], "--vocab"),
     "predict": (["fill-mask", "--modle", "mini-en", "x"], "--model"),
+    "convert": (["m", "out", "--dtyp", "float16"], "--dtype"),
     "extract": (["a.txt", "--layer", "last", "--model", "m"], "--layers"),
     "verify": (["m", "--profil", "google"], "--profile"),
     "plot": (["--oot", "x"], "--out"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bertsmith.files import read_json
+from bertsmith.files import read_json, write_json, write_text
 from bertsmith.model.pooling import Pooling, SentenceConfig
 
 MODULES = "modules.json"
@@ -92,3 +92,31 @@ def _max_tokens(directory: Path) -> int | None:
             value = read_json(file).get("max_seq_length")
             return value if isinstance(value, int) and not isinstance(value, bool) else None
     return None
+
+
+def write(directory: Path, config: SentenceConfig, hidden_size: int) -> None:
+    """Writes the settings beside an encoder's files, in the form of the early versions.
+
+    Later versions read it too. `max_tokens` None leaves the length to the tokenizer's settings.
+    """
+    chain = ["Transformer", "Pooling", *(["Normalize"] if config.is_normalized else [])]
+    modules = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": f"{number}_{kind}" if number else "",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for number, kind in enumerate(chain)
+    ]
+    write_text(directory / MODULES, json.dumps(modules, indent=2) + "\n")
+    for module in modules[1:]:
+        (directory / str(module["path"])).mkdir()
+    asked = {name: pooling in config.pooling for name, pooling in _MODES.items()}
+    pooling = {"word_embedding_dimension": hidden_size, **asked}
+    write_json(directory / "1_Pooling" / "config.json", pooling)
+    write_json(directory / SETTINGS, {"max_seq_length": config.max_tokens, "do_lower_case": False})
+    write_json(
+        directory / "config_sentence_transformers.json",
+        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    )

@@ -1,0 +1,240 @@
+"""What is known of a model -> its card: README.md with the front matter that the Hub understands.
+
+A card says what the model is, what it was made of and how, its figures, how to use it, and where it
+ends; what is not known is not said. It does not read runs: whoever knows one hands in an `Origin`.
+
+Source: the Hub's model card metadata (huggingface_hub.ModelCardData).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from huggingface_hub import ModelCardData
+
+from bertsmith.checkpoints.formats import Format, NumberType
+from bertsmith.model.config import BertConfig, Objective
+from bertsmith.model.pooling import SentenceConfig
+
+EXAMPLE = "A sentence with one [MASK] in it."
+
+_LIBRARIES: dict[Format, str | None] = {
+    "hugging-face": "transformers",
+    "sentence-transformers": "sentence-transformers",
+    "onnx": "onnx",
+    "tensorflow": None,
+}
+_LAYOUTS: dict[Format, str] = {
+    "hugging-face": "safetensors in the Hugging Face layout",
+    "sentence-transformers": "safetensors in the sentence-transformers layout",
+    "onnx": "one ONNX graph for any number of texts of any length",
+    "tensorflow": "a TensorFlow checkpoint under the names of google-research/bert",
+}
+_MEANINGS: dict[Objective, str] = {
+    "masked_lm": "masked language model",
+    "next_sentence": "next sentence",
+    "left_to_right_lm": "left-to-right language model",
+    "right_to_left_lm": "right-to-left language model",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """What a run knows of the model it made; each line is Markdown."""
+
+    data: tuple[str, ...]
+    """The texts: counts and the fingerprint of the corpus."""
+    recipe: tuple[str, ...]
+    """The command, steps, rates and versions."""
+    results: tuple[tuple[str, str], ...]
+    """(what was measured on held-out documents, the figure)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a card tells."""
+
+    name: str
+    """As it is loaded: a directory, or USER/NAME on the Hub."""
+    is_on_hub: bool = False
+    """Whether the name is one on the Hub."""
+    format: Format
+    """What the files beside the card are."""
+    config: BertConfig
+    objectives: tuple[Objective, ...]
+    """The heads that are in the files."""
+    dtype: NumberType
+    """What numbers are stored as."""
+    sentence: SentenceConfig | None = None
+    """How sentence vectors are made; only for a format that says it."""
+    outputs: tuple[str, ...] = ()
+    """What an ONNX graph gives."""
+    base_model: str | None = None
+    """The Hub id of the model that was converted, where it came from there."""
+    language: str | None = None
+    """ISO code of the texts' language."""
+    license: str | None = None
+    """The Hub's name of the weights' licence."""
+    origin: Origin | None = None
+    """What the run that made it knows."""
+
+    @property
+    def longest(self) -> int:
+        """The longest text in tokens, special tokens included."""
+        positions = self.config.max_position_embeddings
+        said = self.sentence.max_tokens if self.sentence is not None else None
+        return positions if said is None else min(positions, said)
+
+    def text(self) -> str:
+        """The whole README.md."""
+        parts = [
+            f"---\n{self.front_matter()}\n---",
+            f"# {self.name.rstrip('/').rpartition('/')[2]}",
+            self._description(),
+            "## Use it",
+            *_usage(self),
+            *self._known(),
+            "## Limits",
+            self._limits(),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def front_matter(self) -> str:
+        """The YAML between the dashes."""
+        left_to_right = self.config.direction == "left_to_right"
+        tags = ["bert", "bertsmith", *(("onnx",) if self.format == "onnx" else ())]
+        tags += ["tensorflow"] if self.format == "tensorflow" else []
+        tags += ["feature-extraction"] if self.sentence is not None else []
+        tags += ["left-to-right"] if left_to_right else []
+        return ModelCardData(
+            language=self.language,
+            license=self.license,
+            library_name=_LIBRARIES[self.format],
+            pipeline_tag=self._pipeline(),
+            base_model=self.base_model,
+            tags=tags,
+        ).to_yaml()
+
+    def _pipeline(self) -> str:
+        if self.sentence is not None:
+            return "sentence-similarity"
+        return "fill-mask" if "masked_lm" in self.objectives else "feature-extraction"
+
+    def _description(self) -> str:
+        config = self.config
+        heads = " and ".join(_MEANINGS[objective] for objective in self.objectives)
+        made = "A BERT pre-trained from raw text by bertsmith" if self.origin else "A BERT"
+        text = (
+            f"{made}: {config.num_hidden_layers} layers of {config.hidden_size}, "
+            f"{config.num_attention_heads} heads, a vocabulary of {config.vocab_size:,}, "
+            f"{f'with the heads {heads}' if heads else 'the encoder alone'}; {self.dtype}, "
+            f"{_LAYOUTS[self.format]}, written by bertsmith."
+        )
+        if self.base_model:
+            text += (
+                f" Converted from [{self.base_model}](https://huggingface.co/{self.base_model})."
+            )
+        if self.sentence is not None:
+            ends = ", brought to length 1" if self.sentence.is_normalized else ""
+            text += f" A sentence vector is {' and '.join(self.sentence.pooling)} pooling{ends}."
+        return text
+
+    def _known(self) -> list[str]:
+        if self.origin is None:
+            return []
+        rows = "\n".join(f"| {name} | {figure} |" for name, figure in self.origin.results)
+        parts = ["## Results", f"| on held-out documents | |\n|---|---|\n{rows}"] if rows else []
+        for title, lines in (("Data", self.origin.data), ("Recipe", self.origin.recipe)):
+            if lines:
+                parts += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
+        return parts
+
+    def _limits(self) -> str:
+        text = (
+            f"It reads at most {self.longest:,} tokens at once, and it repeats what its texts say, "
+            f"their errors and prejudices included. It understands text and does not write it."
+        )
+        return text if self.license else f"{text} The licence of its weights is not known here."
+
+
+def _usage(card: Card) -> list[str]:
+    if card.format == "onnx":
+        return [_fenced("python", _onnx(card))]
+    if card.format == "sentence-transformers":
+        return [_fenced("python", _sentence_transformers(card.name))]
+    commands = [shlex.join(["bertsmith", *_question(card)])] if _question(card) else []
+    if card.format == "tensorflow":
+        return [
+            *(_fenced("bash", command) for command in commands),
+            "or with google-research/bert, `--init_checkpoint bert_model.ckpt --bert_config_file "
+            "bert_config.json --vocab_file vocab.txt`.",
+        ]
+    return [
+        *(_fenced("bash", command) for command in commands),
+        _fenced("python", _transformers(card.name, card.objectives)),
+    ]
+
+
+def _question(card: Card) -> list[str]:
+    """What `bertsmith` can be asked at once; nothing for a model without the head for it."""
+    if "masked_lm" not in card.objectives:
+        return []
+    return ["predict", "fill-mask", "--model", card.name, EXAMPLE]
+
+
+def _fenced(language: str, code: str) -> str:
+    return f"```{language}\n{code}\n```"
+
+
+def _transformers(name: str, objectives: Sequence[Objective]) -> str:
+    if "masked_lm" in objectives:
+        return f"""\
+from transformers import pipeline
+
+print(pipeline("fill-mask", model={name!r})({EXAMPLE!r}))"""
+    kind = "AutoModelForCausalLM" if "left_to_right_lm" in objectives else "AutoModel"
+    answer = "logits" if kind == "AutoModelForCausalLM" else "last_hidden_state"
+    return f"""\
+from transformers import {kind}, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained({name!r})
+model = {kind}.from_pretrained({name!r})
+print(model(**tokenizer("A sentence.", return_tensors="pt")).{answer})"""
+
+
+def _sentence_transformers(name: str) -> str:
+    return f"""\
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer({name!r})
+vectors = model.encode(["A sentence.", "Another one."])
+print(model.similarity(vectors, vectors))"""
+
+
+def _onnx(card: Card) -> str:
+    folder = repr(card.name)
+    download = ""
+    if card.is_on_hub:
+        folder = f"snapshot_download({card.name!r})"
+        download = "from huggingface_hub import snapshot_download\n"
+    return f"""\
+import numpy as np
+import onnxruntime
+{download}from tokenizers import Tokenizer
+
+folder = {folder}
+tokenizer = Tokenizer.from_file(f"{{folder}}/tokenizer.json")
+tokenizer.enable_padding(pad_token="[PAD]", pad_id=tokenizer.token_to_id("[PAD]"))
+tokenizer.enable_truncation({card.longest})
+texts = tokenizer.encode_batch(["A sentence.", "Another, longer sentence."])
+inputs = {{
+    "input_ids": np.array([text.ids for text in texts]),
+    "attention_mask": np.array([text.attention_mask for text in texts]),
+    "token_type_ids": np.array([text.type_ids for text in texts]),
+}}
+session = onnxruntime.InferenceSession(f"{{folder}}/model.onnx")
+outputs = {list(card.outputs)!r}
+for name, values in zip(outputs, session.run(outputs, inputs)):
+    print(name, values.shape)"""

@@ -1,0 +1,191 @@
+"""Padded input of three matrices -> hidden states, pooled vectors and logits: the plain definition.
+
+The same weights as the packed model, by the textbook's operations alone: no fused kernels, no
+dropout, no layout that depends on the lengths, so that it can be exported as one graph for any
+number of sequences of any length. What stands where the mask is 0 weighs exactly nothing. It does
+not know what format it is exported to.
+
+Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; the inputs and outputs are
+named as in `transformers`' BertModel and BertForPreTraining.
+
+Legend: N sequences, S the padded length, H hidden size, A heads, K = H/A, F feed-forward size,
+V vocabulary, P poolings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertsmith.model.attention import SelfAttention
+from bertsmith.model.config import Activation, Direction
+from bertsmith.model.elementwise import widened
+from bertsmith.model.heads import LanguageModelHead
+from bertsmith.model.layer import Layer
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.pooling import Pooling, SentenceConfig
+
+Output = Literal[
+    "last_hidden_state", "pooler_output", "sentence_embedding", "logits", "seq_relationship_logits"
+]
+"""What can be asked for: (N, S, H), (N, H), (N, P * H), (N, S, V) and (N, 2)."""
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+"""(N, S) int64 each; the mask is 1 for real tokens, which come first in every row."""
+
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "relu": functional.relu,
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}
+
+
+def outputs_of(model: PretrainModel, sentence: SentenceConfig | None = None) -> tuple[Output, ...]:
+    """What a model can give, in `Output`'s order."""
+    has = {
+        "pooler_output": model.bert.pooler is not None,
+        "sentence_embedding": sentence is not None,
+        "logits": model.masked_lm is not None,
+        "seq_relationship_logits": model.next_sentence is not None,
+    }
+    return tuple(name for name in get_args(Output) if has.get(name, True))
+
+
+class PaddedBert(nn.Module):
+    """A model's own weights behind three padded inputs; gives `outputs` in the order named."""
+
+    def __init__(
+        self,
+        model: PretrainModel,
+        outputs: Sequence[Output] = (),
+        sentence: SentenceConfig | None = None,
+    ) -> None:
+        """All that the model can give, for no `outputs`; ValueError for those it cannot."""
+        super().__init__()
+        given = outputs_of(model, sentence)
+        if unknown := [name for name in outputs if name not in given]:
+            raise ValueError(
+                f"this model gives no {' and no '.join(unknown)}; it gives {', '.join(given)}"
+            )
+        self.model = model
+        self.outputs = tuple(outputs) or given
+        self.sentence = sentence
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Three (N, S) int64 inputs -> the outputs."""
+        is_real = attention_mask.bool()  # (N, S)
+        hidden = self._hidden(input_ids, is_real, token_type_ids)  # (N, S, H)
+        found: dict[Output, Tensor] = {"last_hidden_state": hidden}
+        if "pooler_output" in self.outputs or "seq_relationship_logits" in self.outputs:
+            found["pooler_output"] = self._pooled(hidden, is_real)  # (N, H)
+        if "sentence_embedding" in self.outputs:
+            assert self.sentence is not None
+            found["sentence_embedding"] = sentence_vectors(hidden, is_real, self.sentence)
+        if "logits" in self.outputs:
+            assert self.model.masked_lm is not None
+            embedding = self.model.bert.embeddings.token.weight  # (V, H)
+            found["logits"] = _language_model(self.model.masked_lm, hidden, embedding)  # (N, S, V)
+        if "seq_relationship_logits" in self.outputs:
+            assert self.model.next_sentence is not None
+            found["seq_relationship_logits"] = self.model.next_sentence(found["pooler_output"])
+        return tuple(found[name] for name in self.outputs)
+
+    def _hidden(self, input_ids: Tensor, is_real: Tensor, token_type_ids: Tensor) -> Tensor:
+        config, embeddings = self.model.config, self.model.bert.embeddings
+        rows = (
+            functional.embedding(input_ids, embeddings.token.weight)
+            + functional.embedding(token_type_ids, embeddings.segment.weight)
+            + embeddings.position.weight[: input_ids.shape[1]]
+        )  # (N, S, H)
+        hidden = _norm(rows, embeddings.norm)
+        visible = _visible(is_real, config.direction)  # (N, 1, 1 or S, S)
+        activation = _ACTIVATIONS[config.hidden_act]
+        for layer in self.model.bert.layers:
+            assert isinstance(layer, Layer)
+            hidden = _layer(layer, hidden, visible, activation)
+        return hidden
+
+    def _pooled(self, hidden: Tensor, is_real: Tensor) -> Tensor:
+        pooler = self.model.bert.pooler
+        assert pooler is not None
+        row = hidden[:, 0]  # (N, H)
+        if self.model.config.direction == "left_to_right":  # the last token has seen them all
+            positions = torch.arange(hidden.shape[1], device=hidden.device)
+            last = (positions * is_real).amax(dim=1)  # (N,)
+            row = hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[2])).squeeze(1)
+        return torch.tanh(pooler(row))  # (N, H)
+
+
+def sentence_vectors(hidden: Tensor, is_real: Tensor, config: SentenceConfig) -> Tensor:
+    """(N, S, H) hidden states -> (N, P * H) float32 vectors, as `pooling.sentence_vectors`."""
+    rows, real = hidden.float(), is_real[:, :, None]
+    pooled = torch.cat([_reduced(rows, real, each) for each in config.pooling], dim=1)
+    return functional.normalize(pooled, dim=1) if config.is_normalized else pooled
+
+
+def _reduced(rows: Tensor, real: Tensor, pooling: Pooling) -> Tensor:
+    """(N, S, H) rows and (N, S, 1) which of them are real -> (N, H)."""
+    if pooling == "cls":
+        return rows[:, 0]
+    if pooling == "max":
+        return rows.masked_fill(~real, torch.finfo(rows.dtype).min).amax(dim=1)
+    return (rows * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+
+
+def _visible(is_real: Tensor, direction: Direction) -> Tensor:
+    """Which keys a query may see, (N, 1, S or 1, S)."""
+    keys = is_real[:, None, None, :]  # (N, 1, 1, S)
+    positions = torch.arange(is_real.shape[1], device=is_real.device)
+    if direction == "left_to_right":
+        return keys & (positions <= positions[:, None])
+    if direction == "right_to_left":
+        return keys & (positions >= positions[:, None])
+    return keys
+
+
+def _layer(
+    layer: Layer, hidden: Tensor, visible: Tensor, activation: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """(N, S, H) -> (N, S, H)."""
+    attention, feed_forward = layer.attention, layer.feed_forward
+    context = attention.output(_attend(attention, hidden, visible))
+    hidden = _norm(widened(hidden) + widened(context), attention.norm)
+    inner = activation(widened(feed_forward.up(hidden))).to(hidden.dtype)  # (N, S, F)
+    output = feed_forward.down(inner)  # (N, S, H)
+    return _norm(widened(hidden) + widened(output), feed_forward.norm)
+
+
+def _attend(attention: SelfAttention, hidden: Tensor, visible: Tensor) -> Tensor:
+    """(N, S, H) hidden states -> (N, S, H) contexts, heads side by side."""
+    heads = attention.qkv(hidden).unflatten(2, (3, attention.rules.num_heads, -1))
+    queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # (N, A, S, K)
+    scores = widened(queries @ keys.transpose(2, 3)) / math.sqrt(keys.shape[-1])  # (N, A, S, S)
+    # The least finite number, not minus infinity: a row without any token is then no NaN.
+    scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+    weights = torch.softmax(scores, dim=-1).to(hidden.dtype)
+    contexts: Tensor = (weights @ values).transpose(1, 2).flatten(2)  # (N, S, H)
+    return contexts
+
+
+def _language_model(head: LanguageModelHead, hidden: Tensor, embedding: Tensor) -> Tensor:
+    """(N, S, H) -> (N, S, V)."""
+    inner = _ACTIVATIONS[head.activation](widened(head.dense(hidden))).to(hidden.dtype)
+    rows = _norm(inner, head.norm)  # (N, S, H)
+    logits: Tensor = functional.linear(rows, head.decoder_weight(embedding), head.bias)
+    return logits
+
+
+def _norm(rows: Tensor, norm: nn.LayerNorm) -> Tensor:
+    """LayerNorm made in at least float32, in the dtype of its weights."""
+    wide, weight, bias = widened(rows), widened(norm.weight), widened(norm.bias)
+    normed = functional.layer_norm(wide, weight.shape, weight, bias, norm.eps)
+    return normed.to(norm.weight.dtype)

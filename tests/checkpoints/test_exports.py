@@ -1,0 +1,123 @@
+"""Models out and in again: equal to the bit, or refused."""
+
+import pytest
+import torch
+
+from bertsmith.checkpoints import exports, store
+from bertsmith.checkpoints.exports import Export
+from bertsmith.model.pooling import SentenceConfig
+from tests.checkpoints.tiny import tiny_config, tiny_model, tiny_tokenizer
+
+SENTENCE = SentenceConfig(pooling=("cls", "mean"), is_normalized=True, max_tokens=20)
+
+
+def loaded_model(folder, *objectives, dtype=None, **changes):
+    """A tiny model, saved and loaded."""
+    model = tiny_model(*objectives, **changes)
+    store.save(folder, model, model.config, tiny_tokenizer(), dtype=dtype)
+    return store.load(folder)
+
+
+def exported(loaded, folder, **choices):
+    folder.mkdir()
+    export = Export(**choices)
+    notes = exports.write(folder, loaded, export)
+    return exports.verify(folder, loaded, export), notes
+
+
+def assert_equal(found, expected):
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+
+
+@pytest.mark.parametrize("objectives", [("masked_lm", "next_sentence"), ("masked_lm",)])
+@pytest.mark.parametrize("format", ["hugging-face", "tensorflow"])
+def test_a_round_trip_gives_equal_tensors_config_and_vocabulary(tmp_path, format, objectives):
+    first = loaded_model(tmp_path / "first", *objectives)
+    exported(first, tmp_path / "middle", format=format)
+    middle = store.load(tmp_path / "middle")
+    exported(middle, tmp_path / "last", format="hugging-face")
+    last = store.load(tmp_path / "last")
+    assert last.config == first.config
+    assert last.model.objectives == objectives
+    assert last.tokenizer.fingerprint == first.tokenizer.fingerprint
+    assert_equal(last.model.state_dict(), first.model.state_dict())
+    assert (tmp_path / "last/model.safetensors").read_bytes() == (
+        tmp_path / "first/model.safetensors"
+    ).read_bytes()
+
+
+def test_a_tensorflow_checkpoint_comes_back_as_the_same_files(tmp_path):
+    first = loaded_model(tmp_path / "first")
+    exported(first, tmp_path / "one", format="tensorflow")
+    middle = store.load(tmp_path / "one")
+    exported(middle, tmp_path / "hf", format="hugging-face")
+    exported(store.load(tmp_path / "hf"), tmp_path / "two", format="tensorflow")
+    names = {file.name for file in (tmp_path / "one").iterdir()}
+    assert names >= {
+        "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001", "bert_config.json",
+        "vocab.txt",
+    }  # fmt: skip
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_sentence_transformers_holds_the_encoder_and_the_pooling(tmp_path):
+    first = loaded_model(tmp_path / "first")
+    exported(first, tmp_path / "st", format="sentence-transformers", sentence=SENTENCE)
+    back = store.load(tmp_path / "st")
+    assert back.sentence == SENTENCE
+    assert back.model.objectives == ()
+    assert_equal(
+        back.model.state_dict(),
+        {name: tensor for name, tensor in first.model.state_dict().items() if "bert." in name},
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_types_are_rounded_once_and_checked(tmp_path, dtype):
+    first = loaded_model(tmp_path / "first")
+    proof, _ = exported(first, tmp_path / "half", format="hugging-face", dtype=dtype)
+    assert "equal to the bit" in proof
+    kind = getattr(torch, dtype)
+    back = store.load(tmp_path / "half", dtype=kind).model.state_dict()
+    assert_equal(back, {name: tensor.to(kind) for name, tensor in first.model.state_dict().items()})
+
+
+def test_a_number_too_large_for_the_type_is_named(tmp_path):
+    first = loaded_model(tmp_path / "first")
+    with torch.no_grad():
+        first.model.masked_lm.bias[3] = 7e4
+    with pytest.raises(ValueError, match=r"masked_lm\.bias holds 7e\+04, which float16 cannot"):
+        exports.write(tmp_path, first, Export(format="hugging-face", dtype="float16"))
+
+
+def test_what_reads_back_otherwise_is_not_kept(tmp_path):
+    first = loaded_model(tmp_path / "first")
+    other = loaded_model(tmp_path / "other", seed=8)
+    exports.write(tmp_path / "first", other, Export(format="hugging-face"))
+    with pytest.raises(ValueError, match=r"model: bert\.embeddings\.position.* and 10 more"):
+        exports.verify(tmp_path / "first", first, Export(format="hugging-face"))
+
+
+def test_a_model_that_the_format_cannot_hold_is_refused_with_the_reason(tmp_path):
+    first = loaded_model(tmp_path / "first", "right_to_left_lm", direction="right_to_left")
+    with pytest.raises(ValueError, match="cannot be written as hugging-face: transformers has no"):
+        exports.write(tmp_path, first, Export(format="hugging-face"))
+
+
+def test_tensorflows_one_gelu_is_noted_and_accepted(tmp_path):
+    store.save(
+        tmp_path / "first", tiny_model().state_dict(), tiny_config(hidden_act="gelu_tanh"),
+        tiny_tokenizer(),
+    )  # fmt: skip
+    proof, notes = exported(store.load(tmp_path / "first"), tmp_path / "tf", format="tensorflow")
+    assert "equal to the bit" in proof
+    assert any("gelu" in note for note in notes)
+
+
+def test_the_padded_copy_shares_no_weight_with_the_model(tmp_path):
+    first = loaded_model(tmp_path / "first")
+    padded = exports.padded(first, Export(format="onnx", dtype="float16"))
+    assert next(padded.parameters()).dtype == torch.float16
+    assert first.model.masked_lm.bias.dtype == torch.float32
