@@ -75,7 +75,7 @@ def _architecture(config: BertConfig, objectives: set[str]) -> str:
     if config.direction == "right_to_left":
         return "BertsmithRightToLeft"
     if config.direction == "left_to_right":
-        return "BertLMHeadModel"
+        return "BertLMHeadModel" if "left_to_right_lm" in objectives else "BertModel"
     if {"masked_lm", "next_sentence"} <= objectives:
         return "BertForPreTraining"
     if "masked_lm" in objectives:

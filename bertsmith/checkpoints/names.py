@@ -56,7 +56,8 @@ TOKEN_EMBEDDING = "bert.embeddings.word_embeddings.weight"
 """The token embedding, on disk."""
 DECODER = "cls.predictions.decoder.weight"
 """The decoder of the language-model head, on disk: most often a copy of the token embedding."""
-_COPIES = {DECODER: TOKEN_EMBEDDING, "cls.predictions.decoder.bias": "cls.predictions.bias"}
+_BIAS, _DECODER_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"
+_COPIES = {DECODER: TOKEN_EMBEDDING, _DECODER_BIAS: _BIAS}
 _BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
 _NAMES_SHOWN = 12
 
@@ -93,6 +94,8 @@ def to_hugging_face(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         for name, part in zip(names, tensor.detach().chunk(len(names)), strict=True):
             written[name] = part.contiguous()
+    if DECODER in written:  # a decoder of its own has a bias of its own in transformers
+        written[_DECODER_BIAS] = written[_BIAS].clone()
     if unknown:
         raise ValueError(
             f"no Hugging Face name for {_listed(unknown)}: only the parameters of a PretrainModel "
@@ -113,6 +116,8 @@ def from_hugging_face(
     by name. Raises one ValueError that names everything missing, mis-shaped or left over at once.
     """
     state = modern_names(state)
+    if "masked_lm.decoder.weight" in expected and _DECODER_BIAS in state:
+        state[_BIAS] = state.pop(_DECODER_BIAS)  # the one that transformers adds; it reads no other
     native: dict[str, Tensor] = {}
     used: set[str] = set()
     missing: list[str] = []

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 from bertsmith.files import read_json, write_json, write_text
 from bertsmith.model.pooling import Pooling, SentenceConfig
 
 MODULES = "modules.json"
 SETTINGS = "sentence_bert_config.json"
+_NO_LENGTH = 10**9
 FILES = (MODULES, SETTINGS, "*_Pooling/config.json", "0_*/*.json", "0_*/*.txt", "0_*/*.safetensors")
 """What a download must hold beside the encoder's files; old ones keep these in a folder."""
 
@@ -78,19 +80,34 @@ def _modules(directory: Path) -> list[tuple[str, str]]:
 
 def _pooling(file: Path) -> tuple[Pooling, ...]:
     content = read_json(file)
-    asked = [name for name, value in content.items() if name.startswith("pooling_mode") and value]
-    if isinstance(mode := content.get("pooling_mode"), str):  # a name, in some versions
-        asked = [f"pooling_mode_{'cls_token' if mode == 'cls' else f'{mode}_tokens'}"]
-    if unknown := [name for name in asked if name not in _MODES]:
-        raise ValueError(f"{file} asks for {', '.join(unknown)}, expected {', '.join(_MODES)}")
-    return tuple(pooling for name, pooling in _MODES.items() if name in asked)
+    if named := content.get("pooling_mode"):  # since version 6: a name, or several in their order
+        asked = [str(mode) for mode in (named if isinstance(named, list) else [named])]
+    else:
+        asked = [mode for key, mode in _MODES.items() if content.get(key)]
+        asked += sorted(
+            key
+            for key in content.keys() - _MODES
+            if key.startswith("pooling_mode") and content[key]
+        )
+    known = get_args(Pooling)
+    if unknown := [mode for mode in asked if mode not in known]:
+        raise ValueError(f"{file} asks for {', '.join(unknown)}, expected {', '.join(known)}")
+    return tuple(mode for each in asked for mode in known if mode == each)
 
 
 def _max_tokens(directory: Path) -> int | None:
-    for file in (directory / SETTINGS, encoder_directory(directory) / SETTINGS):
-        if file.is_file():
-            value = read_json(file).get("max_seq_length")
-            return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """The length in the module's own settings, or since version 6 in the tokenizer's."""
+    encoder = encoder_directory(directory)
+    for file, key in (
+        (directory / SETTINGS, "max_seq_length"),
+        (encoder / SETTINGS, "max_seq_length"),
+        (directory / "tokenizer_config.json", "model_max_length"),
+        (encoder / "tokenizer_config.json", "model_max_length"),
+    ):
+        value = read_json(file).get(key) if file.is_file() else None
+        # Where no length was set, the library writes 1e30.
+        if isinstance(value, int) and not isinstance(value, bool) and value < _NO_LENGTH:
+            return value
     return None
 
 

@@ -102,7 +102,7 @@ def write(
     content = config_to_json(config, objectives, dtype=stored.removeprefix("torch."))
     write_json(directory / CONFIG, content)
     save_file(written, directory / WEIGHTS, metadata={"format": "pt"})
-    tokenizer.save(directory)
+    tokenizer.save(directory, max_tokens=config.max_position_embeddings)
     if card is not None:
         write_text(directory / "README.md", card)
 

@@ -79,13 +79,14 @@ class Tokenizer:
         vocabulary, found = tokenizer_files.read(Path(path))
         return cls(vocabulary, config or found)
 
-    def save(self, directory: str | Path) -> None:
+    def save(self, directory: str | Path, *, max_tokens: int | None = None) -> None:
         """Writes the four Hugging Face files, which load in `transformers` with equal ids.
 
         `tokenizer.json` is the nearest form the library has: the rare rules of `rules` are not in
-        it, and `transformers` takes special tokens in a text for what they name.
+        it, and `transformers` takes special tokens in a text for what they name. `max_tokens`, the
+        longest sequence of the model beside it, is where `transformers` cuts when asked to.
         """
-        tokenizer_files.write(Path(directory), self.vocabulary, self.config)
+        tokenizer_files.write(Path(directory), self.vocabulary, self.config, max_tokens)
 
     @property
     def vocab_size(self) -> int:

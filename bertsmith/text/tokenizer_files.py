@@ -68,8 +68,15 @@ def read(path: Path) -> tuple[list[str], TokenizerConfig]:
     return vocabulary, _config(vocabulary, choices, settings, settings_file)
 
 
-def write(directory: Path, vocabulary: Sequence[str], config: TokenizerConfig) -> None:
+def write(
+    directory: Path,
+    vocabulary: Sequence[str],
+    config: TokenizerConfig,
+    max_tokens: int | None = None,
+) -> None:
     """Writes tokenizer.json, special_tokens_map.json, tokenizer_config.json, and last vocab.txt.
+
+    `max_tokens` is where other libraries cut when they are asked to cut.
 
     An older vocab.txt is removed first: where one stands, the save beside it is complete.
     """
@@ -91,6 +98,7 @@ def write(directory: Path, vocabulary: Sequence[str], config: TokenizerConfig) -
         "tokenize_chinese_chars": config.split_cjk,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "clean_up_tokenization_spaces": True,
+        **({} if max_tokens is None else {"model_max_length": max_tokens}),
         **names,
         _OWN_KEY: dataclasses.asdict(config),
     }

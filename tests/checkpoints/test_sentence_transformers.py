@@ -46,6 +46,7 @@ def test_a_directory_that_says_nothing_of_sentences_has_no_sentence_config(saved
         ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, ("max", "mean")),
         ({"pooling_mode": "mean"}, ("mean",)),
         ({"pooling_mode": "cls"}, ("cls",)),
+        ({"pooling_mode": ["mean", "cls"]}, ("mean", "cls")),
     ],
 )
 def test_the_pooling_is_read_in_the_librarys_order(saved, written, pooling):
@@ -54,16 +55,25 @@ def test_the_pooling_is_read_in_the_librarys_order(saved, written, pooling):
     assert store.load(saved).sentence == expected
 
 
+@pytest.mark.parametrize(("written", "expected"), [(16, 16), (10**30, None)])
+def test_a_length_may_stand_in_the_tokenizers_settings(saved, written, expected):
+    add_modules(saved)
+    file = saved / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": written}))
+    assert store.load(saved).sentence.max_tokens == expected
+
+
 def test_normalisation_is_a_module_of_its_own(saved):
     add_modules(saved, more=[("Normalize", "2_Normalize")])
-    assert store.load(saved).sentence == SentenceConfig(is_normalized=True)
+    expected = SentenceConfig(is_normalized=True, max_tokens=CONFIG.max_position_embeddings)
+    assert store.load(saved).sentence == expected
 
 
 def test_an_encoder_in_a_folder_of_its_own_is_found_there(tmp_path):
     store.save(tmp_path / "old/0_Transformer", tiny_model(), CONFIG, tiny_tokenizer())
     add_modules(tmp_path / "old", encoder="0_Transformer")
     loaded = store.load(tmp_path / "old")
-    assert loaded.sentence == SentenceConfig()
+    assert loaded.sentence == SentenceConfig(max_tokens=CONFIG.max_position_embeddings)
     assert loaded.directory == tmp_path / "old"
     assert torch.equal(loaded.model.masked_lm.bias, tiny_model().masked_lm.bias)
 

@@ -49,6 +49,8 @@ def test_the_directory_holds_the_hugging_face_files(saved):
     content = json.loads((saved / "config.json").read_text())
     assert content["architectures"] == ["BertForPreTraining"]
     assert content["dtype"] == "float32"
+    settings = json.loads((saved / "tokenizer_config.json").read_text())
+    assert settings["model_max_length"] == CONFIG.max_position_embeddings
     with safe_open(saved / "model.safetensors", "pt") as file:
         assert file.metadata() == {"format": "pt"}
         assert "bert.encoder.layer.0.attention.self.query.weight" in file.keys()  # noqa: SIM118
