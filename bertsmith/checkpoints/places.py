@@ -28,7 +28,10 @@ _FILES_OF_A_MODEL = (
     CONFIG, WEIGHTS, WEIGHTS_INDEX, "model-*-of-*.safetensors", "vocab.txt", "tokenizer.json",
     "tokenizer_config.json", "special_tokens_map.json", *sentence_transformers.FILES,
 )  # fmt: skip
-_PICKLED_FILES = (PICKLED, PICKLED_INDEX, "pytorch_model-*-of-*.bin")
+_OLD_FILES = (
+    PICKLED, PICKLED_INDEX, "pytorch_model-*-of-*.bin", "0_*/pytorch_model.bin",
+    GOOGLE_CONFIG, "*.ckpt*.index", "*.ckpt*.data-*",
+)  # fmt: skip
 _STEP = re.compile(r"step-(\d+)")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
@@ -119,7 +122,7 @@ def _downloaded(hub_id: str) -> Path:
     try:
         directory = Path(snapshot_download(hub_id, allow_patterns=list(_FILES_OF_A_MODEL)))
         if not is_model(directory):  # an old one: of its pickle only tensors will be read
-            snapshot_download(hub_id, allow_patterns=[*_FILES_OF_A_MODEL, *_PICKLED_FILES])
+            snapshot_download(hub_id, allow_patterns=[*_FILES_OF_A_MODEL, *_OLD_FILES])
     except (hub_errors.HfHubHTTPError, hub_errors.HFValidationError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise FileNotFoundError(

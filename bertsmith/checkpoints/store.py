@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertsmith.checkpoints import sentence_transformers
-from bertsmith.checkpoints.config_json import config_from_json, config_to_json
+from bertsmith.checkpoints.config_json import config_to_json
 from bertsmith.checkpoints.names import (
     DECODER,
     LM_HEAD,
@@ -28,7 +28,7 @@ from bertsmith.checkpoints.names import (
     to_hugging_face,
 )
 from bertsmith.checkpoints.places import CONFIG, WEIGHTS, find_model, is_checkpoint
-from bertsmith.checkpoints.weights import Weights, read_weights
+from bertsmith.checkpoints.weights import Weights, read_config, read_weights
 from bertsmith.files import atomic_directory, write_json, write_text
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.objectives import PretrainModel
@@ -119,8 +119,10 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     directory = place if place.is_dir() else place.parent
     sentence = sentence_transformers.read(directory)
     home = sentence_transformers.encoder_directory(directory)
-    weights = read_weights(home if place.is_dir() else place)
-    config, notes = _as_stored(config_from_json(weights.config, str(weights.config_file)), weights)
+    files = home if place.is_dir() else place
+    config, config_notes = read_config(files)  # first: what is no BERT need not be read
+    weights = read_weights(files)
+    config, decoder_notes = _as_stored(config, weights)
     # Built without memory or initial values: every parameter is replaced by the file's.
     with torch.device("meta"):
         model = PretrainModel(
@@ -140,7 +142,8 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
         sentence=sentence,
         notes=(
             *weights.notes,
-            *notes,
+            *config_notes,
+            *decoder_notes,
             *left_aside,
             *_vocabulary_notes(tokenizer, config, directory),
         ),

@@ -1,4 +1,4 @@
-"""A model's files, of any format -> its config's content and its tensors under today's names.
+"""A model's files, of any format -> its config, and its tensors under today's names.
 
 In this order: safetensors in one file or in parts, a pickled `pytorch_model.bin` of which only
 tensors are read, the original's TensorFlow checkpoint. Nothing in a file is ever run. It does not
@@ -7,7 +7,7 @@ know what the tensors make up.
 
 from __future__ import annotations
 
-import pickle
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from bertsmith.checkpoints import tensorflow
+from bertsmith.checkpoints.config_json import config_from_json
 from bertsmith.checkpoints.names import modern_names
 from bertsmith.checkpoints.places import (
     CONFIG,
@@ -29,6 +30,11 @@ from bertsmith.checkpoints.places import (
     WEIGHTS_INDEX,
 )
 from bertsmith.files import read_json
+from bertsmith.model.config import BertConfig
+
+_POINTER = b"version https://git-lfs"
+# How torch names what a pickle would have run.
+_REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +43,6 @@ class Weights:
 
     config: Mapping[str, object]
     """The content of the config."""
-    config_file: Path
     tensors: Mapping[str, Tensor]
     """By their names in the Hugging Face layout, as `names` reads them."""
     notes: tuple[str, ...]
@@ -67,12 +72,16 @@ def read_weights(place: Path) -> Weights:
                 f"checkpoint (*.ckpt.index)"
             )
         tensors, notes = tensorflow.read(prefix)
-    file = _config_file(directory)
-    if file.name == GOOGLE_CONFIG:
-        notes += tensorflow.config_notes(read_json(file))
-    return Weights(
-        config=read_json(file), config_file=file, tensors=modern_names(tensors), notes=notes
-    )
+    content = read_json(_config_file(directory))
+    return Weights(config=content, tensors=modern_names(tensors), notes=notes)
+
+
+def read_config(place: Path) -> tuple[BertConfig, tuple[str, ...]]:
+    """The encoder that a checkpoint's config describes, and notes. Raises as `read_weights`."""
+    file = _config_file(place if place.is_dir() else place.parent)
+    content = read_json(file)
+    notes = tensorflow.config_notes(content) if file.name == GOOGLE_CONFIG else ()
+    return config_from_json(content, str(file)), notes
 
 
 def _config_file(directory: Path) -> Path:
@@ -85,8 +94,8 @@ def _config_file(directory: Path) -> Path:
 def _parts(index: Path, read: Callable[[Path], dict[str, Tensor]]) -> dict[str, Tensor]:
     """Every tensor of the parts that an index names."""
     parts = read_json(index).get("weight_map")
-    if not isinstance(parts, dict):
-        raise ValueError(f"{index} has no weight_map: copy it again")
+    if not isinstance(parts, dict) or not all(isinstance(each, str) for each in parts.values()):
+        raise ValueError(f"{index} has no weight_map of names to files: copy it again")
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(parts.values())):
         tensors |= read(index.parent / Path(name).name)
@@ -100,7 +109,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
     except SafetensorError as error:
         raise ValueError(
             f"{path} ({path.stat().st_size:,} bytes) is no complete safetensors file ({error}); "
-            f"copy or download it again"
+            f"copy or download it again{_pointer(path)}"
         ) from error
     return tensors
 
@@ -111,15 +120,18 @@ def _pickled(path: Path) -> dict[str, Tensor]:
     try:
         is_zip = zipfile.is_zipfile(path)  # since torch 1.6; only these can be mapped
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-    except pickle.UnpicklingError as error:
+    except Exception as error:  # whatever broken bytes lead a reader of pickles to
+        # Torch's own message advises to read it without this guard: it is not passed on.
+        refused = _REFUSED.search(str(error))
+        if refused:
+            raise ValueError(
+                f"{path} ({path.stat().st_size:,} bytes) asks for {refused[1]}, which no tensor "
+                f"needs: pickles can run code, so it is not read. Copy it again if it is cut "
+                f"short, or write it as safetensors where you trust it"
+            ) from error
         raise ValueError(
-            f"{path} holds more than tensors ({_first_line(error)}), and pickles can run code: it "
-            f"is not read; write it again as safetensors where you trust it"
-        ) from error
-    except (RuntimeError, EOFError, OSError, ValueError) as error:
-        raise ValueError(
-            f"{path} ({path.stat().st_size:,} bytes) is no complete torch file "
-            f"({_first_line(error)}); copy or download it again"
+            f"{path} ({path.stat().st_size:,} bytes) is no complete file of tensors as torch "
+            f"writes them; copy or download it again{_pointer(path)}"
         ) from error
     if not isinstance(found, dict) or not all(isinstance(each, Tensor) for each in found.values()):
         raise ValueError(
@@ -140,5 +152,8 @@ def _require(path: Path) -> None:
         raise FileNotFoundError(f"{path} is missing: copy or download the checkpoint again")
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _pointer(path: Path) -> str:
+    """What to add where the file only says where its content lies."""
+    with path.open("rb") as file:
+        is_pointer = file.read(len(_POINTER)) == _POINTER
+    return " (it is a pointer of Git LFS: `git lfs pull` brings the file)" if is_pointer else ""

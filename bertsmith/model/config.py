@@ -23,6 +23,10 @@ DIRECTION_OF: dict[Objective, Direction] = {
 """What attention may see while a language model learns: never the token it predicts."""
 
 
+_LARGEST, _MOST_LAYERS = 2**24, 2**10
+"""No BERT comes near; what a broken file asks for beyond them ends in one line, not in torch."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BertConfig:
     """The architecture of one encoder."""
@@ -70,8 +74,9 @@ class BertConfig:
             "type_vocab_size": self.type_vocab_size,
         }
         for name, size in sizes.items():
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1, found {size}")
+            most = _MOST_LAYERS if name == "num_hidden_layers" else _LARGEST
+            if not 1 <= size <= most:
+                raise ValueError(f"{name} must be from 1 to {most:,}, found {size:,}")
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "

@@ -1,3 +1,4 @@
+import fnmatch
 from pathlib import Path
 
 import pytest
@@ -121,16 +122,30 @@ def test_the_hub_is_asked_last_and_for_no_pickle_where_there_are_safetensors(her
     assert not any(pattern.endswith((".bin", "*")) for pattern in asked["someone/some-bert"])
 
 
-def test_a_pickle_is_asked_of_the_hub_where_it_has_nothing_else(here, monkeypatch):
+MODULES = '[{"path": "0_BERT", "type": "sentence_transformers.models.BERT"}]'
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"config.json": "{}", "pytorch_model.bin": ""},
+        {"bert_config.json": "{}", "bert_model.ckpt.index": "", "bert_model.ckpt.data-0-of-1": ""},
+        {"modules.json": MODULES, "0_BERT/config.json": "{}", "0_BERT/pytorch_model.bin": ""},
+    ],
+)
+def test_old_files_are_asked_of_the_hub_where_it_has_nothing_else(here, monkeypatch, files):
     def download(hub_id: str, allow_patterns: list[str]) -> str:
-        (here / "cache").mkdir(exist_ok=True)
-        (here / "cache" / "config.json").write_text("{}")
-        if "pytorch_model.bin" in allow_patterns:
-            (here / "cache" / "pytorch_model.bin").write_bytes(b"")
+        for name, content in files.items():
+            if any(fnmatch.fnmatch(name, pattern) for pattern in allow_patterns):
+                (here / "cache" / name).parent.mkdir(parents=True, exist_ok=True)
+                (here / "cache" / name).write_text(content)
         return str(here / "cache")
 
     monkeypatch.setattr(places, "snapshot_download", download)
     assert places.find_model("someone/some-bert") == here / "cache"
+    assert {str(file.relative_to(here / "cache")) for file in (here / "cache").rglob("*.*")} == {
+        *files
+    }
 
 
 def test_a_hub_model_without_weights_is_refused(here, monkeypatch):

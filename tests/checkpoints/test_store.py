@@ -206,3 +206,24 @@ def test_a_vocabulary_of_another_size_is_noted_or_refused(tmp_path):
     store.save(tmp_path / "narrow", state, narrow, tiny_tokenizer())
     with pytest.raises(ValueError, match="do not belong together"):
         store.load(tmp_path / "narrow")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"vocab_size": 10**19}, {"hidden_size": 2**62}, {"num_hidden_layers": 10**7}]
+)
+def test_a_config_of_impossible_sizes_is_one_line_before_the_weights_are_read(saved, changes):
+    content = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps({**content, **changes}))
+    (saved / "model.safetensors").write_bytes(b"never read")
+    (name,) = changes
+    with pytest.raises(ValueError, match=rf"config\.json: {name} must be from 1 to"):
+        store.load(saved)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "gpt2", "distilbert"])
+def test_a_model_that_is_no_bert_is_refused_before_its_weights_are_read(saved, kind):
+    content = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps({**content, "model_type": kind}))
+    (saved / "model.safetensors").write_bytes(b"never read")
+    with pytest.raises(ValueError, match=f"model_type is '{kind}'"):
+        store.load(saved)

@@ -65,29 +65,55 @@ class Trap:
         return open, (str(self.file), "w")
 
 
-@pytest.mark.parametrize("by", ["torch", "pickle"])
-def test_no_code_of_a_pickle_is_ever_run(saved, tensors, tmp_path, by):
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("torch", r"asks for io\.open, which no tensor needs: pickles can run code"),
+        ("pickle", "no complete file of tensors as torch writes them"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_no_code_of_a_pickle_is_ever_run(saved, tensors, tmp_path, by, message):
     sprung = tmp_path / "sprung"
     content = {**tensors, "trap": Trap(sprung)}
     with (saved / "pytorch_model.bin").open("wb") as file:
         torch.save(content, file) if by == "torch" else pickle.dump({"trap": Trap(sprung)}, file)
-    with pytest.raises(ValueError, match="pickles can run code") as caught:
+    with pytest.raises(ValueError, match=message) as caught:
         store.load(saved)
     assert "pytorch_model.bin" in str(caught.value)
+    assert "weights_only" not in str(caught.value)  # torch's advice to read it unguarded
     assert "\n" not in str(caught.value)
     assert not sprung.exists()
     pickle.loads(pickle.dumps(Trap(sprung))).close()  # the trap is one
     assert sprung.exists()
 
 
-@pytest.mark.parametrize("cut", [10, 1000, -100])
-def test_a_truncated_pickle_is_named_with_its_size(saved, tensors, cut):
+@pytest.mark.parametrize("as_zip", [True, False])
+@pytest.mark.parametrize("cut", [0, 1, 3, 10, 200, 300, 1000, -100])
+def test_a_truncated_pickle_is_named_with_its_size(saved, tensors, cut, as_zip):
     file = saved / "pytorch_model.bin"
-    torch.save(tensors, file)
+    torch.save(tensors, file, _use_new_zipfile_serialization=as_zip)
     file.write_bytes(file.read_bytes()[:cut])
-    with pytest.raises(ValueError, match=r"pytorch_model\.bin") as caught:
+    # Cut within the name of a function it is a file that asks for a function without a name.
+    message = rf"bin \({file.stat().st_size:,} bytes\) (is no complete file|asks for torch\._u)"
+    with pytest.raises(ValueError, match=message) as caught:
         store.load(saved)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.safetensors"])
+def test_a_pointer_to_a_file_that_was_not_fetched_says_how_to_fetch_it(saved, tensors, name):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 440473133\n"
+    (saved / name).write_text(pointer)
+    with pytest.raises(ValueError, match="git lfs pull"):
+        store.load(saved)
+
+
+@pytest.mark.parametrize("parts", [{"a": ["x"]}, {"a": 3}, ["a"], None])
+def test_an_index_that_names_no_files_is_refused(saved, tensors, parts):
+    (saved / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
+    with pytest.raises(ValueError, match="no weight_map of names to files"):
+        store.load(saved)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_there_are_24_miniatures_and_the_sizes_of_table_6():
 def test_contradictions_are_refused_with_both_values():
     with pytest.raises(ValueError, match=r"hidden_size 768 is not a multiple .* 7"):
         replace(sizes.BASE, num_attention_heads=7)
-    with pytest.raises(ValueError, match="num_hidden_layers must be at least 1, found 0"):
+    with pytest.raises(ValueError, match="num_hidden_layers must be from 1 to 1,024, found 0"):
         BertConfig(num_hidden_layers=0)
     with pytest.raises(ValueError, match="hidden_dropout_prob must be in"):
         BertConfig(hidden_dropout_prob=1.0)
