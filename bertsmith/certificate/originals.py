@@ -18,8 +18,10 @@ from bertsmith.certificate.golden.modeling import Variables
 from bertsmith.certificate.rows import Numbers
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+BIAS, DECODER_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"
+"""The language-model head's bias, and the one that `transformers` gives a decoder of its own."""
 _OTHER_NAMES = {
-    "cls/predictions/output_bias": "cls.predictions.bias",
+    "cls/predictions/output_bias": BIAS,
     "cls/seq_relationship/output_weights": "cls.seq_relationship.weight",
     "cls/seq_relationship/output_bias": "cls.seq_relationship.bias",
 }
@@ -37,10 +39,16 @@ def hugging_face_name(original: str) -> str:
 
 
 def variables_of(tensors: Mapping[str, Tensor]) -> Variables:
-    """The original's variables, looked up among tensors named as on disk; float32 and exact."""
+    """The original's variables, looked up among tensors named as on disk; float32 and exact.
+
+    A decoder's own bias counts where there is one: what is tied holds a copy, or cannot be loaded.
+    """
 
     def variable(name: str) -> Numbers:
-        values: Numbers = tensors[hugging_face_name(name)].detach().float().numpy()
+        stored = hugging_face_name(name)
+        if stored == BIAS and DECODER_BIAS in tensors:
+            stored = DECODER_BIAS
+        values: Numbers = tensors[stored].detach().float().numpy()
         return values.T if name.endswith("/kernel") else values
 
     return variable

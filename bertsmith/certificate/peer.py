@@ -17,12 +17,12 @@ from torch import Tensor
 from bertsmith.certificate.computed import numbers, predicted_rows
 from bertsmith.certificate.golden.optimization import CUT
 from bertsmith.certificate.golden.texts import ORDINARY, RARE
+from bertsmith.certificate.originals import BIAS, DECODER_BIAS
 from bertsmith.certificate.outputs import TOLERANCE
 from bertsmith.certificate.rows import Numbers, Row, agreeing, compared, outcome, skipped
 from bertsmith.certificate.subject import Subject
 from bertsmith.checkpoints.names import DECODER, TOKEN_EMBEDDING
 
-_BIAS = "cls.predictions.bias"
 _NO_PEER = "transformers is not installed"
 
 
@@ -140,11 +140,11 @@ def _parts(subject: Subject) -> list[_Part]:
 
 
 def _state(subject: Subject) -> dict[str, Tensor]:
-    """The tensors on disk, every copy of a tied one in its place."""
+    """The tensors on disk, every copy of a tied one in its place where the file leaves it out."""
     tensors = dict(subject.weights.tensors)
-    if _BIAS in tensors:
+    if BIAS in tensors:
         tensors.setdefault(DECODER, tensors[TOKEN_EMBEDDING])
-        tensors["cls.predictions.decoder.bias"] = tensors[_BIAS]
+        tensors.setdefault(DECODER_BIAS, tensors[BIAS])
     return tensors
 
 

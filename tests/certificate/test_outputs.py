@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from bertsmith.certificate import outputs
 from bertsmith.certificate.outputs import CHECKS
@@ -175,6 +176,20 @@ def test_a_left_to_right_model_pools_its_last_token_in_both(tmp_path: Path) -> N
     subject = Subject.read(saved(tmp_path / "m", *objectives, direction="left_to_right"))
     assert status(outputs.pooled, subject) == "passed"
     assert status(outputs.next_sentence, subject) == "passed"
+
+
+def test_a_decoder_of_its_own_has_the_bias_of_its_own_that_the_file_holds(tmp_path: Path) -> None:
+    file = saved(tmp_path / "m") / "model.safetensors"
+    tensors = load_file(file)
+    for copy, original in (
+        ("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+        ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+    ):
+        tensors[copy] = tensors[original].flip(0).contiguous()
+    save_file(tensors, file)
+    subject = Subject.read(file.parent)
+    assert not subject.loaded.config.tie_word_embeddings
+    assert status(outputs.masked_lm, subject) == "passed"
 
 
 @pytest.mark.parametrize("activation", ["gelu_tanh", "relu", "silu", "tanh"])

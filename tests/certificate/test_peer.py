@@ -98,6 +98,9 @@ class TestBeside:
         own = {**tensors, "cls.predictions.decoder.weight": decoder}
         save_file(own, folder / "model.safetensors")
         assert rows(Subject.read(folder))["masked-LM logits"].status == "passed"
+        own["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].flip(0).contiguous()
+        save_file(own, folder / "model.safetensors")
+        assert rows(Subject.read(folder))["masked-LM logits"].status == "passed"
         bare = {name: each for name, each in tensors.items() if name.startswith("bert.e")}
         save_file(bare, folder / "model.safetensors")
         found = rows(Subject.read(folder))
