@@ -46,16 +46,23 @@ def push(
     """Uploads every file of the directory in one commit and returns the repository's address.
 
     The repository is made where there is none. Files of the same names are replaced there, others
-    stay. Raises ValueError as `check`, and for a private upload into a public repository; OSError
-    where the Hub refuses or does not answer.
+    stay. Raises ValueError as `check`, and for a repository that is there already and public for a
+    private upload, or private for a public one; OSError where the Hub refuses or does not answer.
     """
     check(repo_id)
     api = HfApi()
     try:
         address = api.create_repo(repo_id, private=is_private, exist_ok=True)
-        if is_private and not api.model_info(repo_id).private:
+        is_found_private = bool(api.model_info(repo_id).private)
+        if is_private and not is_found_private:
             raise ValueError(
                 f"{repo_id} is public already: choose another name, or upload publicly (--public)"
+            )
+        if is_found_private and not is_private:
+            # Made public here, it would also show the files that it holds already.
+            raise ValueError(
+                f"{repo_id} is private already: make it public at {address}/settings first, choose "
+                f"another name, or upload privately (without --public)"
             )
         api.upload_folder(
             repo_id=repo_id,

@@ -74,6 +74,20 @@ def test_nothing_goes_into_a_public_repository_unless_asked(directory):
         assert "model.safetensors" in server.files["me/known"]
 
 
+def test_a_private_repository_is_not_said_to_be_public(directory):
+    with fake_hub() as server:
+        assert push(directory, "me/model", server.environment()).returncode == 0
+        server.files["me/model"].clear()
+        refused = push(directory, "me/model", server.environment(), "public")
+        assert (
+            f"ValueError: me/model is private already: make it public at {server.url}/me/model"
+            in (refused.stderr)
+        )
+        assert len(refused.stderr.strip().splitlines()) == 1
+        assert server.files["me/model"] == {}
+        assert server.is_private == {"me/model": True}
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "told"),
     [
