@@ -5,6 +5,7 @@ What is not on the disk any more is left out. It does not know where the card go
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from bertsmith.checkpoints.card import Origin
@@ -14,6 +15,7 @@ from bertsmith.runs.directory import RECORD, Record, read_record
 from bertsmith.runs.progress import duration
 from bertsmith.train.log import read_metrics
 
+_STEP = re.compile(r"step-[0-9]+")
 _FIGURES = {
     "evaluation_loss": ("loss", "{:.3f} nats"),
     "evaluation_perplexity": ("perplexity", "{:.2f}"),
@@ -25,9 +27,13 @@ _FIGURES = {
 
 
 def run_of(checkpoint: Path) -> Path | None:
-    """The run's directory that a checkpoint lies in; None for any other model."""
+    """The run's directory that a checkpoint lies in; None for any other model.
+
+    What lies beside the checkpoints under another name, a copy say, is none of the run's steps.
+    """
     run = checkpoint.resolve().parent.parent
-    return run if checkpoint.parent.name == "checkpoints" and (run / RECORD).is_file() else None
+    is_step = checkpoint.parent.name == "checkpoints" and _STEP.fullmatch(checkpoint.name)
+    return run if is_step and (run / RECORD).is_file() else None
 
 
 def origin_of(checkpoint: Path) -> tuple[Origin | None, str | None]:

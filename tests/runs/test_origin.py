@@ -96,3 +96,10 @@ def test_a_model_outside_a_run_tells_nothing(tmp_path: Path) -> None:
     store.save(tmp_path / "m", tiny_model(), CONFIG, tiny_tokenizer())
     assert run_of(tmp_path / "m") is None
     assert origin_of(tmp_path / "m") == (None, None)
+
+
+def test_a_copy_beside_the_checkpoints_is_no_step_of_the_run(run: Path) -> None:
+    copy = run / "checkpoints/step-20-copy"
+    store.save(copy, tiny_model(), CONFIG, tiny_tokenizer())
+    assert run_of(copy) is None
+    assert origin_of(copy) == (None, None)
