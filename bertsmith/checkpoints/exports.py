@@ -107,7 +107,7 @@ def expected_state(loaded: Loaded, export: Export) -> dict[str, Tensor]:
     """The parameters that belong into the format, in its number type.
 
     sentence-transformers holds the encoder alone. Raises ValueError for a number too large for the
-    type.
+    type, and for a model that holds none at all.
     """
     dtype = _DTYPES[export.dtype]
     state = {name: tensor.to(dtype) for name, tensor in loaded.model.state_dict().items()}
@@ -115,11 +115,18 @@ def expected_state(loaded: Loaded, export: Export) -> dict[str, Tensor]:
         state = {name: tensor for name, tensor in state.items() if name.startswith("bert.")}
     for name, tensor in state.items():
         if not bool(torch.isfinite(tensor).all()):
-            largest = float(loaded.model.get_parameter(name).detach().abs().max())
-            raise ValueError(
-                f"{name} holds {largest:.3g}, which {export.dtype} cannot; use --dtype float32"
-            )
+            raise ValueError(_not_finite(name, loaded.model.state_dict()[name], export.dtype))
     return state
+
+
+def _not_finite(name: str, own: Tensor, dtype: NumberType) -> str:
+    """Whose fault it is that a tensor is not finite in a type: the model's or the type's."""
+    if num_broken := int((~torch.isfinite(own)).sum()):
+        return (
+            f"{name} holds {num_broken:,} of {own.numel():,} values that are nan or infinite in the "
+            f"model itself, in any number type: its training failed; convert an earlier checkpoint"
+        )
+    return f"{name} holds {float(own.abs().max()):.3g}, which {dtype} cannot; use --dtype float32"
 
 
 def padded(loaded: Loaded, export: Export) -> PaddedBert:
@@ -135,11 +142,14 @@ def padded(loaded: Loaded, export: Export) -> PaddedBert:
 
 
 def _as_read(config: BertConfig, format: Format) -> BertConfig:
-    """The config that comes back: bert_config.json has one word for both forms of GELU."""
+    """The config that comes back: bert_config.json has one word for both forms of GELU.
+
+    It has none for the padding token, whose rows no reader looks at.
+    """
     if format != "tensorflow":
         return config
     activation = "gelu" if config.hidden_act == "gelu_tanh" else config.hidden_act
-    return replace(config, hidden_act=activation, tie_word_embeddings=True)
+    return replace(config, hidden_act=activation, tie_word_embeddings=True, pad_token_id=0)
 
 
 def _differences(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> list[str]:

@@ -146,10 +146,18 @@ def write_config(path: Path, config: BertConfig) -> tuple[str, ...]:
     content = {name: getattr(config, name) for name in _COPIED}
     content["hidden_act"] = _ACTIVATIONS[config.hidden_act]
     write_json(path, dict(sorted(content.items())))
-    if content["hidden_act"] != "gelu":
-        return ()
-    kind = "exact" if config.hidden_act == "gelu" else "tanh"
-    return (f'hidden_act is written as "gelu", the model has the {kind} form: {_TWO_GELUS}',)
+    notes = []
+    if content["hidden_act"] == "gelu":
+        kind = "exact" if config.hidden_act == "gelu" else "tanh"
+        notes.append(
+            f'hidden_act is written as "gelu", the model has the {kind} form: {_TWO_GELUS}'
+        )
+    if config.pad_token_id != 0:
+        notes.append(
+            f"bert_config.json has no place for pad_token_id {config.pad_token_id}: "
+            f"google-research/bert pads with 0 and masks it, which changes no vector"
+        )
+    return tuple(notes)
 
 
 def config_notes(content: Mapping[str, object]) -> tuple[str, ...]:

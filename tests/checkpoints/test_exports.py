@@ -116,6 +116,28 @@ def test_tensorflows_one_gelu_is_noted_and_accepted(tmp_path):
     assert any("gelu" in note for note in notes)
 
 
+def test_a_padding_token_other_than_the_first_is_noted_and_accepted(tmp_path):
+    store.save(
+        tmp_path / "first", tiny_model().state_dict(), tiny_config(pad_token_id=3),
+        tiny_tokenizer(),
+    )  # fmt: skip
+    proof, notes = exported(store.load(tmp_path / "first"), tmp_path / "tf", format="tensorflow")
+    assert "equal to the bit" in proof
+    assert any("no place for pad_token_id 3" in note for note in notes)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_model_without_finite_numbers_is_told_as_such(tmp_path, value):
+    first = loaded_model(tmp_path / "first")
+    with torch.no_grad():
+        first.model.masked_lm.bias[3] = value
+    with pytest.raises(
+        ValueError, match=r"masked_lm\.bias holds 1 of 25 values .* its training"
+    ) as e:
+        exports.write(tmp_path, first, Export(format="hugging-face"))
+    assert "--dtype" not in str(e.value)
+
+
 def test_the_padded_copy_shares_no_weight_with_the_model(tmp_path):
     first = loaded_model(tmp_path / "first")
     padded = exports.padded(first, Export(format="onnx", dtype="float16"))
