@@ -145,10 +145,20 @@ def _texts(run: Extract) -> Iterator[Text]:
 def _named(found: Iterator[Row], text_field: str, id_field: str | None) -> Iterator[Text]:
     for number, row in enumerate(found):
         yield Text(
-            id=str(number if id_field is None else row.values[id_field]),
+            id=str(number) if id_field is None else _id(row, id_field),
             text=row.text(text_field),
             bytes_read=row.bytes_read,
         )
+
+
+def _id(row: Row, id_field: str) -> str:
+    value = row.values[id_field]
+    if value is None:
+        raise ValueError(
+            f"{row.place}: column {id_field!r} names no text, found null; give every row an id, or "
+            f"leave --id-field out to number the texts from 0"
+        )
+    return str(value)
 
 
 def _loaded(run: Extract, console: Console) -> Predictor:

@@ -211,6 +211,14 @@ def test_a_bad_row_in_the_middle_is_named_and_leaves_no_file(model, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
 
 
+def test_a_row_whose_id_is_null_is_named_and_leaves_no_file(model, tmp_path):
+    rows = [{"text": "the dog", "id": 0}, {"text": "the cat", "id": None}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(ValueError, match=r"a\.jsonl:2: column 'id' names no text, found null"):
+        extract(run_of(tmp_path / "a.jsonl", model, tmp_path / "a.parquet", id_field="id"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
 def test_layers_that_the_model_lacks_are_told_before_the_first_text(model, tmp_path):
     (tmp_path / "a.txt").write_text("the dog\n")
     run = run_of(tmp_path / "a.txt", model, tmp_path / "a.npz", plan={"layers": "concat-last-four"})
