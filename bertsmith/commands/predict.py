@@ -173,6 +173,10 @@ def _look(run: Attention) -> None:
 
 def _look_into_file(run: Attention, questions: Questions[Sides]) -> None:
     assert run.out is not None
+    if run.out.is_dir():
+        raise ValueError(f"{run.out} is a directory: name a file")
+    if run.out.exists() and not run.force:
+        raise ValueError(f"{run.out} exists: name another file, or replace it with --force")
     every = list(itertools.islice(itertools.chain.from_iterable(questions.windows()), 2))
     if len(every) != 1:
         found = "several" if every else "none"

@@ -153,6 +153,8 @@ class Attention:
     """Take `[MASK]` in a text for the mask, not for characters."""
     out: Path | None = None
     """Write all attention and hidden states of one text into this .npz file instead."""
+    force: bool = False
+    """Replace what is at --out."""
     jsonl: bool = False
     """One JSON object a text instead of a table."""
 

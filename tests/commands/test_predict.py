@@ -214,6 +214,23 @@ def test_a_file_holds_all_layers_of_one_text(model, tmp_path, capsys):
         assert arrays["hidden"].shape == (3, 4, CONFIG.hidden_size)
 
 
+def test_a_file_that_exists_is_replaced_only_by_force(model, tmp_path, capsys):
+    out = tmp_path / "a.npz"
+    out.write_text("older")
+    asked = ["predict", "attention", "the dog", "--out", str(out), "--device", "cpu"]
+    assert cli.main([*asked, "--model", "no/such/model"]) == 2  # told before it is looked for
+    error = capsys.readouterr().err.strip()
+    assert error.endswith(f"{out} exists: name another file, or replace it with --force")
+    assert "\n" not in error
+    assert out.read_text() == "older"
+    assert cli.main([*asked, "--model", model, "--force"]) == 0
+    with np.load(out) as arrays:
+        assert len(arrays["tokens"]) == 4
+    (tmp_path / "b.npz").mkdir()
+    with pytest.raises(ValueError, match="is a directory: name a file"):
+        predict(Attention(asking=by(model), texts=("the dog",), out=tmp_path / "b.npz"))
+
+
 def test_what_cannot_be_looked_into_is_told_before_any_model_is_looked_for(tmp_path):
     (tmp_path / "a.txt").write_text("the dog\nmy cat\n")
     asking = by("no/such/model", tmp_path / "a.txt")
