@@ -56,7 +56,7 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
     """Added to the variance in LayerNorm (google-research/bert: 1e-12)."""
     pad_token_id: int = 0
-    """Row of `[PAD]`; only written to config.json: nothing here is ever padded."""
+    """Row of `[PAD]`, written to config.json for others: only an ONNX export is ever padded."""
     tie_word_embeddings: bool = True
     """Whether the language-model head compares with the token embeddings (the original: yes)."""
     direction: Direction = "bidirectional"
