@@ -153,7 +153,10 @@ def _tokens(subject: Subject) -> Iterator[Row]:
 
     name, reference = "tokens of texts in many languages", "transformers, AutoTokenizer"
     try:
-        peer = transformers.AutoTokenizer.from_pretrained(str(subject.tokenizer_directory))
+        # False, and not the default, which asks whether code beside the model shall run.
+        peer = transformers.AutoTokenizer.from_pretrained(
+            str(subject.tokenizer_directory), trust_remote_code=False
+        )
     except (OSError, ValueError) as error:
         yield skipped(name, f"no tokenizer that it reads ({_first_line(error)})", reference)
         return

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
+import io
+import json
 import sys
 from pathlib import Path
 
@@ -77,6 +80,31 @@ class TestBeside:
         subject = Subject.read(saved(tmp_path / "m"))
         other = Tokenizer(VOCABULARY, TokenizerConfig(lowercase=False))
         assert rows(with_tokenizer(subject, other))[TEXTS].status == "failed"
+
+    @pytest.mark.parametrize("has_model_type", [True, False])
+    def test_code_beside_a_model_is_neither_run_nor_offered(
+        self, tmp_path, monkeypatch, has_model_type
+    ) -> None:
+        folder, ran, asked = saved(tmp_path / "m"), tmp_path / "ran", []
+        code = f"import pathlib\npathlib.Path({str(ran)!r}).touch()\nclass Own: pass\n"
+        (folder / "own.py").write_text(code)
+        for name, auto_map in (
+            ("tokenizer_config.json", {"AutoTokenizer": ["own.Own", "own.Own"]}),
+            ("config.json", {"AutoConfig": "own.Own", "AutoModel": "own.Own"}),
+        ):
+            content = json.loads((folder / name).read_text()) | {"auto_map": auto_map}
+            if not has_model_type:
+                content.pop("model_type", None)
+                content["tokenizer_class"] = "Own"
+            (folder / name).write_text(json.dumps(content))
+        monkeypatch.setattr(sys, "stdin", io.StringIO("y\ny\n"))  # what a person might type
+        monkeypatch.setattr(builtins, "input", lambda question="": asked.append(question) or "y")
+        monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+        found = rows(Subject.read(folder))
+        assert asked == []
+        assert not ran.exists()
+        assert found["hidden states"].status == "passed"
+        assert found[TEXTS].status in ("passed", "skipped")
 
     def test_rare_texts_are_equal_for_a_tokenizer_with_the_library_s_rules(self, tmp_path):
         subject = Subject.read(saved(tmp_path / "m"))
