@@ -123,8 +123,8 @@ def _not_finite(name: str, own: Tensor, dtype: NumberType) -> str:
     """Whose fault it is that a tensor is not finite in a type: the model's or the type's."""
     if num_broken := int((~torch.isfinite(own)).sum()):
         return (
-            f"{name} holds {num_broken:,} of {own.numel():,} values that are nan or infinite in the "
-            f"model itself, in any number type: its training failed; convert an earlier checkpoint"
+            f"{name} holds {num_broken:,} of {own.numel():,} values that are nan or infinite in "
+            f"the model itself, in any number type: its training failed; take an earlier checkpoint"
         )
     return f"{name} holds {float(own.abs().max()):.3g}, which {dtype} cannot; use --dtype float32"
 
