@@ -14,14 +14,21 @@ from pathlib import Path
 from typing import get_args
 
 from bertsmith.files import read_json, write_json, write_text
-from bertsmith.model.pooling import Pooling, SentenceConfig
+from bertsmith.model.pooling import Pooling, SentenceConfig, Similarity
 
 MODULES = "modules.json"
 SETTINGS = "sentence_bert_config.json"
 _NO_LENGTH = 10**9
-FILES = (MODULES, SETTINGS, "*_Pooling/config.json", "0_*/*.json", "0_*/*.txt", "0_*/*.safetensors")
+VECTORS = "config_sentence_transformers.json"
+FILES = (
+    MODULES, SETTINGS, VECTORS, "*_Pooling/config.json", "0_*/*.json", "0_*/*.txt",
+    "0_*/*.safetensors",
+)  # fmt: skip
 """What a download must hold beside the encoder's files; old ones keep these in a folder."""
+PICKLED_FILES = ("0_*/pytorch_model*.bin",)
+"""The weights of old ones, for a download that has no others."""
 
+_ENCODERS = ("Transformer", "BERT")  # the second in the oldest directories
 # In the order in which sentence-transformers lays several side by side.
 _MODES: dict[str, Pooling] = {
     "pooling_mode_cls_token": "cls",
@@ -33,7 +40,7 @@ _MODES: dict[str, Pooling] = {
 def encoder_directory(directory: Path) -> Path:
     """Where the encoder's own files lie: in the directory, or in the first module's of old ones."""
     for kind, path in _modules(directory) if (directory / MODULES).is_file() else ():
-        if kind == "Transformer":
+        if kind in _ENCODERS:
             return directory / path
     return directory
 
@@ -41,10 +48,12 @@ def encoder_directory(directory: Path) -> Path:
 def read(directory: Path) -> SentenceConfig | None:
     """What the directory says of its sentence vectors; None when it has no list of modules.
 
-    Raises ValueError for a module or a pooling that would be left out, naming it.
+    Raises ValueError for a module, a pooling, a prompt or a lower-casing that would be left out,
+    naming it. Prompts that nobody has to use are handed on; empty ones change nothing.
     """
     if not (directory / MODULES).is_file():
         return None
+    _check_case(directory)
     pooling: tuple[Pooling, ...] = ()
     is_normalized = False
     for kind, path in _modules(directory):
@@ -52,7 +61,7 @@ def read(directory: Path) -> SentenceConfig | None:
             pooling += _pooling(directory / path / "config.json")
         elif kind == "Normalize":
             is_normalized = True
-        elif kind != "Transformer":
+        elif kind not in _ENCODERS:
             raise ValueError(
                 f"{directory / MODULES}: the module {path or kind!r} ({kind}) is none of "
                 f"Transformer, Pooling and Normalize; without it the vectors would be others"
@@ -61,6 +70,8 @@ def read(directory: Path) -> SentenceConfig | None:
         pooling=pooling or ("mean",),
         is_normalized=is_normalized,
         max_tokens=_max_tokens(directory),
+        similarity=_similarity(directory),
+        prompts=_prompts(directory),
     )
 
 
@@ -95,6 +106,51 @@ def _pooling(file: Path) -> tuple[Pooling, ...]:
     return tuple(mode for each in asked for mode in known if mode == each)
 
 
+def _check_case(directory: Path) -> None:
+    """Refuses texts that are lower-cased before a tokenizer that keeps their case.
+
+    Only the first settings and the first tokenizer's choices that are found count.
+    """
+    places = (encoder_directory(directory), directory)
+    settings = [place / SETTINGS for place in places if (place / SETTINGS).is_file()]
+    if not settings or not read_json(settings[0]).get("do_lower_case"):
+        return
+    choices = [place / "tokenizer_config.json" for place in places]
+    found = [read_json(file) for file in choices if file.is_file()]
+    if not found or found[0].get("do_lower_case") is not True:
+        raise ValueError(
+            f"{settings[0]} asks for lower-cased texts (do_lower_case), and tokenizer_config.json "
+            f"does not say that the tokenizer makes them so; with capitals the vectors would be "
+            f"others. Set do_lower_case to true there if the vocabulary is uncased"
+        )
+
+
+def _prompts(directory: Path) -> tuple[tuple[str, str], ...]:
+    file = directory / VECTORS
+    content = read_json(file) if file.is_file() else {}
+    named = content.get("prompts") or {}
+    if not isinstance(named, dict) or not all(
+        text is None or isinstance(text, str) for text in named.values()
+    ):
+        raise ValueError(f"{file}: prompts must be an object of texts, found {named!r}")
+    default = content.get("default_prompt_name")
+    if default is not None and named.get(default):
+        raise ValueError(
+            f"{file}: its author puts the prompt {default!r} ({named[default]!r}) before each text "
+            f"(default_prompt_name), which is not done here; without it the vectors would be "
+            f"others. Set default_prompt_name to null and put the prompt before texts yourself"
+        )
+    return tuple((str(name), text) for name, text in named.items() if text)
+
+
+def _similarity(directory: Path) -> Similarity:
+    """The one that is named; cosine, as in the library, where none is or it is none of these."""
+    file = directory / VECTORS
+    named = read_json(file).get("similarity_fn_name") if file.is_file() else None
+    known: tuple[Similarity, ...] = get_args(Similarity)
+    return next((each for each in known if each == named), "cosine")
+
+
 def _max_tokens(directory: Path) -> int | None:
     """The length in the module's own settings, or since version 6 in the tokenizer's."""
     encoder = encoder_directory(directory)
@@ -114,7 +170,9 @@ def _max_tokens(directory: Path) -> int | None:
 def write(directory: Path, config: SentenceConfig, hidden_size: int) -> None:
     """Writes the settings beside an encoder's files, in the form of the early versions.
 
-    Later versions read it too. `max_tokens` None leaves the length to the tokenizer's settings.
+    Later versions read it too. Poolings in an order other than the early versions' own are listed
+    as since version 6, which the early ones refuse. `max_tokens` None leaves the length to the
+    tokenizer's settings.
     """
     chain = ["Transformer", "Pooling", *(["Normalize"] if config.is_normalized else [])]
     modules = [
@@ -129,11 +187,15 @@ def write(directory: Path, config: SentenceConfig, hidden_size: int) -> None:
     write_text(directory / MODULES, json.dumps(modules, indent=2) + "\n")
     for module in modules[1:]:
         (directory / str(module["path"])).mkdir()
-    asked = {name: pooling in config.pooling for name, pooling in _MODES.items()}
+    asked: dict[str, object] = {name: each in config.pooling for name, each in _MODES.items()}
+    if config.pooling != tuple(each for each in _MODES.values() if each in config.pooling):
+        asked = {"pooling_mode": list(config.pooling)}
     pooling = {"word_embedding_dimension": hidden_size, **asked}
     write_json(directory / "1_Pooling" / "config.json", pooling)
     write_json(directory / SETTINGS, {"max_seq_length": config.max_tokens, "do_lower_case": False})
-    write_json(
-        directory / "config_sentence_transformers.json",
-        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
-    )
+    vectors = {
+        "prompts": dict(config.prompts),
+        "default_prompt_name": None,
+        "similarity_fn_name": config.similarity,
+    }
+    write_json(directory / VECTORS, vectors)

@@ -13,7 +13,7 @@ import json
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -126,7 +126,8 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
     if loaded.sentence is None and run.to == "onnx" and not run.pooling and not run.normalize:
         return None
     said = loaded.sentence or SentenceConfig()
-    return SentenceConfig(
+    return replace(
+        said,
         pooling=run.pooling or said.pooling,
         is_normalized=run.normalize or said.is_normalized,
         max_tokens=said.max_tokens or loaded.config.max_position_embeddings,

@@ -20,6 +20,7 @@ from torch.nn import functional
 from bertsmith.model.stream import Stream
 
 Pooling = Literal["cls", "mean", "max"]
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,10 @@ class SentenceConfig:
     """Whether vectors are brought to length 1."""
     max_tokens: int | None = None
     """The longest sequence the model was made for, if shorter than its positions allow."""
+    similarity: Similarity = "cosine"
+    """What the model's author compares vectors with; kept, not applied."""
+    prompts: tuple[tuple[str, str], ...] = ()
+    """(name, text) of what its author puts before a text, by task; shown, not applied."""
 
     def __post_init__(self) -> None:
         """Refuses what would give no vector."""

@@ -97,3 +97,69 @@ def test_a_broken_list_of_modules_is_named(saved, content):
     (saved / "modules.json").write_text(content)
     with pytest.raises(ValueError, match=r"modules\.json is no list of modules"):
         store.load(saved)
+
+
+@pytest.mark.parametrize("pooling", [("mean", "cls"), ("max", "cls", "mean"), ("cls", "max")])
+def test_the_order_of_the_poolings_is_read_as_it_was_written(tmp_path, pooling):
+    config = SentenceConfig(pooling=pooling, max_tokens=20)
+    sentence_transformers.write(tmp_path, config, hidden_size=32)
+    assert sentence_transformers.read(tmp_path) == config
+    written = json.loads((tmp_path / "1_Pooling/config.json").read_text())
+    assert ("pooling_mode" in written) == (pooling != ("cls", "max"))
+
+
+def add_prompts(directory, **content):
+    (directory / "config_sentence_transformers.json").write_text(json.dumps(content))
+
+
+def test_prompts_and_similarity_are_handed_on_and_written_again(saved, tmp_path):
+    add_modules(saved, max_tokens=20)
+    prompts = {"query": "query: ", "document": "", "passage": "passage: "}
+    add_prompts(saved, prompts=prompts, default_prompt_name=None, similarity_fn_name="dot")
+    expected = SentenceConfig(
+        max_tokens=20, similarity="dot", prompts=(("query", "query: "), ("passage", "passage: "))
+    )
+    assert sentence_transformers.read(saved) == expected
+    (tmp_path / "again").mkdir()
+    sentence_transformers.write(tmp_path / "again", expected, hidden_size=32)
+    assert sentence_transformers.read(tmp_path / "again") == expected
+
+
+def test_a_prompt_that_is_always_used_is_refused_and_named(saved):
+    add_modules(saved)
+    add_prompts(saved, prompts={"query": "query: "}, default_prompt_name="query")
+    with pytest.raises(ValueError, match=r"puts the prompt 'query' \('query: '\) before each text"):
+        store.load(saved)
+
+
+@pytest.mark.parametrize("content", [{}, {"prompts": {"none": ""}, "default_prompt_name": "none"}])
+def test_a_prompt_that_says_nothing_is_no_prompt(saved, content):
+    add_modules(saved)
+    add_prompts(saved, **content)
+    assert sentence_transformers.read(saved).prompts == ()
+
+
+def test_prompts_that_are_no_texts_are_named(saved):
+    add_modules(saved)
+    add_prompts(saved, prompts=["query: "])
+    with pytest.raises(ValueError, match="prompts must be an object of texts, found"):
+        sentence_transformers.read(saved)
+
+
+@pytest.mark.parametrize("choice", [True, False, None])
+def test_lower_casing_is_left_to_a_tokenizer_that_does_it(saved, choice):
+    add_modules(saved)
+    (saved / "sentence_bert_config.json").write_text(json.dumps({"do_lower_case": True}))
+    file = saved / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"do_lower_case": choice}))
+    if choice:
+        assert sentence_transformers.read(saved) is not None
+    else:
+        with pytest.raises(ValueError, match="asks for lower-cased texts"):
+            sentence_transformers.read(saved)
+
+
+def test_a_download_brings_the_prompts_and_no_pickle_it_can_do_without():
+    assert "config_sentence_transformers.json" in sentence_transformers.FILES
+    assert not any(name.endswith(".bin") for name in sentence_transformers.FILES)
+    assert sentence_transformers.PICKLED_FILES == ("0_*/pytorch_model*.bin",)
