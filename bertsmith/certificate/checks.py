@@ -48,7 +48,8 @@ def _rows(subject: Subject) -> Iterator[tuple[str, Row]]:
         yield from ((INSTALLATION, row) for row in _made(own))
     for check in [*weights.CHECKS, *vocabulary.CHECKS, *tokens.checks(), *outputs.CHECKS]:
         yield from ((MODEL, row) for row in _made(partial(check, subject)))
-    yield from ((PEER, row) for row in _made(lambda: list(peer.rows(subject))))
+    for beside in peer.CHECKS:
+        yield from ((PEER, row) for row in _made(partial(beside, subject)))
 
 
 def _made(check: Callable[[], Row | list[Row]]) -> list[Row]:

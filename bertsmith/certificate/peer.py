@@ -1,20 +1,22 @@
 """Checks of a model beside `transformers`, where that is installed.
 
 The peer computes on the same tensors, in float64. Where it departs from the original a row says so:
-that is a known difference of its own, and no fault of the model.
+that is a known difference of its own, and no fault of the model. Where it raises, being too old or
+broken, the row is skipped with its reason; what this installation raises is not caught here.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.certificate.computed import numbers, predicted_rows
+from bertsmith.certificate.computed import Outputs, numbers, predicted_rows
 from bertsmith.certificate.golden.optimization import CUT
 from bertsmith.certificate.golden.texts import ORDINARY, RARE
 from bertsmith.certificate.originals import BIAS, DECODER_BIAS
@@ -25,33 +27,65 @@ from bertsmith.checkpoints.names import DECODER, TOKEN_EMBEDDING
 
 _NO_PEER = "transformers is not installed"
 
-
-def rows(subject: Subject) -> Iterator[Row]:
-    """Every check of this file."""
-    is_installed = importlib.util.find_spec("transformers") is not None
-    if not is_installed:
-        for name in ("hidden states and logits", "tokens", "first weights"):
-            yield skipped(name, _NO_PEER, "transformers")
-        return
-    yield from _outputs(subject)
-    yield from _tokens(subject)
-    yield first_weights()
+Answer = TypeVar("Answer")
 
 
-def first_weights() -> Row:
+class _PeerError(Exception):
+    """The peer raised: it has no answer, and the reason why."""
+
+
+def outputs(subject: Subject) -> list[Row]:
+    """Hidden states, pooled vectors and logits."""
+    name = "hidden states and logits"
+    if not _is_installed():
+        return [skipped(name, _NO_PEER, "transformers")]
+    if subject.loaded.config.direction == "right_to_left":
+        return [skipped(name, "transformers has no such BERT", "transformers")]
+    own = subject.of_short
+    try:
+        parts = _asked(lambda: _parts(subject, own))
+    except _PeerError as error:
+        return [skipped(name, str(error), "transformers")]
+    return [_beside(part) for part in parts]
+
+
+def tokens(subject: Subject) -> list[Row]:
+    """Ordinary texts, and the texts where the peer has rules of its own."""
+    if not _is_installed():
+        return [skipped("tokens", _NO_PEER, "transformers")]
+    name, reference = "tokens of texts in many languages", "transformers, AutoTokenizer"
+    found, rare_found = _own_tokens(subject)
+    try:
+        expected, rare_expected = _asked(lambda: _peer_tokens(subject))
+    except _PeerError as error:
+        return [skipped(name, f"no tokenizer that it reads ({error})", reference)]
+    apart = [rule for rule, ids in rare_expected.items() if rare_found[rule] != ids]
+    return [
+        agreeing(name, found, expected, reference=reference, against="transformers"),
+        Row(
+            name="tokens of the rare texts",
+            status=outcome(not apart),
+            found=f"{len(apart)} of {len(RARE)} rules differ: {'; '.join(apart)}"
+            if apart
+            else "equal",
+            expected="transformers",
+            reference=reference,
+            difference="peer",
+        ),
+    ]
+
+
+def first_weights(_: Subject) -> Row:
     """How `transformers` draws first weights."""
-    import transformers
-
-    config = transformers.BertConfig(
-        vocab_size=2000, hidden_size=64, num_attention_heads=1, num_hidden_layers=1
-    )
-    with torch.random.fork_rng(devices=[]):  # the peer draws from the one generator of all
-        torch.manual_seed(0)
-        table = transformers.BertModel(config).embeddings.word_embeddings.weight.detach()
-    largest = float(table.abs().max()) / config.initializer_range
-    pad_row = float(table[config.pad_token_id].abs().max())
+    name = "first weights of transformers"
+    if not _is_installed():
+        return skipped("first weights", _NO_PEER, "transformers")
+    try:
+        largest, pad_row = _asked(_drawn)
+    except _PeerError as error:
+        return skipped(name, str(error), "transformers")
     return Row(
-        name="first weights of transformers",
+        name=name,
         status=outcome(largest <= CUT + 1e-6 and pad_row > 0.0),
         found=(
             f"largest {largest:.1f} deviations, [PAD] row {'zero' if pad_row == 0 else 'drawn'}"
@@ -62,35 +96,65 @@ def first_weights() -> Row:
     )
 
 
+CHECKS: tuple[Callable[[Subject], Row | list[Row]], ...] = (outputs, tokens, first_weights)
+
+
+def _is_installed() -> bool:
+    return importlib.util.find_spec("transformers") is not None
+
+
+def _asked(answer: Callable[[], Answer]) -> Answer:
+    """What the peer answers. Raises _PeerError, its message one line, for whatever it raises."""
+    try:
+        return answer()
+    except Exception as error:  # whatever is broken in the peer is no fault of the model
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        raise _PeerError(f"{type(error).__name__}: {first_line}") from error
+
+
+def _drawn() -> tuple[float, float]:
+    """The largest of the peer's first weights in deviations, and the largest in [PAD]'s row."""
+    import transformers
+
+    config = transformers.BertConfig(
+        vocab_size=2000, hidden_size=64, num_attention_heads=1, num_hidden_layers=1
+    )
+    with torch.random.fork_rng(devices=[]):  # the peer draws from the one generator of all
+        torch.manual_seed(0)
+        table = transformers.BertModel(config).embeddings.word_embeddings.weight.detach()
+    largest = float(table.abs().max()) / config.initializer_range
+    return largest, float(table[config.pad_token_id].abs().max())
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Part:
     """One output of both, None where the model has no such part."""
 
     name: str
     ours: Numbers | None
-    theirs: Numbers | None
+    theirs: Callable[[], Numbers] | None
     without: str
 
 
-def _outputs(subject: Subject) -> Iterator[Row]:
-    if subject.loaded.config.direction == "right_to_left":
-        yield skipped("hidden states and logits", "transformers has no such BERT", "transformers")
-        return
-    for part in _parts(subject):
-        if part.ours is None or part.theirs is None:
-            yield skipped(part.name, part.without, "transformers")
-            continue
-        yield compared(
-            part.name,
-            part.ours,
-            part.theirs,
-            tolerance=TOLERANCE,
-            reference="transformers, BertForPreTraining",
-            against="transformers, float64,",
-        )
+def _beside(part: _Part) -> Row:
+    if part.ours is None or part.theirs is None:
+        return skipped(part.name, part.without, "transformers")
+    theirs = part.theirs
+    try:
+        expected = _asked(theirs)
+    except _PeerError as error:
+        return skipped(part.name, str(error), "transformers")
+    return compared(
+        part.name,
+        part.ours,
+        expected,
+        tolerance=TOLERANCE,
+        reference="transformers, BertForPreTraining",
+        against="transformers, float64,",
+    )
 
 
-def _parts(subject: Subject) -> list[_Part]:
+def _parts(subject: Subject, own: Outputs) -> list[_Part]:
     import transformers
 
     content = {**subject.weights.config, "model_type": "bert"}
@@ -106,26 +170,25 @@ def _parts(subject: Subject) -> list[_Part]:
         input_ids=input_ids, attention_mask=mask, token_type_ids=segments, output_hidden_states=True
     )
     hidden = [state[mask.bool()] for state in found.hidden_states]
-    own = subject.of_short
     is_left_to_right = subject.loaded.config.direction == "left_to_right"
     chosen = hidden[-1][torch.from_numpy(predicted_rows(subject.short))]
     return [
         _Part(
             name="hidden states",
             ours=np.stack(own.hidden_states),
-            theirs=np.stack([numbers(state) for state in hidden]),
+            theirs=lambda: np.stack([numbers(state) for state in hidden]),
             without="",
         ),
         _Part(
             name="pooled vectors",
             ours=own.pooled,
-            theirs=None if is_left_to_right else numbers(found.pooler_output),
+            theirs=None if is_left_to_right else lambda: numbers(found.pooler_output),
             without="transformers pools the first token" if is_left_to_right else "no pooler",
         ),
         _Part(
             name="masked-LM logits",
             ours=own.words,
-            theirs=numbers(peer.cls.predictions(chosen)),
+            theirs=lambda: numbers(peer.cls.predictions(chosen)),
             without="no language-model head",
         ),
         _Part(
@@ -133,7 +196,7 @@ def _parts(subject: Subject) -> list[_Part]:
             ours=own.pairs,
             theirs=None
             if is_left_to_right
-            else numbers(peer.cls.seq_relationship(found.pooler_output)),
+            else lambda: numbers(peer.cls.seq_relationship(found.pooler_output)),
             without="no next-sentence head",
         ),
     ]
@@ -148,43 +211,29 @@ def _state(subject: Subject) -> dict[str, Tensor]:
     return tensors
 
 
-def _tokens(subject: Subject) -> Iterator[Row]:
+_Tokens = tuple[dict[str, object], dict[str, list[list[int]]]]
+
+
+def _own_tokens(subject: Subject) -> _Tokens:
+    """Ids and segments of ordinary texts, each in a pair; ids of the rare texts, rule by rule."""
+    tokenizer, pair = subject.tokenizer, ORDINARY["Korean"]
+    pairs = {label: tokenizer.encode(text, pair) for label, text in ORDINARY.items()}
+    return {label: (each.ids.tolist(), each.segments.tolist()) for label, each in pairs.items()}, {
+        rule: [tokenizer.encode(text, add_special_tokens=False).ids.tolist() for text in texts]
+        for rule, texts in RARE.items()
+    }
+
+
+def _peer_tokens(subject: Subject) -> _Tokens:
+    """The same, by the peer."""
     import transformers
 
-    name, reference = "tokens of texts in many languages", "transformers, AutoTokenizer"
-    try:
-        # False, and not the default, which asks whether code beside the model shall run.
-        peer = transformers.AutoTokenizer.from_pretrained(
-            str(subject.tokenizer_directory), trust_remote_code=False
-        )
-    except (OSError, ValueError) as error:
-        yield skipped(name, f"no tokenizer that it reads ({_first_line(error)})", reference)
-        return
-    pair = ORDINARY["Korean"]
-    found, expected = {}, {}
-    for label, text in ORDINARY.items():
-        theirs, ours = peer(text, pair), subject.tokenizer.encode(text, pair)
-        expected[label] = (theirs["input_ids"], theirs["token_type_ids"])
-        found[label] = (ours.ids.tolist(), ours.segments.tolist())
-    yield agreeing(name, found, expected, reference=reference, against="transformers")
-    apart = [
-        rule
-        for rule, texts in RARE.items()
-        if any(
-            peer(text, add_special_tokens=False)["input_ids"]
-            != subject.tokenizer.encode(text, add_special_tokens=False).ids.tolist()
-            for text in texts
-        )
-    ]
-    yield Row(
-        name="tokens of the rare texts",
-        status=outcome(not apart),
-        found=f"{len(apart)} of {len(RARE)} rules differ: {'; '.join(apart)}" if apart else "equal",
-        expected="transformers",
-        reference=reference,
-        difference="peer",
+    # False, and not the default, which asks whether code beside the model shall run.
+    peer = transformers.AutoTokenizer.from_pretrained(
+        str(subject.tokenizer_directory), trust_remote_code=False
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    pairs = {label: peer(text, ORDINARY["Korean"]) for label, text in ORDINARY.items()}
+    return {label: (each["input_ids"], each["token_type_ids"]) for label, each in pairs.items()}, {
+        rule: [peer(text, add_special_tokens=False)["input_ids"] for text in texts]
+        for rule, texts in RARE.items()
+    }

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertsmith.certificate import peer
+from bertsmith.certificate.checks import PEER, certify
 from bertsmith.certificate.rows import Row
 from bertsmith.certificate.subject import Subject
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
@@ -25,7 +26,8 @@ FIRST_WEIGHTS = "first weights of transformers"
 
 def rows(subject: Subject) -> dict[str, Row]:
     with torch.no_grad():
-        return {row.name: row for row in peer.rows(subject)}
+        made = [check(subject) for check in peer.CHECKS]
+    return {row.name: row for each in made for row in (each if isinstance(each, list) else [each])}
 
 
 def test_without_transformers_every_row_is_skipped_with_the_reason(tmp_path, monkeypatch) -> None:
@@ -105,6 +107,46 @@ class TestBeside:
         assert not ran.exists()
         assert found["hidden states"].status == "passed"
         assert found[TEXTS].status in ("passed", "skipped")
+
+    @pytest.mark.parametrize(
+        ("broken", "skipped"),
+        [
+            ("BertForPreTraining", {"hidden states and logits"}),
+            ("BertConfig", {"hidden states and logits", FIRST_WEIGHTS}),
+            ("BertModel", {FIRST_WEIGHTS}),
+            ("AutoTokenizer", {TEXTS}),
+        ],
+    )
+    def test_what_the_peer_raises_skips_its_own_rows_only(
+        self, tmp_path, monkeypatch, broken, skipped
+    ) -> None:
+        monkeypatch.setattr(f"transformers.{broken}", None)
+        folder = saved(tmp_path / "m")
+        found = [row for row in certify(folder, "paper") if row.section == PEER]
+        assert {row.name for row in found if row.status == "skipped"} == skipped
+        assert all("Error: " in row.found for row in found if row.status == "skipped")
+        assert "failed" not in {row.status for row in found}
+        assert len(found) > len(skipped)
+
+    def test_one_output_that_the_peer_cannot_compute_leaves_the_others(
+        self, tmp_path, monkeypatch
+    ) -> None:
+        def old(self, *states):
+            raise RuntimeError("too old")
+
+        monkeypatch.setattr(
+            "transformers.models.bert.modeling_bert.BertLMPredictionHead.forward", old
+        )
+        found = rows(Subject.read(saved(tmp_path / "m")))
+        assert found["masked-LM logits"].status == "skipped"
+        assert found["masked-LM logits"].found == "RuntimeError: too old"
+        assert found["hidden states"].status == found["next-sentence logits"].status == "passed"
+
+    def test_what_this_installation_raises_beside_the_peer_fails(self, tmp_path) -> None:
+        subject = Subject.read(saved(tmp_path / "m"))
+        broken = with_tokenizer(subject, None)
+        with pytest.raises(AttributeError):
+            peer.tokens(broken)
 
     def test_rare_texts_are_equal_for_a_tokenizer_with_the_library_s_rules(self, tmp_path):
         subject = Subject.read(saved(tmp_path / "m"))
