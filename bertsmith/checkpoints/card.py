@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from huggingface_hub import ModelCardData
 
 from bertsmith.checkpoints.formats import Format, NumberType
+from bertsmith.checkpoints.original_card import OriginalCard
 from bertsmith.model.config import BertConfig, Objective
 from bertsmith.model.pooling import SentenceConfig
 
@@ -79,6 +80,8 @@ class Card:
     """The Hub's name of the weights' licence."""
     origin: Origin | None = None
     """What the run that made it knows."""
+    original: OriginalCard | None = None
+    """The card of the model it was made of: language and licence hold unless others are given."""
 
     @property
     def longest(self) -> int:
@@ -98,19 +101,23 @@ class Card:
             *self._known(),
             "## Limits",
             self._limits(),
+            *self._about_original(),
         ]
         return "\n\n".join(parts) + "\n"
 
     def front_matter(self) -> str:
         """The YAML between the dashes."""
+        before = self.original or OriginalCard(metadata={}, body="")
         left_to_right = self.config.direction == "left_to_right"
         tags = ["bert", "bertsmith", *(("onnx",) if self.format == "onnx" else ())]
         tags += ["tensorflow"] if self.format == "tensorflow" else []
         tags += ["feature-extraction"] if self.sentence is not None else []
         tags += ["left-to-right"] if left_to_right else []
         return ModelCardData(
-            language=self.language,
-            license=self.license,
+            language=self.language or before.language,
+            license=self.license or before.license,
+            license_name=None if self.license else before.license_name,
+            license_link=None if self.license else before.license_link,
             library_name=_LIBRARIES[self.format],
             pipeline_tag=self._pipeline(),
             base_model=self.base_model,
@@ -156,7 +163,14 @@ class Card:
             f"It reads at most {self.longest:,} tokens at once, and it repeats what its texts say, "
             f"their errors and prejudices included. It understands text and does not write it."
         )
-        return text if self.license else f"{text} The licence of its weights is not known here."
+        is_known = self.license or (self.original is not None and self.original.license)
+        return text if is_known else f"{text} The licence of its weights is not known here."
+
+    def _about_original(self) -> list[str]:
+        if self.original is None or not self.original.body.strip():
+            return []
+        told = "The card of the model that was converted; its files and its usage are not these."
+        return ["## About the original model", told, self.original.section()]
 
 
 def _usage(card: Card) -> list[str]:

@@ -4,14 +4,14 @@
     bertsmith convert RUN out/ours --to hugging-face --dtype bfloat16 --push-to USER/NAME
 
 The directory appears when it is whole and has been read back and compared; until then there is
-none. Beside the weights lies a model card; one that the model had already is kept.
+none. Beside the weights lies a model card. One that the model had already is kept where it still
+tells the truth, for the same format and number type; else it becomes a section of the new one.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Literal
 import tyro
 
 from bertsmith.checkpoints.formats import Format, NumberType, dtype_refusal
-from bertsmith.files import atomic_directory, write_text
+from bertsmith.files import atomic_directory, read_json, write_text
 
 if TYPE_CHECKING:
     from bertsmith.checkpoints.exports import Export
+    from bertsmith.checkpoints.original_card import OriginalCard
     from bertsmith.checkpoints.store import Loaded
     from bertsmith.model.pooling import SentenceConfig
 
@@ -76,15 +77,17 @@ def convert(run: Convert) -> None:
     _check(run)
     # They import torch, which takes seconds: only now, when the options are known to be sound.
     from bertsmith.checkpoints import exports
+    from bertsmith.checkpoints.original_card import OriginalCard
     from bertsmith.checkpoints.store import load
 
     loaded = load(run.model)
+    original = OriginalCard.read(loaded.directory / CARD)
     export = exports.Export(
         format=run.to, dtype=run.dtype, sentence=_sentence(run, loaded), outputs=run.outputs
     )
     with atomic_directory(run.out) as temporary:
         changed = exports.write(temporary, loaded, export)
-        _add_card(temporary, run, loaded, export)
+        _add_card(temporary, run, loaded, export, original)
         proof = exports.verify(temporary, loaded, export)
     for note in (*loaded.notes, *_left_out(run, loaded), *changed):
         print(f"note: {note}", file=sys.stderr)
@@ -145,13 +148,23 @@ def _left_out(run: Convert, loaded: Loaded) -> list[str]:
         )
     if run.to in ("hugging-face", "tensorflow") and loaded.sentence is not None:
         notes.append(f"left out: the pooling of sentence vectors; {run.to} does not hold it")
+    prompts = loaded.sentence.prompts if loaded.sentence is not None else ()
+    if run.to != "sentence-transformers" and prompts:
+        told = ", ".join(f"{name} ({text!r})" for name, text in prompts)
+        notes.append(f"left out: the prompts {told}; put them before the texts yourself")
+    if (loaded.directory / CARD).is_file() and not _is_same_kind(run, loaded):
+        notes.append(f"the model's own {CARD} tells of other files: it is a section of the new one")
     return notes
 
 
-def _add_card(directory: Path, run: Convert, loaded: Loaded, export: Export) -> None:
-    own = loaded.directory / CARD
-    if own.is_file():
-        shutil.copyfile(own, directory / CARD)
+def _add_card(
+    directory: Path, run: Convert, loaded: Loaded, export: Export, original: OriginalCard | None
+) -> None:
+    if original is not None and _is_same_kind(run, loaded):
+        own = (loaded.directory / CARD).read_bytes()
+        if run.language or run.license:
+            own = original.with_facts(run.language, run.license).encode()
+        (directory / CARD).write_bytes(own)
         return
     from bertsmith.checkpoints.card import Card
     from bertsmith.model.padded import outputs_of
@@ -169,11 +182,26 @@ def _add_card(directory: Path, run: Convert, loaded: Loaded, export: Export) -> 
         sentence=export.sentence,
         outputs=(run.outputs or outputs_of(loaded.model, export.sentence)),
         base_model=_hub_id(run.model, loaded.directory),
-        language=run.language or language,
+        language=run.language or (None if original and original.language else language),
         license=run.license,
         origin=origin,
+        original=original,
     )
     write_text(directory / CARD, card.text())
+
+
+def _is_same_kind(run: Convert, loaded: Loaded) -> bool:
+    """Whether the model's own card is true of what is written: the same format and number type."""
+    from bertsmith.checkpoints import places
+
+    files = (places.WEIGHTS, places.WEIGHTS_INDEX, places.PICKLED, places.PICKLED_INDEX)
+    config = loaded.directory / places.CONFIG
+    if run.to != "hugging-face" or loaded.sentence is not None or not config.is_file():
+        return False
+    content = read_json(config)
+    stored = content.get("dtype") or content.get("torch_dtype") or "float32"
+    is_transformers = any((loaded.directory / name).is_file() for name in files)
+    return is_transformers and str(stored).removeprefix("torch.") == run.dtype
 
 
 def _hub_id(model: str, found: Path) -> str | None:
