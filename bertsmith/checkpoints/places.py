@@ -29,7 +29,7 @@ _FILES_OF_A_MODEL = (
     "tokenizer_config.json", "special_tokens_map.json", *sentence_transformers.FILES,
 )  # fmt: skip
 _OLD_FILES = (
-    PICKLED, PICKLED_INDEX, "pytorch_model-*-of-*.bin", "0_*/pytorch_model.bin",
+    PICKLED, PICKLED_INDEX, "pytorch_model-*-of-*.bin", *sentence_transformers.PICKLED_FILES,
     GOOGLE_CONFIG, "*.ckpt*.index", "*.ckpt*.data-*",
 )  # fmt: skip
 _STEP = re.compile(r"step-(\d+)")

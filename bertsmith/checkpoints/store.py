@@ -144,6 +144,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
             *weights.notes,
             *config_notes,
             *decoder_notes,
+            *_prompt_notes(sentence),
             *left_aside,
             *_vocabulary_notes(tokenizer, config, directory),
         ),
@@ -159,6 +160,12 @@ def _as_stored(config: BertConfig, weights: Weights) -> tuple[BertConfig, tuple[
         return config, ()
     note = f"{DECODER} differs from the token embeddings: it is used as the decoder it is"
     return replace(config, tie_word_embeddings=False), (note,)
+
+
+def _prompt_notes(sentence: SentenceConfig | None) -> tuple[str, ...]:
+    told = [f"{name} ({text!r})" for name, text in (sentence.prompts if sentence else ()) if text]
+    note = f"its prompts are not put before texts, write them there yourself: {', '.join(told)}"
+    return (note,) if told else ()
 
 
 def _has_vocabulary(directory: Path) -> bool:

@@ -227,3 +227,16 @@ def test_a_model_that_is_no_bert_is_refused_before_its_weights_are_read(saved, k
     (saved / "model.safetensors").write_bytes(b"never read")
     with pytest.raises(ValueError, match=f"model_type is '{kind}'"):
         store.load(saved)
+
+
+def test_prompts_of_a_sentence_model_are_noted_where_they_say_something(saved):
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
+    ]
+    (saved / "modules.json").write_text(json.dumps(modules))
+    file = saved / "config_sentence_transformers.json"
+    file.write_text(json.dumps({"prompts": {"query": "find: ", "document": ""}}))
+    (note,) = store.load(saved).notes
+    assert note.endswith("write them there yourself: query ('find: ')")
+    file.write_text(json.dumps({"prompts": {"query": "", "document": ""}}))
+    assert store.load(saved).notes == ()
