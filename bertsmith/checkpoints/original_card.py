@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub.utils import yaml_dump
+import yaml
 
 _FRONT_MATTER = re.compile(r"\A\s*---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|\Z)", re.DOTALL)
 _HEADING = re.compile(r"#{1,6}(?=\s)")
@@ -32,8 +32,6 @@ class OriginalCard:
     @classmethod
     def read(cls, file: Path) -> OriginalCard | None:
         """None where there is no such file; raises ValueError for a front matter that is none."""
-        import yaml  # type: ignore[import-untyped]  # comes with huggingface_hub
-
         if not file.is_file():
             return None
         text = file.read_text(encoding="utf-8")
@@ -81,7 +79,9 @@ class OriginalCard:
             metadata["license"] = license
             for key in ("license_name", "license_link"):  # they belong to the licence of before
                 metadata.pop(key, None)
-        return f"---\n{yaml_dump(metadata)}---\n{self.body}"
+        return (
+            f"---\n{yaml.safe_dump(metadata, allow_unicode=True, sort_keys=False)}---\n{self.body}"
+        )
 
     def section(self) -> str:
         """The body as a part of another card: its headings go down two levels, at most to six."""
