@@ -26,7 +26,6 @@ from benchmarks.inference.exported import (
     openvino_throughput,
 )
 from benchmarks.inference.padded import (
-    BATCH,
     OURS,
     OUTPUTS,
     PEER,
@@ -152,7 +151,7 @@ def _transformers(folder: Path, model: Callable[..., tuple[Tensor, Tensor]]) -> 
 
 
 def sentence_transformers(folder: Path, threads: int) -> System:
-    """`encode` with mean pooling; it sorts by length itself."""
+    """`encode` with mean pooling, 16 texts together; it sorts them by length itself."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(
@@ -161,7 +160,7 @@ def sentence_transformers(folder: Path, threads: int) -> System:
 
     def ask(question: Question, texts: list[str]) -> Rows:
         vectors: Tensor = model.encode(
-            texts, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
+            texts, batch_size=16, show_progress_bar=False, convert_to_tensor=True
         )
         rows: Rows = vectors.float().numpy()
         return rows

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.inference import report, texts
 from benchmarks.inference.padded import (
-    BATCH,
+    TOKENS_PER_BATCH,
     bare_tokenizer,
     fastest_dtype,
     in_order,
@@ -77,11 +77,12 @@ def test_some_words_of_a_drawn_text_are_cut_into_pieces(drawn):
 
 def test_padded_batches_hold_every_text_once_longest_first(folder, drawn):
     words, tokenizer = drawn
-    asked = words.texts(mixed_lengths(BATCH + 5, 0), 0)
+    asked = words.texts([*mixed_lengths(100, 0), TOKENS_PER_BATCH + 1], 0)
     expected = [encoding.ids.tolist() for encoding in tokenizer.encode_batch(asked)]
-    found, widths = {}, []
+    found, widths, sizes = {}, [], []
     for numbers, inputs in length_sorted(asked, bare_tokenizer(folder)):
         widths.append(inputs["input_ids"].shape[1])
+        sizes.append(inputs["input_ids"].size)
         for number, ids, mask in zip(
             numbers, inputs["input_ids"], inputs["attention_mask"], strict=True
         ):
@@ -89,7 +90,8 @@ def test_padded_batches_hold_every_text_once_longest_first(folder, drawn):
             assert (ids[mask == 0] == tokenizer.pad_id).all()
     assert [found[number] for number in range(len(asked))] == expected
     assert widths == sorted(widths, reverse=True)
-    assert len(widths) == 2
+    assert widths[0] == sizes[0] == TOKENS_PER_BATCH + 1  # alone
+    assert max(sizes[1:]) <= TOKENS_PER_BATCH
 
 
 def test_rows_come_back_in_the_order_of_their_numbers():
