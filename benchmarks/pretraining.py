@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import resource
 import statistics
 import time
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ import numpy as np
 import torch
 
 from benchmarks.machine import append_row, matrix_rate
+from benchmarks.process_memory import own_peak_bytes
 from benchmarks.systems import SYSTEMS, VARIANTS
 from bertsmith.batch import PackedBatch, PretrainBatch
 from bertsmith.cli import ENVIRONMENT
@@ -165,8 +165,7 @@ def serve(pipe: Connection, size: str, name: str) -> None:
         began = time.perf_counter()
         loss = step(batch, order.number)
         seconds = time.perf_counter() - began
-        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        pipe.send(Taken(seconds=seconds, loss=loss, peak_bytes=peak_bytes))
+        pipe.send(Taken(seconds=seconds, loss=loss, peak_bytes=own_peak_bytes()))
 
 
 def training_flops(config: BertConfig, length: int) -> float:

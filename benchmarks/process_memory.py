@@ -6,6 +6,7 @@ included: it never says less than is used.
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,18 @@ class Finished:
     peak_bytes: int
     """Of resident memory, of all its processes together; 0 where there is no /proc."""
     most_processes: int
+
+
+def own_peak_bytes() -> int:
+    """The most that this process ever held resident.
+
+    Where there is a /proc; what `resource` says instead begins with the memory of the parent.
+    """
+    status = _PROC / "self" / "status"
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    lines = status.read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def run_watched(command: Sequence[str], environment: Mapping[str, str]) -> Finished:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,10 +21,10 @@ import torch
 
 from benchmarks.inference.padded import Question, Rows
 from benchmarks.inference.systems import SYSTEMS
+from benchmarks.process_memory import own_peak_bytes
 from bertsmith.cli import ENVIRONMENT
 
 _PAUSE_SECONDS = 0.2  # until the threads of the system before have stopped spinning
-_STATUS = Path("/proc/self/status")
 _QUIET = {
     "HF_HUB_OFFLINE": "1",
     "PYTHONWARNINGS": "ignore",
@@ -122,15 +121,7 @@ def _serve(pipe: Connection, name: str, folder: Path, threads: int) -> None:
             began = time.perf_counter()
             rows = system(order.question, texts)
             seconds.append(time.perf_counter() - began)
-        pipe.send(Answered(seconds=tuple(seconds), rows=rows, peak_bytes=_peak_bytes()))
-
-
-def _peak_bytes() -> int:
-    """Of this process alone: what `resource` says begins with the memory of its parent."""
-    if not _STATUS.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    lines = _STATUS.read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+        pipe.send(Answered(seconds=tuple(seconds), rows=rows, peak_bytes=own_peak_bytes()))
 
 
 def _variables(name: str, threads: int, kernels: Path) -> dict[str, str]:

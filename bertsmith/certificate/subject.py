@@ -18,7 +18,7 @@ from bertsmith.certificate.computed import Outputs, in_float64, original_outputs
 from bertsmith.certificate.golden.modeling import Architecture
 from bertsmith.checkpoints.places import find_model
 from bertsmith.checkpoints.sentence_transformers import encoder_directory
-from bertsmith.checkpoints.store import Loaded, load
+from bertsmith.checkpoints.store import Loaded, load, tokenizer_directory
 from bertsmith.checkpoints.weights import Weights, read_weights
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.randomness import integers
@@ -44,12 +44,10 @@ class Subject:
         place = find_model(name_or_path)
         loaded = load(place, dtype=torch.float32)
         home = encoder_directory(loaded.directory)
-        names = ("vocab.txt", "tokenizer.json")
-        has_own = any((loaded.directory / name).is_file() for name in names)
         return Subject(
             loaded=loaded,
             weights=read_weights(home if place.is_dir() else place),
-            tokenizer_directory=loaded.directory if has_own else home,
+            tokenizer_directory=tokenizer_directory(loaded.directory),
         )
 
     @property

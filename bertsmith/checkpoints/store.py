@@ -133,7 +133,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     state, left_aside = from_hugging_face(weights.tensors, expected, str(place))
     model.load_state_dict({name: each.to(dtype) for name, each in state.items()}, assign=True)
-    tokenizer = Tokenizer.load(directory if _has_vocabulary(directory) else home)
+    tokenizer = Tokenizer.load(tokenizer_directory(directory))
     return Loaded(
         model=model.eval(),
         config=config,
@@ -151,6 +151,12 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     )
 
 
+def tokenizer_directory(directory: Path) -> Path:
+    """Where a model's tokenizer files lie: in its directory, else beside its encoder."""
+    has_own = any((directory / name).is_file() for name in ("vocab.txt", "tokenizer.json"))
+    return directory if has_own else sentence_transformers.encoder_directory(directory)
+
+
 def _as_stored(config: BertConfig, weights: Weights) -> tuple[BertConfig, tuple[str, ...]]:
     """The config with the decoder that the file holds, and a note where it is one of its own."""
     decoder, embedding = weights.tensors.get(DECODER), weights.tensors.get(TOKEN_EMBEDDING)
@@ -166,10 +172,6 @@ def _prompt_notes(sentence: SentenceConfig | None) -> tuple[str, ...]:
     told = [f"{name} ({text!r})" for name, text in (sentence.prompts if sentence else ()) if text]
     note = f"its prompts are not put before texts, write them there yourself: {', '.join(told)}"
     return (note,) if told else ()
-
-
-def _has_vocabulary(directory: Path) -> bool:
-    return any((directory / name).is_file() for name in ("vocab.txt", "tokenizer.json"))
 
 
 def _objectives(tensors: Mapping[str, Tensor], config: BertConfig) -> tuple[Objective, ...]:

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertsmith.model.attention import SelfAttention
-from bertsmith.model.config import Activation, Direction
-from bertsmith.model.elementwise import widened
+from bertsmith.model.config import Direction
+from bertsmith.model.elementwise import activate, widened
 from bertsmith.model.heads import LanguageModelHead
 from bertsmith.model.layer import Layer
 from bertsmith.model.objectives import PretrainModel
@@ -37,14 +37,6 @@ Output = Literal[
 """What can be asked for: (N, S, H), (N, H), (N, P * H), (N, S, V) and (N, 2)."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """(N, S) int64 each; the mask is 1 for real tokens, which come first in every row."""
-
-_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "gelu": functional.gelu,
-    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
-    "relu": functional.relu,
-    "silu": functional.silu,
-    "tanh": torch.tanh,
-}
 
 
 def outputs_of(model: PretrainModel, sentence: SentenceConfig | None = None) -> tuple[Output, ...]:
@@ -108,7 +100,7 @@ class PaddedBert(nn.Module):
         )  # (N, S, H)
         hidden = _norm(rows, embeddings.norm)
         visible = _visible(is_real, config.direction)  # (N, 1, 1 or S, S)
-        activation = _ACTIVATIONS[config.hidden_act]
+        activation = partial(activate, activation=config.hidden_act)
         for layer in self.model.bert.layers:
             assert isinstance(layer, Layer)
             hidden = _layer(layer, hidden, visible, activation)
@@ -178,7 +170,7 @@ def _attend(attention: SelfAttention, hidden: Tensor, visible: Tensor) -> Tensor
 
 def _language_model(head: LanguageModelHead, hidden: Tensor, embedding: Tensor) -> Tensor:
     """(N, S, H) -> (N, S, V)."""
-    inner = _ACTIVATIONS[head.activation](widened(head.dense(hidden))).to(hidden.dtype)
+    inner = activate(widened(head.dense(hidden)), head.activation).to(hidden.dtype)
     rows = _norm(inner, head.norm)  # (N, S, H)
     logits: Tensor = functional.linear(rows, head.decoder_weight(embedding), head.bias)
     return logits
