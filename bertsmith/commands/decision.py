@@ -40,6 +40,8 @@ from bertsmith.runs.together import command_line
 from bertsmith.train.device import Processes, choose_precision
 
 _LEAST_SECONDS = 20.0  # of training, whatever the preparation took
+_SHARE_FOR_MEASURING = 0.05  # of the time left, at most, for measuring again
+_NEAR = 1.25  # rates within this factor of each other agree
 
 
 def decide(
@@ -63,8 +65,8 @@ def decide(
     run = replace(request.run, model=model, precision=precision)
     say(console, "measuring real steps on this machine ...")
     until = None if request.minutes is None else began + 60.0 * request.minutes
-    run, notes = _sized(run, request, bench, until)
-    run, measurement = _fitted(run, bench, until, request.kept)
+    run, notes, measurement = _sized(run, request, bench, until)
+    run, measurement = _fitted(run, bench, until, request.kept, measurement)
     if request.minutes is not None:
         notes.append(f"{run.num_steps:,} steps chosen for {request.minutes:g} minutes in all")
     for name, value in described(run, bench, measurement):
@@ -103,6 +105,21 @@ def with_size(run: PretrainRun, size: str, brings: Iterable[str]) -> PretrainRun
     return replace(run, model=model, optimizer=optimizer)
 
 
+def settled(run: PretrainRun, bench: Bench, seconds: float) -> Measurement:
+    """Measures until two rates in a row agree, for a busy moment is not the machine.
+
+    No further measurement begins after `seconds`; the last one is believed.
+    """
+    until = time.perf_counter() + seconds
+    found = measure(run, bench)
+    while time.perf_counter() < until:
+        before, found = found, measure(run, bench)
+        slower, faster = sorted((before.tokens_per_second, found.tokens_per_second))
+        if faster <= _NEAR * slower:
+            break
+    return found
+
+
 def _require_two_documents(request: Request) -> None:
     """Looks no further than the second document; a corpus is asked when it is opened."""
     if any((path / MANIFEST).is_file() for path in request.texts):
@@ -118,29 +135,36 @@ def _require_two_documents(request: Request) -> None:
 
 def _sized(
     run: PretrainRun, request: Request, bench: Bench, until: float | None
-) -> tuple[PretrainRun, list[str]]:
-    """The run with the size that was asked for or, for `auto`, chosen; and why."""
+) -> tuple[PretrainRun, list[str], Measurement | None]:
+    """The run with the size that was asked for or, for `auto`, chosen; why; what is known of it."""
     if request.size == "recipe":
-        return run, []
-    size, notes = request.size, list[str]()
-    if size == "auto":
-        mini = measure(with_size(run, "mini", request.brings), bench)
-        seconds = _seconds_to(until)
-        size = choose_size(mini.tokens_per_second, "mini", seconds, bench.corpus.num_tokens)
-        notes.append(
-            f"size {size} chosen for {bench.corpus.num_tokens:,} tokens of text and "
-            f"{seconds / 60:.0f} minutes at mini's {mini.tokens_per_second:,.0f} tokens/s"
-        )
-    return with_size(run, size, request.brings), notes
+        return run, [], None
+    if request.size != "auto":
+        return with_size(run, request.size, request.brings), [], None
+    mini = with_size(run, "mini", request.brings)
+    seconds = _seconds_to(until)
+    known = settled(mini, bench, _SHARE_FOR_MEASURING * seconds)
+    size = choose_size(known.tokens_per_second, "mini", seconds, bench.corpus.num_tokens)
+    note = (
+        f"size {size} chosen for {bench.corpus.num_tokens:,} tokens of text and "
+        f"{seconds / 60:.0f} minutes at mini's {known.tokens_per_second:,.0f} tokens/s"
+    )
+    if size == "mini":
+        return mini, [note], known
+    return with_size(run, size, request.brings), [note], None
 
 
 def _fitted(
-    run: PretrainRun, bench: Bench, until: float | None, kept: Collection[str]
+    run: PretrainRun,
+    bench: Bench,
+    until: float | None,
+    kept: Collection[str],
+    known: Measurement | None,
 ) -> tuple[PretrainRun, Measurement]:
     """The run with as many steps as the time allows, and what one costs."""
-    measurement = measure(run, bench)
     if until is None:
-        return run, measurement
+        return run, measure(run, bench)
+    measurement = known or settled(run, bench, _SHARE_FOR_MEASURING * _seconds_to(until))
     longer = fitted(run, measurement, _seconds_to(until), bench.corpus, kept)
     if longer.phases[0].batch_size != run.phases[0].batch_size:
         measurement = measure(longer, bench)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from bertsmith.commands import decision
 from bertsmith.commands.decision import with_size
 from bertsmith.commands.preparation import TextChoices, corpus_of, vocabulary_size
 from bertsmith.corpus.store import Corpus
@@ -146,6 +147,36 @@ def test_measured_seconds_and_rate_tell_of_the_same_run(corpus: Corpus) -> None:
     # Sequences reach their full lengths but for the one in ten that is drawn shorter.
     assert 4_000 * 100 < found.tokens_per_second * seconds <= 4_000 * 128
     assert found.peak_bytes > 2**20
+
+
+@pytest.mark.parametrize(
+    ("rates", "believed"),
+    [
+        ((3_000, 20_000, 22_000, 1), 22_000),  # a busy moment at the start
+        ((20_000, 21_000, 1), 21_000),
+        ((20_000, 3_000, 4_500, 4_000, 1), 4_000),  # busy from then on
+    ],
+)
+def test_a_rate_is_believed_when_two_in_a_row_agree(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, rates: tuple[int, ...], believed: int
+) -> None:
+    coming = iter(rates)
+    monkeypatch.setattr(
+        decision, "measure", lambda *_: replace(measured(1.0), tokens_per_second=next(coming))
+    )
+    bench = Bench(corpus=corpus, device=torch.device("cpu"), processes=ALONE)
+    assert decision.settled(mini_cpu(), bench, 60.0).tokens_per_second == believed
+
+
+def test_a_measurement_that_took_its_share_of_the_time_is_not_repeated(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coming = iter([5.0])
+    monkeypatch.setattr(
+        decision, "measure", lambda *_: replace(measured(1.0), tokens_per_second=next(coming))
+    )
+    bench = Bench(corpus=corpus, device=torch.device("cpu"), processes=ALONE)
+    assert decision.settled(mini_cpu(), bench, 0.0).tokens_per_second == 5.0
 
 
 @pytest.mark.parametrize(
