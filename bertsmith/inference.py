@@ -1,8 +1,8 @@
 """Questions -> answers: the one path from items to what a model says of them.
 
-Items are sorted by length and packed into streams under a token budget, so that nothing is padded;
-answers come back in the order of the questions. How a question is read, and what its answer is made
-of, stands in `tasks`, a file for each. This file knows neither files nor terminals.
+Answers come back in the order of the questions. How a question is read, and what its answer is made
+of, stands in `tasks`, a file for each; how items become batches, in `packing`. This file knows
+neither files nor terminals.
 
 Legend: N texts, D width of a sentence vector.
 """
@@ -20,11 +20,11 @@ import torch
 
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
-from bertsmith.data.items import Item, packs
-from bertsmith.fusion import unfused
+from bertsmith.data.items import Item
 from bertsmith.model.config import DIRECTION_OF, Objective
 from bertsmith.model.pooling import Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
+from bertsmith.packing import Packing
 from bertsmith.tasks import fill_mask, look, next_sentence, pseudo_perplexity, sentence_vectors
 from bertsmith.tasks.fill_mask import FilledText
 from bertsmith.tasks.look import Look
@@ -36,12 +36,6 @@ from bertsmith.train.device import cast_, choose_precision
 
 Answer = TypeVar("Answer")
 
-TOKENS_PER_BATCH = 4096
-_TOKENS_PER_BATCH_ON_GPU = 16_384
-# Fusing saves a third of an encoder's time on a CPU, after 14 seconds of compilation (one busy
-# core): as much as it saves on about 250,000 tokens of Mini, whose L * H is 1,024. What it saves
-# are passes over hidden states, so it is their values that count: tokens * L * H.
-_VALUES_BEFORE_FUSING = 250_000 * 1024
 # Pseudo-perplexity makes a sequence of every token: so many batches of them exist at once.
 _BATCHES_AT_ONCE = 32
 
@@ -63,9 +57,13 @@ class Predictor:
         self.tokenizer = loaded.tokenizer
         self.sentence = loaded.sentence or SentenceConfig()
         self.device = torch.device(device)
-        by_device = TOKENS_PER_BATCH if self.device.type == "cpu" else _TOKENS_PER_BATCH_ON_GPU
-        self.tokens_per_batch = tokens_per_batch or by_device
-        self._num_values_read = 0
+        config = self.model.config
+        self.packing = Packing(
+            device=self.device,
+            dtype=self.model.bert.embeddings.token.weight.dtype,
+            values_per_token=config.num_hidden_layers * config.hidden_size,
+            tokens_per_batch=tokens_per_batch,
+        )
 
     @classmethod
     def load(
@@ -193,7 +191,9 @@ class Predictor:
         direction = self.model.config.direction
         windows = pseudo_perplexity.windows(questions, self.tokenizer, self.limit, direction)
         answers: list[FloatArray] = []
-        for chunk in pseudo_perplexity.chunks(windows, _BATCHES_AT_ONCE * self.tokens_per_batch):
+        for chunk in pseudo_perplexity.chunks(
+            windows, _BATCHES_AT_ONCE * self.packing.tokens_per_batch
+        ):
             answer = partial(pseudo_perplexity.answers, self.model, self.tokenizer, chunk)
             answers += self._read([window.item for window in chunk], answer)
         return pseudo_perplexity.scored(questions, answers)
@@ -225,19 +225,8 @@ class Predictor:
         items: Sequence[Item],
         answer: Callable[[list[int], PackedBatch], Sequence[Answer]],
     ) -> list[Answer]:
-        """Calls `answer` with packed batches of `items`, and gives its answers in items' order.
-
-        `answer` takes the items' numbers and their batch, and returns one answer a sequence.
-        """
-        config = self.model.config
-        num_tokens = sum(len(item.token_ids) for item in items)
-        self._num_values_read += num_tokens * config.num_hidden_layers * config.hidden_size
-        few = self._num_values_read < _VALUES_BEFORE_FUSING
-        answers: dict[int, Answer] = {}
-        with torch.inference_mode(), unfused(few):
-            for numbers, packed in packs(items, self.tokens_per_batch):
-                answers.update(zip(numbers, answer(numbers, packed), strict=True))
-        return [answers[number] for number in range(len(items))]
+        """As `Packing.in_order`, for whoever has made items of their own."""
+        return self.packing.in_order(items, answer)
 
     def _read(
         self, items: Sequence[Item], answer: Callable[[list[int], Stream], Sequence[Answer]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertsmith import inference
+from bertsmith import packing
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints import store
 from bertsmith.data.items import Item
@@ -169,16 +169,45 @@ def test_only_long_work_waits_for_a_compiler(monkeypatch):
         with unfused():
             yield
 
-    monkeypatch.setattr(inference, "unfused", recorded)
+    monkeypatch.setattr(packing, "unfused", recorded)
     values_a_token = CONFIG.num_hidden_layers * CONFIG.hidden_size
-    monkeypatch.setattr(inference, "_VALUES_BEFORE_FUSING", 14 * values_a_token)
-    predictor = predictor_of(tokens_per_batch=1)
+    monkeypatch.setattr(packing, "_VALUES_BEFORE_FUSING", 14 * values_a_token)
+    predictor = predictor_of()
+    predictor.packing.dtype = torch.bfloat16
     predictor.fill_mask(TEXTS[:2])  # 9 tokens and 3
     predictor.fill_mask(TEXTS[1:2])
     assert asked == [True, False]
     # What is known to come counts at once.
-    predictor_of().fill_mask(TEXTS[:1] * 2)
+    predictor = predictor_of()
+    predictor.packing.dtype = torch.bfloat16
+    predictor.fill_mask(TEXTS[:1] * 2)
     assert asked == [True, False, False]
+    # In float32 it would save nothing on a CPU.
+    predictor_of().fill_mask(TEXTS[:1] * 2)
+    assert asked == [True, False, False, True]
+
+
+def test_two_threads_answer_as_one_and_get_even_shares(monkeypatch):
+    texts = [*TEXTS, "the dog likes my [MASK] ."] * 40
+    expected = predictor_of().embed(texts)
+    sizes = []
+    packs = packing.packs
+    monkeypatch.setattr(packing, "_FEWEST_TOKENS_PER_BATCH", 16)
+
+    def counted(items, limit):
+        for numbers, packed in packs(items, limit):
+            sizes.append(packed.num_tokens)
+            yield numbers, packed
+
+    monkeypatch.setattr(packing, "packs", counted)
+    torch.set_num_threads(2)
+    try:
+        found = predictor_of().embed(texts)
+    finally:
+        torch.set_num_threads(1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert len(sizes) == 2
+    assert abs(sizes[0] - sizes[1]) < 16 + max(len(text) for text in texts)
 
 
 @pytest.fixture

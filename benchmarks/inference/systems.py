@@ -68,8 +68,7 @@ class Entry:
 def ours(folder: Path, threads: int) -> System:
     """A `Predictor` that has read so much that it builds fused kernels."""
     predictor = Predictor.load(folder / OURS)
-    assert "_num_values_read" in vars(predictor)
-    predictor._num_values_read = sys.maxsize
+    predictor.packing.num_values_read = sys.maxsize
     return _predicting(predictor)
 
 

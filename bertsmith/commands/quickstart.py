@@ -39,7 +39,7 @@ class Quickstart:
 
     out: Path = Path("quickstart")
     """Where text, vocabulary, corpus and run go."""
-    minutes: float = 3.75
+    minutes: float = 4.0
     """Time for everything: text, vocabulary, corpus, training."""
     seed: int = 0
     """Another seed gives another model."""

@@ -31,6 +31,7 @@ from bertsmith.model.dropout import (
     site_words,
 )
 from bertsmith.model.elementwise import add_and_norm, widened
+from bertsmith.model.inference_attention import attend_without_gradient
 from bertsmith.model.stream import Block, Stream
 
 # Attention dropout is keyed by (query, head, key): the head number stands above the key's position.
@@ -85,6 +86,8 @@ def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRu
     """
     if rules.probability == 0.0:
         words = None
+    if words is None and qkv.device.type == "cpu" and not qkv.requires_grad:
+        return attend_without_gradient(qkv, stream, rules.num_heads, rules.direction)
     context: Tensor = _Attention.apply(qkv, words, stream, rules)  # type: ignore[no-untyped-call]
     return context
 

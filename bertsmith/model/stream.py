@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -39,6 +40,23 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Run:
+    """Neighbours of equal length: a rectangle as they lie in the stream."""
+
+    start: int
+    """The stream row of the first token."""
+    num_sequences: int
+    """n."""
+    length: int
+    """Tokens of each."""
+
+    @property
+    def end(self) -> int:
+        """The row behind the last token."""
+        return self.start + self.num_sequences * self.length
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stream:
     """N sequences laid end to end as tensors."""
 
@@ -54,6 +72,8 @@ class Stream:
     """(N,) int64: row of each sequence's last token."""
     blocks: tuple[Block, ...]
     """Every sequence lies in exactly one block."""
+    runs: tuple[Run, ...]
+    """Every sequence lies in exactly one run, in the stream's order."""
     cell_rows: Tensor
     """(T,) int64: where each stream row lies in the blocks' cells, laid end to end."""
     is_one_rectangle: bool
@@ -93,6 +113,7 @@ class Stream:
                     moved[7::2], moved[8::2], blocks, strict=True
                 )
             ),
+            runs=_runs(packed.lengths, starts),
             is_one_rectangle=bool((packed.lengths == packed.lengths[0]).all()),
         )
 
@@ -121,6 +142,15 @@ def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
         span[: len(tensor)] = tensor
     there = torch.split(whole.to(device, non_blocking=True), spans)
     return [span[: len(tensor)].data for span, tensor in zip(there, here, strict=True)]
+
+
+def _runs(lengths: IntArray, starts: IntArray) -> tuple[Run, ...]:
+    """Cuts the stream where the length changes."""
+    edges = [0, *(np.flatnonzero(np.diff(lengths)) + 1).tolist(), len(lengths)]
+    return tuple(
+        Run(start=int(starts[first]), num_sequences=end - first, length=int(lengths[first]))
+        for first, end in pairwise(edges)
+    )
 
 
 def _blocks(

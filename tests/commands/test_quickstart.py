@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from bertsmith.commands import quickstart as command
-from bertsmith.commands.quickstart import QUESTIONS, Quickstart, quickstart, write_interpreter_text
+from bertsmith.commands.quickstart import QUESTIONS, write_interpreter_text
 from bertsmith.reading.interpreter import InterpreterDocument
 from bertsmith.train.log import read_metrics
 
@@ -36,15 +39,21 @@ def test_every_question_has_a_mask() -> None:
 
 @pytest.mark.slow
 def test_it_beats_the_unigram_line_and_the_majority_class_within_five_minutes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     began = time.monotonic()
-    quickstart(Quickstart(out=tmp_path))
+    # As a user has it: all cores and the kernels, which the tests beside it do without.
+    ended = subprocess.run(
+        [sys.executable, "-m", "bertsmith", "quickstart", "--out", str(tmp_path)],
+        env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert time.monotonic() - began < 300
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     last = [row for row in read_metrics(tmp_path / "run" / "metrics.jsonl")][-1]
     assert last["evaluation_loss"] < record["unigram_entropy"] - 0.5
     assert last["evaluation_next_accuracy"] >= last["evaluation_next_majority"] + 0.10
-    said = capsys.readouterr().out
-    assert "bertsmith pretrain FOLDER" in said
+    assert "bertsmith pretrain FOLDER" in ended.stdout
     assert (tmp_path / "run" / "curves.png").is_file()

@@ -49,6 +49,27 @@ def test_packed_encoder_equals_the_plain_definition_in_values_and_gradients(dire
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("lengths", [LENGTHS, sorted(LENGTHS, reverse=True), [9] * 4, [1]], ids=str)
+def test_without_gradients_the_encoder_gives_the_same_values(direction, lengths):
+    bert = small_bert(replace(CONFIG, direction=direction))
+    stream = Stream.of(random_packed(lengths, CONFIG.vocab_size))
+    expected = bert(stream)
+    assert expected.requires_grad
+    with torch.inference_mode():
+        torch.testing.assert_close(bert(stream), expected.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_runs_are_neighbours_of_equal_length():
+    runs = Stream.of(random_packed([5, 3, 3, 3, 1, 3], 60)).runs
+    assert [(run.start, run.end, run.num_sequences, run.length) for run in runs] == [
+        (0, 5, 1, 5),
+        (5, 14, 3, 3),
+        (14, 15, 1, 1),
+        (15, 18, 1, 3),
+    ]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_hidden_keys_get_exactly_zero_weight(direction):
     packed = random_packed([7, 4], 60)
     stream = Stream.of(packed)
