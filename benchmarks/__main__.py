@@ -1,6 +1,6 @@
 """Every benchmark that needs no trained model, one after the other.
 
-    python -m benchmarks              # all, pictures too: an hour or two on two cores
+    python -m benchmarks              # all, pictures too: two or three hours on two cores
     python -m benchmarks --brief      # a few minutes: figures to see that it runs, none to publish
 
 Text is what `bertsmith quickstart` learns from, made into a vocabulary and a corpus in a temporary
@@ -46,6 +46,7 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
         "corpus": ["benchmarks.corpus", "--vocab", vocab, "--plain", text],
         "drawing": ["benchmarks.drawing", "--corpus", corpus],
         "pretraining": ["benchmarks.pretraining"],
+        "inference": ["benchmarks.inference"],
         "loss_parity": ["benchmarks.loss_parity", "--corpus", corpus],
         "plots": ["benchmarks.plots"],
     }
@@ -56,6 +57,7 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
         commands["corpus"] += ["--rounds", "1"]
         commands["drawing"] += ["--rounds", "3", "--size", "tiny"]
         commands["pretraining"] += ["--size", "tiny", "--rounds", "3"]
+        commands["inference"] += ["--size", "tiny", "--rounds", "1"]
         commands["loss_parity"] += ["--float32-size", "tiny", "--steps", "20", "--batch", "8"]
     return commands
 
