@@ -23,7 +23,7 @@ from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item, packs
 from bertsmith.fusion import unfused
 from bertsmith.model.config import DIRECTION_OF, Objective
-from bertsmith.model.pooling import Pooling, SentenceConfig
+from bertsmith.model.sentence import Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.tasks import fill_mask, look, next_sentence, pseudo_perplexity, sentence_vectors
 from bertsmith.tasks.fill_mask import FilledText
@@ -162,7 +162,7 @@ class Predictor:
         is_normalized: bool | None = None,
     ) -> list[SentenceVector]:
         """What `embed` gives, each with the number of its text's tokens that were not read."""
-        config = sentence_vectors.overruled(self.sentence, pooling, is_normalized)
+        config = self.sentence.overruled(pooling, is_normalized)
         items = sentence_vectors.encode(texts, self.tokenizer, self.sentence_limit)
         answers = self._read(
             items, lambda _, stream: sentence_vectors.answers(self.model.bert, stream, config)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from bertsmith.files import read_json, write_json, write_text
-from bertsmith.model.pooling import Pooling, SentenceConfig, Similarity
+from bertsmith.model.sentence import Pooling, SentenceConfig, Similarity
 
 MODULES = "modules.json"
 SETTINGS = "sentence_bert_config.json"

@@ -33,7 +33,7 @@ from bertsmith.checkpoints.weights import Weights, read_config, read_weights
 from bertsmith.files import atomic_directory, write_json, write_text
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.text.tokenizer import Tokenizer
 
 

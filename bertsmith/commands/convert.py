@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bertsmith.checkpoints.exports import Export
     from bertsmith.checkpoints.original_card import OriginalCard
     from bertsmith.checkpoints.store import Loaded
-    from bertsmith.model.pooling import SentenceConfig
+    from bertsmith.model.sentence import SentenceConfig
 
 CARD = "README.md"
 
@@ -122,7 +122,7 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
 
     An ONNX graph of a model that says nothing has none, unless they are asked for.
     """
-    from bertsmith.model.pooling import SentenceConfig
+    from bertsmith.model.sentence import SentenceConfig
 
     if run.to not in ("sentence-transformers", "onnx"):
         return None

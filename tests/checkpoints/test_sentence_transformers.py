@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bertsmith.checkpoints import sentence_transformers, store
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
 PREFIX = "sentence_transformers.models."

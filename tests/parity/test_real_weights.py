@@ -7,7 +7,8 @@ import torch
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints import store
 from bertsmith.fusion import unfused
-from bertsmith.model.pooling import SentenceConfig, sentence_vectors
+from bertsmith.model.pooling import sentence_vectors
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from tests.parity import real_weights
 
