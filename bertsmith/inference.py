@@ -62,6 +62,7 @@ class Predictor:
         self.model = loaded.model.to(device).eval()
         self.tokenizer = loaded.tokenizer
         self.sentence = loaded.sentence or SentenceConfig()
+        self.is_sentence_model = loaded.sentence is not None
         self.device = torch.device(device)
         by_device = TOKENS_PER_BATCH if self.device.type == "cpu" else _TOKENS_PER_BATCH_ON_GPU
         self.tokens_per_batch = tokens_per_batch or by_device
