@@ -123,10 +123,11 @@ class Predictor:
     def next_sentence(self, pairs: Sequence[tuple[str, str]]) -> list[Follows]:
         """The probability that the second text of each pair follows the first.
 
-        Raises ValueError for a model without a next-sentence head and for pairs that
-        `tasks.next_sentence.encode` refuses.
+        Raises ValueError for a model without a next-sentence head or without a second segment, and
+        for pairs that `tasks.next_sentence.encode` refuses.
         """
         self.require("next_sentence")
+        self.require_pairs()
         items = next_sentence.encode(pairs, self.tokenizer, self.limit)
         answers = self._read(items, lambda _, stream: next_sentence.answers(self.model, stream))
         return [
@@ -204,8 +205,11 @@ class Predictor:
     ) -> Look:
         """Every layer's hidden states and attention while the model reads a text, or a pair.
 
-        With `special_tokens_in_text` a `[MASK]` in it is the mask, not six characters.
+        With `special_tokens_in_text` a `[MASK]` in it is the mask, not six characters. Raises
+        ValueError for a pair and a model without a second segment.
         """
+        if pair is not None:
+            self.require_pairs()
         sides = (text,) if pair is None else (text, pair)
         question = look.encode(sides, self.tokenizer, self.limit, special_tokens_in_text)
         (answer,) = self._read(
@@ -220,6 +224,14 @@ class Predictor:
             only = f"was pre-trained for {has} only" if has else "holds no pre-training head"
             needed = " or ".join(objectives)
             raise ValueError(f"{self.name} {only}; this needs a model pre-trained for {needed}")
+
+    def require_pairs(self) -> None:
+        """Raises ValueError when the model has no segment for the second text of a pair."""
+        if self.model.config.type_vocab_size < 2:
+            raise ValueError(
+                f"{self.name} reads no pairs: it has one segment (type_vocab_size 1), and the "
+                f"second text needs another; ask of one text at a time"
+            )
 
     def in_order(
         self,
