@@ -149,7 +149,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
         notes=(
             *config_notes,
             *decoder_notes,
-            *_prompt_notes(sentence),
+            *_prompt_notes(sentence or SentenceConfig()),
             *notes_on(left_aside, str(name_or_path)),
             *_vocabulary_notes(tokenizer, config, directory),
         ),
@@ -174,10 +174,9 @@ def _as_stored(config: BertConfig, weights: Weights) -> tuple[BertConfig, tuple[
     return replace(config, tie_word_embeddings=False), (note,)
 
 
-def _prompt_notes(sentence: SentenceConfig | None) -> tuple[str, ...]:
-    told = [f"{name} ({text!r})" for name, text in (sentence.prompts if sentence else ()) if text]
-    note = f"its prompts are not put before texts, write them there yourself: {', '.join(told)}"
-    return (note,) if told else ()
+def _prompt_notes(sentence: SentenceConfig) -> tuple[str, ...]:
+    advice = sentence.advice_on_prompts
+    return (f"its prompts are not put before texts: {advice}",) if advice else ()
 
 
 def _objectives(tensors: Mapping[str, Tensor], config: BertConfig) -> tuple[Objective, ...]:

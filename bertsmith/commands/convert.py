@@ -148,10 +148,9 @@ def _left_out(run: Convert, loaded: Loaded) -> list[str]:
         )
     if run.to in ("hugging-face", "tensorflow") and loaded.sentence is not None:
         notes.append(f"left out: the pooling of sentence vectors; {run.to} does not hold it")
-    prompts = loaded.sentence.prompts if loaded.sentence is not None else ()
+    prompts = loaded.sentence.advice_on_prompts if loaded.sentence is not None else ""
     if run.to != "sentence-transformers" and prompts:
-        told = ", ".join(f"{name} ({text!r})" for name, text in prompts)
-        notes.append(f"left out: the prompts {told}; put them before the texts yourself")
+        notes.append(f"left out: the prompts {prompts}")
     if (loaded.directory / CARD).is_file() and not _is_same_kind(run, loaded):
         notes.append(f"the model's own {CARD} tells of other files: it is a section of the new one")
     return notes

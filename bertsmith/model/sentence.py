@@ -28,6 +28,8 @@ class SentenceConfig:
     """What the model's author compares vectors with; kept, not applied."""
     prompts: tuple[tuple[str, str], ...] = ()
     """(name, text) of what its author puts before a text, by task; shown, not applied."""
+    is_prompt_pooled: bool = True
+    """Whether a prompt's tokens count in the vector of its text; kept, not applied."""
 
     def __post_init__(self) -> None:
         """Refuses what would give no vector."""
@@ -35,6 +37,19 @@ class SentenceConfig:
             raise ValueError("pooling must name at least one of cls, mean, max")
         if self.max_tokens is not None and self.max_tokens < 3:
             raise ValueError(f"max_tokens must leave room for a token, found {self.max_tokens}")
+
+    @property
+    def advice_on_prompts(self) -> str:
+        """The prompts, and what a person should do with them; empty for none."""
+        told = ", ".join(f"{name} ({text!r})" for name, text in self.prompts if text)
+        if not told:
+            return ""
+        if self.is_prompt_pooled:
+            return f"{told}; put them before texts yourself"
+        return (
+            f"{told}; do not put them there by hand, where their tokens would be pooled: this "
+            f"model leaves them out (include_prompt false), only sentence-transformers does that"
+        )
 
     def overruled(self, pooling: Pooling | None, is_normalized: bool | None) -> SentenceConfig:
         """The same with what a person chose instead; None is no choice."""

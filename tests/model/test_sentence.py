@@ -19,6 +19,16 @@ def test_a_config_that_gives_no_vector_is_refused():
         SentenceConfig(max_tokens=2)
 
 
+def test_prompts_that_are_not_pooled_are_not_to_be_written_by_hand():
+    prompts = (("query", "find: "), ("document", ""))
+    own = SentenceConfig(prompts=prompts)
+    assert own.advice_on_prompts == "query ('find: '); put them before texts yourself"
+    apart = SentenceConfig(prompts=prompts, is_prompt_pooled=False).advice_on_prompts
+    assert apart.startswith("query ('find: '); do not put them there by hand")
+    for is_pooled in (True, False):
+        assert SentenceConfig(is_prompt_pooled=is_pooled).advice_on_prompts == ""
+
+
 def test_it_is_known_without_torch():
     code = "import sys, bertsmith.model.sentence; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
