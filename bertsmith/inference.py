@@ -22,7 +22,7 @@ from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item
 from bertsmith.model.config import DIRECTION_OF, Objective
-from bertsmith.model.pooling import Pooling, SentenceConfig
+from bertsmith.model.sentence import Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.packing import Packing
 from bertsmith.tasks import fill_mask, look, next_sentence, pseudo_perplexity, sentence_vectors
@@ -56,6 +56,7 @@ class Predictor:
         self.model = loaded.model.to(device).eval()
         self.tokenizer = loaded.tokenizer
         self.sentence = loaded.sentence or SentenceConfig()
+        self.is_sentence_model = loaded.sentence is not None
         self.device = torch.device(device)
         config = self.model.config
         self.packing = Packing(
@@ -120,10 +121,11 @@ class Predictor:
     def next_sentence(self, pairs: Sequence[tuple[str, str]]) -> list[Follows]:
         """The probability that the second text of each pair follows the first.
 
-        Raises ValueError for a model without a next-sentence head and for pairs that
-        `tasks.next_sentence.encode` refuses.
+        Raises ValueError for a model without a next-sentence head or without a second segment, and
+        for pairs that `tasks.next_sentence.encode` refuses.
         """
         self.require("next_sentence")
+        self.require_pairs()
         items = next_sentence.encode(pairs, self.tokenizer, self.limit)
         answers = self._read(items, lambda _, stream: next_sentence.answers(self.model, stream))
         return [
@@ -160,7 +162,7 @@ class Predictor:
         is_normalized: bool | None = None,
     ) -> list[SentenceVector]:
         """What `embed` gives, each with the number of its text's tokens that were not read."""
-        config = sentence_vectors.overruled(self.sentence, pooling, is_normalized)
+        config = self.sentence.overruled(pooling, is_normalized)
         items = sentence_vectors.encode(texts, self.tokenizer, self.sentence_limit)
         answers = self._read(
             items, lambda _, stream: sentence_vectors.answers(self.model.bert, stream, config)
@@ -203,8 +205,11 @@ class Predictor:
     ) -> Look:
         """Every layer's hidden states and attention while the model reads a text, or a pair.
 
-        With `special_tokens_in_text` a `[MASK]` in it is the mask, not six characters.
+        With `special_tokens_in_text` a `[MASK]` in it is the mask, not six characters. Raises
+        ValueError for a pair and a model without a second segment.
         """
+        if pair is not None:
+            self.require_pairs()
         sides = (text,) if pair is None else (text, pair)
         question = look.encode(sides, self.tokenizer, self.limit, special_tokens_in_text)
         (answer,) = self._read(
@@ -219,6 +224,14 @@ class Predictor:
             only = f"was pre-trained for {has} only" if has else "holds no pre-training head"
             needed = " or ".join(objectives)
             raise ValueError(f"{self.name} {only}; this needs a model pre-trained for {needed}")
+
+    def require_pairs(self) -> None:
+        """Raises ValueError when the model has no segment for the second text of a pair."""
+        if self.model.config.type_vocab_size < 2:
+            raise ValueError(
+                f"{self.name} reads no pairs: it has one segment (type_vocab_size 1), and the "
+                f"second text needs another; ask of one text at a time"
+            )
 
     def in_order(
         self,

@@ -115,6 +115,16 @@ def test_a_model_without_the_head_says_what_it_was_trained_for():
         predictor_of("left_to_right_lm", direction="left_to_right").fill_mask(TEXTS)
 
 
+def test_a_model_of_one_segment_refuses_pairs_and_answers_all_else():
+    predictor = predictor_of(model=tiny_model(type_vocab_size=1))
+    for ask in (lambda: predictor.next_sentence(PAIRS), lambda: predictor.look(*PAIRS[0])):
+        with pytest.raises(ValueError, match=r"type_vocab_size 1.* ask of one text at a time"):
+            ask()
+    assert predictor.look(PAIRS[0][0]).question.tokens[1:3] == ("my", "dog")
+    assert len(predictor.similarity(PAIRS)) == len(PAIRS)
+    assert len(predictor.fill_mask(TEXTS)) == len(TEXTS)
+
+
 def test_an_encoder_without_heads_makes_vectors_and_says_what_it_cannot_do():
     predictor = predictor_of(model=bare_encoder())
     assert predictor.embed(SENTENCES).shape == (len(SENTENCES), CONFIG.hidden_size)

@@ -12,7 +12,8 @@ from bertsmith.certificate.computed import in_float64, numbers, outputs_of
 from bertsmith.certificate.rows import Numbers, Row, compared, skipped
 from bertsmith.certificate.subject import Subject
 from bertsmith.model.padded import PaddedBert
-from bertsmith.model.pooling import Pooling, sentence_vectors
+from bertsmith.model.pooling import sentence_vectors
+from bertsmith.model.sentence import Pooling
 from bertsmith.model.stream import Stream
 
 TOLERANCE = 1e-10

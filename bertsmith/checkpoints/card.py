@@ -17,7 +17,7 @@ from huggingface_hub import ModelCardData
 from bertsmith.checkpoints.formats import Format, NumberType
 from bertsmith.checkpoints.original_card import OriginalCard
 from bertsmith.model.config import BertConfig, Objective
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 
 EXAMPLE = "A sentence with one [MASK] in it."
 

@@ -22,7 +22,7 @@ from bertsmith.checkpoints.store import Loaded
 from bertsmith.files import write_json
 from bertsmith.model.config import BertConfig
 from bertsmith.model.padded import Output, PaddedBert
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 
 TENSORFLOW_PREFIX = "bert_model.ckpt"
 _NAMES_SHOWN = 4

@@ -12,10 +12,12 @@ a model (`DataParallel`, sentence-transformers) put a prefix of their own before
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
+
+from bertsmith.checkpoints.left_aside import LeftAside, listed
 
 _OUTSIDE_LAYERS: dict[str, tuple[str, ...]] = {
     "bert.embeddings.token.weight": ("bert.embeddings.word_embeddings.weight",),
@@ -59,7 +61,6 @@ DECODER = "cls.predictions.decoder.weight"
 _BIAS, _DECODER_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"
 _COPIES = {DECODER: TOKEN_EMBEDDING, _DECODER_BIAS: _BIAS}
 _BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
-_NAMES_SHOWN = 12
 
 
 def hugging_face_names(native: str) -> tuple[str, ...]:
@@ -98,7 +99,7 @@ def to_hugging_face(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         written[_DECODER_BIAS] = written[_BIAS].clone()
     if unknown:
         raise ValueError(
-            f"no Hugging Face name for {_listed(unknown)}: only the parameters of a PretrainModel "
+            f"no Hugging Face name for {listed(unknown)}: only the parameters of a PretrainModel "
             f"can be saved as a BERT checkpoint"
         )
     return written
@@ -108,12 +109,13 @@ def from_hugging_face(
     state: Mapping[str, Tensor],
     expected: Mapping[str, Sequence[int]],
     where: str = "the checkpoint",
-) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The parameters named in `expected` (native name -> shape), and notes on what was left aside.
+) -> tuple[dict[str, Tensor], tuple[LeftAside, ...]]:
+    """The parameters named in `expected` (native name -> shape), and what was left aside.
 
     `state` is what a checkpoint holds, its names passed through `modern_names` or not. Copies of
-    tied tensors, position numbers and heads that `expected` does not ask for are harmless and noted
-    by name. Raises one ValueError that names everything missing, mis-shaped or left over at once.
+    tied tensors, position numbers and heads that `expected` does not ask for are harmless and left
+    aside. Raises one ValueError that names what is missing, mis-shaped or left over at once: a
+    dozen of each, the rest counted.
     """
     state = modern_names(state)
     if "masked_lm.decoder.weight" in expected and _DECODER_BIAS in state:
@@ -133,9 +135,9 @@ def from_hugging_face(
         ]  # fmt: skip
         if not missing and not misfits:
             native[name] = torch.cat([state[part] for part in parts])
-    left_over, notes = _left_over(state, used)
+    left_over, left_aside = _left_over(state, used)
     faults = [
-        f"{title}: {_listed(found)}"
+        f"{title}: {listed(found)}"
         for title, found in (
             ("missing", missing), ("not as config.json says", misfits), ("unexpected", left_over),
         )
@@ -146,7 +148,7 @@ def from_hugging_face(
             f"{where} does not hold the BERT that its config.json describes; {'; '.join(faults)}. "
             f"Copy or convert the checkpoint again, or correct its config.json"
         )
-    return native, notes
+    return native, left_aside
 
 
 def modern_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -175,8 +177,10 @@ def _misfit(name: str, tensor: Tensor, shape: Sequence[int]) -> list[str]:
     return []
 
 
-def _left_over(state: Mapping[str, Tensor], used: set[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Sorts the tensors nobody asked for into those that contradict the config, and notes."""
+def _left_over(
+    state: Mapping[str, Tensor], used: set[str]
+) -> tuple[list[str], tuple[LeftAside, ...]]:
+    """Sorts the tensors nobody asked for into those that contradict the config, and the rest."""
     faults, unused, harmless = [], [], []
     for name in sorted(set(state) - used):
         original = state.get(_COPIES.get(name, ""))
@@ -191,15 +195,8 @@ def _left_over(state: Mapping[str, Tensor], used: set[str]) -> tuple[list[str], 
             faults.append(name)
         else:
             unused.append(name)
-    notes = []
-    if unused:
-        notes.append(f"left aside, not part of this model: {_listed(unused)}")
-    if harmless:
-        notes.append(f"left aside, computed or held elsewhere: {_listed(harmless)}")
-    return faults, tuple(notes)
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    shown = ", ".join(names[:_NAMES_SHOWN])
-    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
+    groups = (
+        LeftAside(reason="not part of this model", names=tuple(unused)),
+        LeftAside(reason="computed or held elsewhere", names=tuple(harmless)),
+    )
+    return faults, tuple(group for group in groups if group.names)

@@ -10,11 +10,12 @@ Source: sentence-transformers, SentenceTransformer.save and its Pooling module's
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
 from bertsmith.files import read_json, write_json, write_text
-from bertsmith.model.pooling import Pooling, SentenceConfig, Similarity
+from bertsmith.model.sentence import Pooling, SentenceConfig, Similarity
 
 MODULES = "modules.json"
 SETTINGS = "sentence_bert_config.json"
@@ -55,10 +56,13 @@ def read(directory: Path) -> SentenceConfig | None:
         return None
     _check_case(directory)
     pooling: tuple[Pooling, ...] = ()
-    is_normalized = False
+    is_normalized, is_prompt_pooled = False, True
     for kind, path in _modules(directory):
         if kind == "Pooling":
-            pooling += _pooling(directory / path / "config.json")
+            file = directory / path / "config.json"
+            content = read_json(file)
+            pooling += _pooling(content, file)
+            is_prompt_pooled = bool(content.get("include_prompt", True))
         elif kind == "Normalize":
             is_normalized = True
         elif kind not in _ENCODERS:
@@ -71,7 +75,8 @@ def read(directory: Path) -> SentenceConfig | None:
         is_normalized=is_normalized,
         max_tokens=_max_tokens(directory),
         similarity=_similarity(directory),
-        prompts=_prompts(directory),
+        prompts=_prompts(directory, is_prompt_pooled),
+        is_prompt_pooled=is_prompt_pooled,
     )
 
 
@@ -89,8 +94,7 @@ def _modules(directory: Path) -> list[tuple[str, str]]:
     return found
 
 
-def _pooling(file: Path) -> tuple[Pooling, ...]:
-    content = read_json(file)
+def _pooling(content: Mapping[str, object], file: Path) -> tuple[Pooling, ...]:
     if named := content.get("pooling_mode"):  # since version 6: a name, or several in their order
         asked = [str(mode) for mode in (named if isinstance(named, list) else [named])]
     else:
@@ -125,7 +129,7 @@ def _check_case(directory: Path) -> None:
         )
 
 
-def _prompts(directory: Path) -> tuple[tuple[str, str], ...]:
+def _prompts(directory: Path, is_prompt_pooled: bool) -> tuple[tuple[str, str], ...]:
     file = directory / VECTORS
     content = read_json(file) if file.is_file() else {}
     named = content.get("prompts") or {}
@@ -135,10 +139,16 @@ def _prompts(directory: Path) -> tuple[tuple[str, str], ...]:
         raise ValueError(f"{file}: prompts must be an object of texts, found {named!r}")
     default = content.get("default_prompt_name")
     if default is not None and named.get(default):
+        advice = (
+            "Set default_prompt_name to null and put the prompt before texts yourself"
+            if is_prompt_pooled
+            else "Nor are its tokens left out of the vector (include_prompt false): only "
+            "sentence-transformers does that"
+        )
         raise ValueError(
             f"{file}: its author puts the prompt {default!r} ({named[default]!r}) before each text "
             f"(default_prompt_name), which is not done here; without it the vectors would be "
-            f"others. Set default_prompt_name to null and put the prompt before texts yourself"
+            f"others. {advice}"
         )
     return tuple((str(name), text) for name, text in named.items() if text)
 
@@ -190,7 +200,11 @@ def write(directory: Path, config: SentenceConfig, hidden_size: int) -> None:
     asked: dict[str, object] = {name: each in config.pooling for name, each in _MODES.items()}
     if config.pooling != tuple(each for each in _MODES.values() if each in config.pooling):
         asked = {"pooling_mode": list(config.pooling)}
-    pooling = {"word_embedding_dimension": hidden_size, **asked}
+    pooling = {
+        "word_embedding_dimension": hidden_size,
+        **asked,
+        "include_prompt": config.is_prompt_pooled,
+    }
     write_json(directory / "1_Pooling" / "config.json", pooling)
     write_json(directory / SETTINGS, {"max_seq_length": config.max_tokens, "do_lower_case": False})
     vectors = {

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from bertsmith.checkpoints import sentence_transformers
 from bertsmith.checkpoints.config_json import config_to_json
+from bertsmith.checkpoints.left_aside import notes_on
 from bertsmith.checkpoints.names import (
     DECODER,
     LM_HEAD,
@@ -32,7 +33,7 @@ from bertsmith.checkpoints.weights import Weights, read_config, read_weights
 from bertsmith.files import atomic_directory, write_json, write_text
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.text.tokenizer import Tokenizer
 
 
@@ -51,7 +52,10 @@ class Loaded:
     sentence: SentenceConfig | None = None
     """How sentence vectors are pooled, where the directory says so."""
     notes: tuple[str, ...]
-    """What was left aside or looks odd, a sentence each; empty for a checkpoint of our own."""
+    """What was left aside or looks odd, a line each; empty for a checkpoint of our own."""
+    left_aside: tuple[str, ...] = ()
+    """Every tensor of the file that the model does not take: its name in the Hugging Face layout,
+    or the one it has where TensorFlow wrote it."""
 
 
 def save(
@@ -111,9 +115,10 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     """Reads any BERT by its name under `models/`, its path, or its Hub id, in this order.
 
     A run's directory stands for its newest checkpoint. Parameters come as `dtype`, whatever the
-    file stores. The model gets the pooler and the pre-training heads that the file holds; other
-    heads are left aside, and noted. Raises FileNotFoundError when nothing is found; ValueError
-    naming at once every missing config field, or every missing, mis-shaped or unexpected tensor.
+    file stores. The model gets the pooler and the pre-training heads that the file holds; what else
+    it holds is left aside: `left_aside` names all of it, `notes` tells it in short. Raises
+    FileNotFoundError when nothing is found; ValueError naming at once the missing config fields, or
+    the missing, mis-shaped and unexpected tensors.
     """
     place = find_model(name_or_path)
     directory = place if place.is_dir() else place.parent
@@ -131,9 +136,10 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
             with_pooler=any(name.startswith(POOLER) for name in weights.tensors),
         )
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    state, left_aside = from_hugging_face(weights.tensors, expected, str(place))
+    state, unused = from_hugging_face(weights.tensors, expected, str(place))
     model.load_state_dict({name: each.to(dtype) for name, each in state.items()}, assign=True)
     tokenizer = Tokenizer.load(tokenizer_directory(directory))
+    left_aside = (*weights.left_aside, *unused)
     return Loaded(
         model=model.eval(),
         config=config,
@@ -141,13 +147,13 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
         directory=directory,
         sentence=sentence,
         notes=(
-            *weights.notes,
             *config_notes,
             *decoder_notes,
-            *_prompt_notes(sentence),
-            *left_aside,
+            *_prompt_notes(sentence or SentenceConfig()),
+            *notes_on(left_aside, str(name_or_path)),
             *_vocabulary_notes(tokenizer, config, directory),
         ),
+        left_aside=tuple(name for group in left_aside for name in group.names),
     )
 
 
@@ -168,10 +174,9 @@ def _as_stored(config: BertConfig, weights: Weights) -> tuple[BertConfig, tuple[
     return replace(config, tie_word_embeddings=False), (note,)
 
 
-def _prompt_notes(sentence: SentenceConfig | None) -> tuple[str, ...]:
-    told = [f"{name} ({text!r})" for name, text in (sentence.prompts if sentence else ()) if text]
-    note = f"its prompts are not put before texts, write them there yourself: {', '.join(told)}"
-    return (note,) if told else ()
+def _prompt_notes(sentence: SentenceConfig) -> tuple[str, ...]:
+    advice = sentence.advice_on_prompts
+    return (f"its prompts are not put before texts: {advice}",) if advice else ()
 
 
 def _objectives(tensors: Mapping[str, Tensor], config: BertConfig) -> tuple[Objective, ...]:

@@ -1,8 +1,8 @@
 """Google's original checkpoints <-> tensors under Hugging Face names, without TensorFlow.
 
 A checkpoint is a tensor bundle (bert_model.ckpt.index and its data files) beside bert_config.json
-and vocab.txt. What a training left in the bundle besides the weights is counted in a note; only the
-weights take memory.
+and vocab.txt. What a training left in the bundle besides the weights is named; only the weights
+take memory.
 
 Source: google-research/bert, modeling.py (BertConfig, get_activation), optimization.py.
 """
@@ -10,7 +10,6 @@ Source: google-research/bert, modeling.py (BertConfig, get_activation), optimiza
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from bertsmith.checkpoints import tensor_bundle
 from bertsmith.checkpoints.bundle_index import LAYOUTS, Entry
+from bertsmith.checkpoints.left_aside import LeftAside
 from bertsmith.checkpoints.tensor_bundle import INDEX_SUFFIX, TensorBundle, index_of
 from bertsmith.checkpoints.tensorflow_names import google_name, hugging_face_name, is_transposed
 from bertsmith.files import write_json
@@ -68,8 +68,8 @@ def find_prefix(path: Path) -> Path | None:
     return _newest(path, found) if len(found) > 1 else next(iter(found), None)
 
 
-def read(prefix: Path) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The weights, as stored, under Hugging Face names, and notes on what was left aside.
+def read(prefix: Path) -> tuple[dict[str, Tensor], tuple[LeftAside, ...]]:
+    """The weights, as stored, under Hugging Face names, and what was left aside.
 
     A variable that the original does not have keeps its name. Raises FileNotFoundError or
     ValueError, naming file, offset and variable, for whatever is missing or damaged.
@@ -92,12 +92,11 @@ def read(prefix: Path) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         if entry.name not in no_numbers:
             name = hugging_face_name(entry.name) or entry.name
             tensors[name] = _tensor(bundle, entry)
-    notes = []
-    if aside:
-        notes.append(f"left aside, of the training and its optimizer: {_counted(aside)}")
-    if no_numbers:
-        notes.append(f"left aside, no numbers: {', '.join(no_numbers)}")
-    return tensors, tuple(notes)
+    of_training = LeftAside(
+        reason="of the training and its optimizer", names=tuple(aside), is_counted_by_kind=True
+    )
+    groups = (of_training, LeftAside(reason="no numbers", names=tuple(no_numbers)))
+    return tensors, tuple(group for group in groups if group.names)
 
 
 def write(prefix: Path, state: Mapping[str, Tensor]) -> None:
@@ -202,8 +201,3 @@ def _is_of_a_training(name: str, names: Iterable[str]) -> bool:
     *parts, kind = name.split("/")
     owners = {"/".join(parts[:length]) for length in range(1, len(parts) + 1)}
     return kind in _OF_A_TRAINING | _OF_AN_OPTIMIZER or not owners.isdisjoint(names)
-
-
-def _counted(names: Iterable[str]) -> str:
-    counts = Counter(name.rpartition("/")[2] for name in names)
-    return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in counts.items())

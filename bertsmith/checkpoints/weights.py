@@ -20,6 +20,7 @@ from torch import Tensor
 
 from bertsmith.checkpoints import tensorflow
 from bertsmith.checkpoints.config_json import config_from_json
+from bertsmith.checkpoints.left_aside import LeftAside
 from bertsmith.checkpoints.names import modern_names
 from bertsmith.checkpoints.places import (
     CONFIG,
@@ -45,8 +46,8 @@ class Weights:
     """The content of the config."""
     tensors: Mapping[str, Tensor]
     """By their names in the Hugging Face layout, as `names` reads them."""
-    notes: tuple[str, ...]
-    """What was passed over, a sentence each."""
+    left_aside: tuple[LeftAside, ...]
+    """What was passed over."""
 
 
 def read_weights(place: Path) -> Weights:
@@ -55,7 +56,7 @@ def read_weights(place: Path) -> Weights:
     Raises FileNotFoundError or ValueError, naming the file, for what is missing or broken.
     """
     directory = place if place.is_dir() else place.parent
-    notes: tuple[str, ...] = ()
+    left_aside: tuple[LeftAside, ...] = ()
     if (directory / WEIGHTS).is_file() and place.is_dir():
         tensors = _safetensors(directory / WEIGHTS)
     elif (directory / WEIGHTS_INDEX).is_file() and place.is_dir():
@@ -71,9 +72,9 @@ def read_weights(place: Path) -> Weights:
                 f"{place} holds no weights: expected {WEIGHTS}, {PICKLED} or a TensorFlow "
                 f"checkpoint (*.ckpt.index)"
             )
-        tensors, notes = tensorflow.read(prefix)
+        tensors, left_aside = tensorflow.read(prefix)
     content = read_json(_config_file(directory))
-    return Weights(config=content, tensors=modern_names(tensors), notes=notes)
+    return Weights(config=content, tensors=modern_names(tensors), left_aside=left_aside)
 
 
 def read_config(place: Path) -> tuple[BertConfig, tuple[str, ...]]:

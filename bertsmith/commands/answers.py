@@ -5,10 +5,8 @@ It does not know where questions come from, and asks no model.
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bertsmith.commands.json_lines import print_json
 from bertsmith.commands.predict_options import Attention
 from bertsmith.files import atomic_file
 
@@ -35,7 +34,7 @@ Pair = tuple[str, str]
 def filled_as_json(answer: FilledText) -> None:
     """All candidates of all masks."""
     masks = [[asdict(candidate) for candidate in candidates] for candidates in answer.masks]
-    _print_json(
+    print_json(
         {
             "text": answer.question.text,
             "filled": answer.filled,
@@ -61,7 +60,7 @@ def filled_as_table(answer: FilledText) -> None:
 
 def follows_as_json(pair: Pair, answer: Follows) -> None:
     """The pair with its probability."""
-    _print_json({"first": pair[0], "second": pair[1], **asdict(answer)})
+    print_json({"first": pair[0], "second": pair[1], **asdict(answer)})
 
 
 def follows_as_line(pair: Pair, answer: Follows) -> None:
@@ -72,12 +71,12 @@ def follows_as_line(pair: Pair, answer: Follows) -> None:
 def vector_as_json(text: str, answer: SentenceVector) -> None:
     """The text with its vector, in the digits that a float32 has."""
     vector = [float(f"{value:.9g}") for value in answer.vector.tolist()]
-    _print_json({"text": text, "vector": vector, "num_unread": answer.num_unread})
+    print_json({"text": text, "vector": vector, "num_unread": answer.num_unread})
 
 
 def similar_as_json(pair: Pair, answer: Similar) -> None:
     """The pair with its cosine."""
-    _print_json({"first": pair[0], "second": pair[1], **asdict(answer)})
+    print_json({"first": pair[0], "second": pair[1], **asdict(answer)})
 
 
 def similar_as_line(pair: Pair, answer: Similar) -> None:
@@ -106,7 +105,7 @@ def scored_as_json(answer: ScoredText, *, with_tokens: bool) -> None:
                 strict=True,
             )
         ]
-    _print_json(content)
+    print_json(content)
 
 
 def scored_as_line(answer: ScoredText) -> None:
@@ -129,7 +128,7 @@ def scored_as_table(answer: ScoredText) -> None:
 def look_as_json(answer: Look, run: Attention) -> None:
     """The tokens, and the links that were asked for as numbers of tokens."""
     layer, links = _links(answer, run)
-    _print_json(
+    print_json(
         {
             "tokens": answer.question.tokens,
             "layer": layer,
@@ -193,9 +192,3 @@ def _print_table(
             table.add_row(*map(Text, row))
         table.add_section()
     Console().print(table)
-
-
-def _print_json(answer: Mapping[str, object]) -> None:
-    # A terminal or pipe that is not UTF-8 gets JSON's own escapes, and loses nothing.
-    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(answer, ensure_ascii=not is_utf8))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bertsmith.checkpoints.exports import Export
     from bertsmith.checkpoints.original_card import OriginalCard
     from bertsmith.checkpoints.store import Loaded
-    from bertsmith.model.pooling import SentenceConfig
+    from bertsmith.model.sentence import SentenceConfig
 
 CARD = "README.md"
 
@@ -122,7 +122,7 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
 
     An ONNX graph of a model that says nothing has none, unless they are asked for.
     """
-    from bertsmith.model.pooling import SentenceConfig
+    from bertsmith.model.sentence import SentenceConfig
 
     if run.to not in ("sentence-transformers", "onnx"):
         return None
@@ -148,10 +148,9 @@ def _left_out(run: Convert, loaded: Loaded) -> list[str]:
         )
     if run.to in ("hugging-face", "tensorflow") and loaded.sentence is not None:
         notes.append(f"left out: the pooling of sentence vectors; {run.to} does not hold it")
-    prompts = loaded.sentence.prompts if loaded.sentence is not None else ()
+    prompts = loaded.sentence.advice_on_prompts if loaded.sentence is not None else ""
     if run.to != "sentence-transformers" and prompts:
-        told = ", ".join(f"{name} ({text!r})" for name, text in prompts)
-        notes.append(f"left out: the prompts {told}; put them before the texts yourself")
+        notes.append(f"left out: the prompts {prompts}")
     if (loaded.directory / CARD).is_file() and not _is_same_kind(run, loaded):
         notes.append(f"the model's own {CARD} tells of other files: it is a section of the new one")
     return notes

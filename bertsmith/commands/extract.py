@@ -30,6 +30,7 @@ from bertsmith.train.config import PrecisionChoice
 
 if TYPE_CHECKING:
     from bertsmith.inference import Predictor
+    from bertsmith.model.sentence import SentenceConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ def extract(run: Extract, console: Console | None = None) -> Report:
                 chunk[-1].text.bytes_read,
                 f"{report.texts:,} texts, {report.tokens:,} tokens, {rate:,.0f} tokens/s",
             )
-    for line in _lines(run, report, layout, predictor, time.perf_counter() - start):
+    for line in _lines(run, report, layout, time.perf_counter() - start):
         say(console, line)
     return report
 
@@ -170,6 +171,9 @@ def _loaded(run: Extract, console: Console) -> Predictor:
     predictor = Predictor.load(run.model, device=device, precision=run.precision)
     for note in predictor.notes:
         say(console, f"note: {note}")
+    followed = run.plan.followed(predictor.limit, predictor.sentence)
+    if predictor.is_sentence_model and followed:
+        say(console, followed)
     return predictor
 
 
@@ -183,9 +187,10 @@ def _vectors(
 
 def _layout(run: Extract, predictor: Predictor) -> Layout:
     """Raises ValueError for a plan that does not fit the model."""
-    plan, config = run.plan, predictor.model.config
+    plan, config, own = run.plan, predictor.model.config, predictor.sentence
     numbers = plan.choice.numbers(config.num_hidden_layers)
-    step = plan.step(predictor.limit)
+    limit = plan.limit(predictor.limit, own)
+    step = plan.step(limit)
     metadata = {
         "made_by": f"bertsmith {importlib.metadata.version('bertsmith')} extract",
         "model": predictor.name,
@@ -195,28 +200,36 @@ def _layout(run: Extract, predictor: Predictor) -> Layout:
         "layers": plan.layers,
         "layer_numbers": ",".join(map(str, numbers)),
         "weights": ",".join(map(str, plan.weights)),
-        "pooling": plan.effective_pooling or "none",
+        **_pooling(plan, own),
         "computed_in": str(predictor.model.bert.embeddings.token.weight.dtype)[len("torch.") :],
         "hidden_size": str(config.hidden_size),
-        "max_tokens": str(plan.capacity(predictor.limit) + 2),
+        "max_tokens": str(limit),
         "stride_tokens": "none" if step is None else str(step),
     }
-    width = plan.choice.width(config.num_hidden_layers, config.hidden_size)
+    width = plan.width(config.num_hidden_layers, config.hidden_size, own)
     return Layout(per=plan.per, width=width, dtype=plan.dtype, metadata=metadata)
 
 
-def _lines(
-    run: Extract, report: Report, layout: Layout, predictor: Predictor, seconds: float
-) -> Iterator[str]:
+def _pooling(plan: FeaturePlan, own: SentenceConfig) -> dict[str, str]:
+    """How vectors are pooled, for whoever finds the file."""
+    if plan.per == "text":
+        sentence = plan.sentence(own)
+        pooling, is_normalized = ",".join(sentence.pooling), sentence.is_normalized
+    else:
+        pooling, is_normalized = plan.word_pooling if plan.per == "word" else "none", False
+    return {"pooling": pooling, "is_normalized": str(is_normalized)}
+
+
+def _lines(run: Extract, report: Report, layout: Layout, seconds: float) -> Iterator[str]:
     rate = report.tokens / max(seconds, 1e-9)
     yield (
         f"{run.out}: {report.vectors:,} vectors of {layout.width:,} {layout.dtype} numbers, of "
         f"{report.texts:,} texts with {report.tokens:,} tokens "
         f"({run.out.stat().st_size / 1e6:,.1f} MB; {duration(seconds)}, {rate:,.0f} tokens/s)"
     )
-    limit = run.plan.capacity(predictor.limit) + 2
     longer = (
-        f"of {report.texts:,} texts were longer than the {limit:,} tokens that are read at once"
+        f"of {report.texts:,} texts were longer than the {layout.metadata['max_tokens']} tokens "
+        f"that are read at once"
     )
     if report.unread_texts:
         yield (

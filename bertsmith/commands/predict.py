@@ -18,6 +18,7 @@ import math
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from bertsmith.commands import answers
@@ -162,6 +163,8 @@ def _look(run: Attention) -> None:
         _look_into_file(run, questions)
         return
     predictor = _loaded(run.asking, questions)
+    questions = Questions(asked, run.asking.file, partial(_readable, predictor))
+    questions.check()  # again: a pair that this model cannot read shows before the first answer
     show = answers.look_as_json if run.jsonl else answers.look_as_table
     num_cut = 0
     for sides in itertools.chain.from_iterable(questions.windows()):
@@ -227,6 +230,13 @@ def _two_texts(text: str) -> tuple[str, str]:
 
 def _one_or_two_texts(text: str) -> Sides:
     return _two_texts(text) if "\t" in text else (text, None)
+
+
+def _readable(predictor: Predictor, text: str) -> Sides:
+    sides = _one_or_two_texts(text)
+    if sides[1] is not None:
+        predictor.require_pairs()
+    return sides
 
 
 def _short(text: str) -> str:

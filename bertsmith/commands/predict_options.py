@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
+from bertsmith.model.sentence import Pooling
 from bertsmith.train.config import PrecisionChoice
-
-PoolingName = Literal["cls", "mean", "max"]
 
 _GENERATION = frozenset({
     "generate", "generation", "text-generation", "text2text-generation", "complete", "completion",
@@ -88,7 +87,7 @@ class Embed:
     """Texts."""
     asking: Annotated[Asking, tyro.conf.arg(name="")]
     """Which model answers, and on what."""
-    pooling: PoolingName | None = None
+    pooling: Pooling | None = None
     """cls (the first token), mean or max over all tokens; by default the model's own way."""
     is_normalized: bool | None = None
     """Bring vectors to length 1; by default as the model was trained."""
@@ -106,7 +105,7 @@ class Similarity:
     """The first and the second text."""
     asking: Annotated[Asking, tyro.conf.arg(name="")]
     """Which model answers, and on what."""
-    pooling: PoolingName | None = None
+    pooling: Pooling | None = None
     """cls (the first token), mean or max over all tokens; by default the model's own way."""
     jsonl: bool = False
     """One JSON object a pair instead of a line."""

@@ -9,8 +9,6 @@ the original says so. The exit status is 0 for a certified model and 1 for one t
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertsmith.certificate.rows import Profile, Row, Status, profiles_without_failure
+from bertsmith.commands.json_lines import print_json
 
 EXIT_NOT_CERTIFIED = 1
 _STYLES: dict[Status, str] = {
@@ -123,8 +122,6 @@ def _print_lines(rows: Sequence[Row]) -> None:
 
 
 def _print_jsonl(rows: Sequence[Row], options: Verify, seconds: float) -> None:
-    # A terminal or pipe that is not UTF-8 gets JSON's own escapes, and loses nothing.
-    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     last = {
         "certified": not _failed(rows),
         "model": options.model,
@@ -132,4 +129,4 @@ def _print_jsonl(rows: Sequence[Row], options: Verify, seconds: float) -> None:
         "seconds": round(seconds, 1),
     }
     for content in (*map(asdict, rows), last):
-        print(json.dumps(content, ensure_ascii=not is_utf8))
+        print_json(content)

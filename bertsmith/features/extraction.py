@@ -4,7 +4,7 @@ However long the input, what is held at once is bounded: texts are read ahead by
 and computed by the size of their vectors. Only a single text is never parted. It knows neither
 files nor formats.
 
-Legend: T tokens of a batch, R rows kept, N sequences, W width of a vector.
+Legend: T tokens of a batch, R rows kept, N sequences, W width of a token's vector, D of a text's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from torch import Tensor
 
 from bertsmith.batch import IntArray, PackedBatch
 from bertsmith.data.items import Item
-from bertsmith.features.plan import DType, FeaturePlan
+from bertsmith.features.plan import NUM_SPECIAL, DType, FeaturePlan
 from bertsmith.features.vectors import Text, TextVectors
 from bertsmith.features.windows import Window, kept_rows, windows_of
 from bertsmith.features.words import pool_windows, pool_words, word_spans
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.pooling import pool_sentences
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.text.tokenizer import Encoding, Tokenizer
 
@@ -58,6 +59,10 @@ class Reader(Protocol):
     def limit(self) -> int:
         """The longest sequence it reads."""
 
+    @property
+    def sentence(self) -> SentenceConfig:
+        """How it makes one vector of a text."""
+
     def in_order(
         self,
         items: Sequence[Item],
@@ -87,14 +92,16 @@ def vectors_of(
     Raises ValueError at the first list for a plan that does not fit the model, and for vectors that
     float16 cannot hold.
     """
-    config = reader.model.config
-    if config.direction == "left_to_right" and plan.effective_pooling == "cls":
+    config, own = reader.model.config, reader.sentence
+    is_first = plan.per == "text" and "cls" in plan.sentence(own).pooling
+    if config.direction == "left_to_right" and is_first:
         raise ValueError(
             "the first token of a left-to-right model has seen nothing but itself: choose mean "
             "or max as pooling"
         )
-    width = plan.choice.width(config.num_hidden_layers, config.hidden_size)
-    capacity, step = plan.capacity(reader.limit), plan.step(reader.limit)
+    width = plan.width(config.num_hidden_layers, config.hidden_size, own)
+    limit = plan.limit(reader.limit, own)
+    step = plan.step(limit)
     for group in _tokenised_together(texts):
         encodings = reader.tokenizer.encode_batch(
             [text.text for text in group], add_special_tokens=False
@@ -103,7 +110,7 @@ def vectors_of(
             _Reading(
                 text=text,
                 encoding=encoding,
-                windows=windows_of(len(encoding.ids), capacity, step),
+                windows=windows_of(len(encoding.ids), limit - NUM_SPECIAL, step),
             )
             for text, encoding in zip(group, encodings, strict=True)
         ]
@@ -161,19 +168,18 @@ def _computed(chunk: list[_Reading], reader: Reader, plan: FeaturePlan) -> list[
             stream = Stream.of(_selected(packed, rows, lengths), device=device)
         if plan.per != "text":
             return list(torch.split(hidden.cpu(), lengths))  # N of (n, W)
-        pooling = plan.effective_pooling
-        assert pooling == "cls" or pooling == "mean" or pooling == "max"
-        return list(pool_sentences(hidden, stream, (pooling,)).cpu())  # N of (W,)
+        poolings = plan.sentence(reader.sentence).pooling
+        return list(pool_sentences(hidden, stream, poolings).cpu())  # N of (D,)
 
     found = iter(reader.in_order(items, answer))
     return [
-        _finished(reading, [next(found) for _ in reading.windows], tokenizer, plan)
+        _finished(reading, [next(found) for _ in reading.windows], reader, plan)
         for reading in chunk
     ]
 
 
 def _finished(
-    reading: _Reading, found: list[Tensor], tokenizer: Tokenizer, plan: FeaturePlan
+    reading: _Reading, found: list[Tensor], reader: Reader, plan: FeaturePlan
 ) -> TextVectors:
     """Joins what was found in a text's windows, and names what each vector stands for."""
     read = slice(0, reading.num_read)
@@ -181,19 +187,19 @@ def _finished(
     spans: IntArray = reading.encoding.spans[read]
     pieces: tuple[str, ...] = ()
     token_ids: IntArray = ids[:0]
-    pooling = plan.effective_pooling
-    if pooling is None:
+    if plan.per == "token":
+        tokenizer = reader.tokenizer
         vectors = torch.cat(found)  # (n, W)
         token_ids = np.concatenate([[tokenizer.cls_id], ids, [tokenizer.sep_id]]).astype(np.int32)
         spans = np.pad(spans, ((1, 1), (0, 0)))
         pieces = tuple(tokenizer.vocabulary[id] for id in token_ids.tolist())
     elif plan.per == "word":
-        vectors = pool_words(torch.cat(found)[1:-1], words, pooling)  # (m, W)
+        vectors = pool_words(torch.cat(found)[1:-1], words, plan.word_pooling)  # (m, W)
         spans = word_spans(spans, words)
         pieces = tuple(reading.text.text[start:end] for start, end in spans.tolist())
     else:
         num_kept = [_num_kept(window) for window in reading.windows]
-        vectors = pool_windows(found, num_kept, pooling)[None]  # (1, W)
+        vectors = pool_windows(found, num_kept, plan.sentence(reader.sentence))[None]  # (1, D)
         spans = spans[:0]
     return TextVectors(
         text=reading.text,

@@ -6,21 +6,24 @@ It knows no tensors, so that a mistake is told before PyTorch is imported.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from bertsmith.features.layers import LayerChoice
+from bertsmith.model.sentence import Pooling, SentenceConfig
 
 Per = Literal["token", "word", "text"]
-Pooling = Literal["first", "last", "mean", "max", "cls"]
+WordPooling = Literal["first", "mean", "last"]
+AnyPooling = Literal[Pooling, WordPooling]
 LongTexts = Literal["truncate", "window"]
 DType = Literal["float32", "float16", "bfloat16"]
 
-_POOLINGS: dict[Per, tuple[Pooling, ...]] = {
+_POOLINGS: dict[Per, tuple[AnyPooling, ...]] = {
     "token": (),
-    "word": ("first", "mean", "last"),
-    "text": ("cls", "mean", "max"),
+    "word": get_args(WordPooling),
+    "text": get_args(Pooling),
 }
-_NUM_SPECIAL = 2
+NUM_SPECIAL = 2
+"""`[CLS]` and `[SEP]`, around every text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +37,19 @@ class FeaturePlan:
     """Of a weighted sum, the lowest layer's first (default: equal, of sum 1)."""
     per: Per = "token"
     """A vector for every token (special ones included), every word, or the whole text."""
-    pooling: Pooling | None = None
-    """Of a word's tokens: first, mean or last; of a text's, special ones included: cls, mean or
-    max (default: mean)."""
+    pooling: AnyPooling | None = None
+    """Of a word's tokens: first, mean or last (default: mean); of a text's, special ones included:
+    cls, mean or max (default: as the model was trained, else mean)."""
+    is_normalized: bool | None = None
+    """Bring a text's vector to length 1 (default: as the model was trained, else not)."""
     long_texts: LongTexts = "truncate"
     """Longer than the model reads: only their beginning, or all in overlapping windows."""
     stride_tokens: int = 0
     """Tokens from one window's start to the next one's: the step, not the overlap; 0: half of what
     the model reads."""
     max_tokens: int = 0
-    """Read at most this many tokens at once, special ones included; 0: as many as the model can."""
+    """Read at most this many tokens at once, special ones included; 0: as many as the model can, or
+    for a text's vector as many as it was trained for."""
     dtype: DType = "float32"
     """How the vectors are written; bfloat16 in safetensors only."""
 
@@ -53,12 +59,14 @@ class FeaturePlan:
         if self.pooling is not None and self.pooling not in _POOLINGS[self.per]:
             allowed = ", ".join(_POOLINGS[self.per]) or "none at all"
             raise ValueError(f"--per {self.per} takes as pooling {allowed}, found {self.pooling!r}")
+        if self.is_normalized is not None and self.per != "text":
+            raise ValueError(f"--is-normalized is for --per text, found --per {self.per}")
         if self.stride_tokens < 0 or (self.stride_tokens and self.long_texts != "window"):
             raise ValueError(
                 f"stride_tokens is the step of --long-texts window and at least 1, found "
                 f"{self.stride_tokens} with {self.long_texts!r}"
             )
-        if self.max_tokens and self.max_tokens <= _NUM_SPECIAL:
+        if self.max_tokens and self.max_tokens <= NUM_SPECIAL:
             raise ValueError(
                 f"max_tokens must leave room for a token between two special ones, found "
                 f"{self.max_tokens}"
@@ -70,24 +78,57 @@ class FeaturePlan:
         return LayerChoice(name=self.layers, weights=self.weights)
 
     @property
-    def effective_pooling(self) -> Pooling | None:
-        """The pooling, the default filled in; None for a vector a token."""
-        return self.pooling or ("mean" if _POOLINGS[self.per] else None)
+    def word_pooling(self) -> WordPooling:
+        """Of a word's tokens, the default filled in."""
+        assert self.pooling != "cls"
+        assert self.pooling != "max"
+        return self.pooling or "mean"
 
-    def capacity(self, limit: int) -> int:
-        """Tokens of a text read at once by a model of `limit` tokens, special ones not counted."""
-        if self.max_tokens > limit:
-            raise ValueError(f"max_tokens is {self.max_tokens}, but the model reads {limit}")
-        return (self.max_tokens or limit) - _NUM_SPECIAL
+    def sentence(self, own: SentenceConfig) -> SentenceConfig:
+        """How a text's vector is made, by the model's `own` way but where another is asked for."""
+        assert self.pooling != "first"
+        assert self.pooling != "last"
+        return own.overruled(self.pooling, self.is_normalized)
+
+    def followed(self, model_limit: int, own: SentenceConfig) -> str:
+        """What of a model's own way is followed, and what would overrule it; empty for nothing."""
+        told = {}
+        if self.pooling is None:
+            told["--pooling"] = f"pooling {' and '.join(own.pooling)}"
+        if self.is_normalized is None:
+            told["--is-normalized"] = "length 1" if own.is_normalized else "not normalised"
+        if not self.max_tokens and self.limit(model_limit, own) < model_limit:
+            told["--max-tokens"] = f"at most {own.max_tokens} tokens"
+        if self.per != "text" or not told:
+            return ""
+        return (
+            f"one vector a text as the model was trained: {', '.join(told.values())} "
+            f"(overruled by {', '.join(told)})"
+        )
+
+    def width(self, num_layers: int, hidden_size: int, own: SentenceConfig) -> int:
+        """How many numbers a vector has."""
+        num_poolings = len(self.sentence(own).pooling) if self.per == "text" else 1
+        return num_poolings * self.choice.width(num_layers, hidden_size)
+
+    def limit(self, model_limit: int, own: SentenceConfig) -> int:
+        """Tokens read at once, special ones included, by a model that can read `model_limit`.
+
+        Raises ValueError for more than it can.
+        """
+        if self.max_tokens > model_limit:
+            raise ValueError(f"max_tokens is {self.max_tokens}, but the model reads {model_limit}")
+        made_for = own.max_tokens if self.per == "text" else None
+        return self.max_tokens or min(model_limit, made_for or model_limit)
 
     def step(self, limit: int) -> int | None:
-        """Tokens from window to window, None where there is one only.
+        """Tokens from one window of `limit` to the next, None where there is one only.
 
         Raises ValueError for a step that would leave tokens between the windows unread.
         """
         if self.long_texts == "truncate":
             return None
-        capacity = self.capacity(limit)
+        capacity = limit - NUM_SPECIAL
         if self.stride_tokens > capacity:
             raise ValueError(
                 f"stride_tokens is the step between windows, not their overlap: at most "

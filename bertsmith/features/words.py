@@ -4,7 +4,7 @@ A word is what the tokenizer cuts into pieces: runs of letters, and each punctua
 
 Source: Devlin et al. 2018, section 5.3 (a word is represented by its first piece).
 
-Legend: n tokens, m words, W width of a vector, P windows.
+Legend: n tokens, m words, W width of a pooled vector, P windows, D width of all poolings.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from bertsmith.batch import IntArray
-from bertsmith.features.plan import Pooling
+from bertsmith.features.plan import WordPooling
+from bertsmith.model.sentence import Pooling, SentenceConfig
 
 
-def pool_words(vectors: Tensor, words: IntArray, pooling: Pooling) -> Tensor:
+def pool_words(vectors: Tensor, words: IntArray, pooling: WordPooling) -> Tensor:
     """(n, W) vectors and (n,) rising word numbers -> (m, W): each word's first, last or mean."""
     firsts, ends = _borders(words)
     if pooling == "first":
@@ -39,12 +41,23 @@ def word_spans(spans: IntArray, words: IntArray) -> IntArray:
     return np.stack([spans[firsts, 0], spans[ends - 1, 1]], axis=1)  # (m, 2)
 
 
-def pool_windows(pooled: Sequence[Tensor], num_rows: Sequence[int], pooling: Pooling) -> Tensor:
-    """P vectors (W,), pooled over so many rows each -> (W,), as if pooled over all rows at once.
+def pool_windows(
+    pooled: Sequence[Tensor], num_rows: Sequence[int], config: SentenceConfig
+) -> Tensor:
+    """P vectors (D,), pooled over so many rows each -> (D,), as if pooled over all rows at once.
 
-    `[CLS]` is the first window's: no other window reads the beginning.
+    Their poolings lie side by side, in the order of the config, which may ask for length 1.
     """
-    if pooling == "cls":
+    parts = zip(*(each.chunk(len(config.pooling)) for each in pooled), strict=True)
+    vector = torch.cat(
+        [_pooled(part, num_rows, each) for part, each in zip(parts, config.pooling, strict=True)]
+    )  # (D,)
+    return functional.normalize(vector, dim=0) if config.is_normalized else vector
+
+
+def _pooled(pooled: Sequence[Tensor], num_rows: Sequence[int], pooling: Pooling) -> Tensor:
+    """P vectors (W,) of one pooling -> (W,)."""
+    if pooling == "cls":  # the first window's: no other one reads the beginning
         return pooled[0]
     stacked = torch.stack(list(pooled))  # (P, W)
     if pooling == "max":

@@ -29,7 +29,7 @@ from bertsmith.model.elementwise import activate, widened
 from bertsmith.model.heads import LanguageModelHead
 from bertsmith.model.layer import Layer
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.model.pooling import Pooling, SentenceConfig
+from bertsmith.model.sentence import Pooling, SentenceConfig
 
 Output = Literal[
     "last_hidden_state", "pooler_output", "sentence_embedding", "logits", "seq_relationship_logits"

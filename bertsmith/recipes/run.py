@@ -148,6 +148,11 @@ class PretrainRun:
                 f"a phase has sequences of {longest} tokens, but the model has only "
                 f"{self.model.max_position_embeddings} positions (model.max_position_embeddings)"
             )
+        if self.form != "one_segment" and self.model.type_vocab_size < 2:
+            raise ValueError(
+                f"the form '{self.form}' needs a second segment, but the model has only one "
+                f"(model.type_vocab_size 1); give it two, or choose the form 'one_segment'"
+            )
         if "next_sentence" in self.objectives and self.form != "pairs":
             raise ValueError(
                 f"next_sentence needs the form 'pairs', found '{self.form}'; change the form or "

@@ -10,7 +10,7 @@ Legend: N texts, H hidden size, P poolings, D = P * H.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from bertsmith.data.items import Item, one_text
 from bertsmith.model.bert import Bert
-from bertsmith.model.pooling import Pooling, SentenceConfig
 from bertsmith.model.pooling import sentence_vectors as pooled
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -61,17 +61,6 @@ def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Item]
         )
         for start, end in pairwise(edges)
     ]
-
-
-def overruled(
-    own: SentenceConfig, pooling: Pooling | None, is_normalized: bool | None
-) -> SentenceConfig:
-    """The model's own way with what a person chose instead."""
-    return replace(
-        own,
-        pooling=own.pooling if pooling is None else (pooling,),
-        is_normalized=own.is_normalized if is_normalized is None else is_normalized,
-    )
 
 
 def answers(bert: Bert, stream: Stream, config: SentenceConfig) -> list[FloatArray]:

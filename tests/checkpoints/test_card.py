@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from bertsmith.checkpoints.card import Card, Origin
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import CONFIG, tiny_config
 
 CARD = Card(

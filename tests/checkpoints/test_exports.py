@@ -5,7 +5,7 @@ import torch
 
 from bertsmith.checkpoints import exports, store
 from bertsmith.checkpoints.exports import Export
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import tiny_config, tiny_model, tiny_tokenizer
 
 SENTENCE = SentenceConfig(pooling=("cls", "mean"), is_normalized=True, max_tokens=20)

@@ -28,10 +28,10 @@ def shapes_of(state):
 
 def test_every_parameter_survives_there_and_back_to_the_bit():
     state = native_state()
-    back, notes = from_hugging_face(to_hugging_face(state), shapes_of(state))
+    back, left_aside = from_hugging_face(to_hugging_face(state), shapes_of(state))
     assert back.keys() == state.keys()
     assert all(torch.equal(back[name], state[name]) for name in state)
-    assert notes == ()
+    assert left_aside == ()
 
 
 def test_query_key_and_value_are_the_three_thirds_of_one_matrix():
@@ -77,19 +77,22 @@ def test_everything_missing_misshapen_and_left_over_is_named_in_one_error():
         assert part in str(caught.value)
 
 
-def test_harmless_extras_are_left_aside_and_heads_noted():
+def test_harmless_extras_are_left_aside_and_so_are_heads():
     state = native_state()
     written = to_hugging_face(state)
     written["bert.embeddings.position_ids"] = torch.arange(6)[None]
     written["cls.predictions.decoder.weight"] = written["bert.embeddings.word_embeddings.weight"]
     written["cls.predictions.decoder.bias"] = written["cls.predictions.bias"].clone()
     written["classifier.weight"] = torch.zeros(3, 8)
-    back, notes = from_hugging_face(written, shapes_of(state))
+    back, left_aside = from_hugging_face(written, shapes_of(state))
     assert back.keys() == state.keys()
-    heads, elsewhere = notes
-    assert "classifier.weight" in heads
-    for name in ("embeddings.position_ids", "decoder.weight", "decoder.bias"):
-        assert name in elsewhere
+    heads, elsewhere = left_aside
+    assert heads.names == ("classifier.weight",)
+    assert elsewhere.names == (
+        "bert.embeddings.position_ids",
+        "cls.predictions.decoder.bias",
+        "cls.predictions.decoder.weight",
+    )
 
 
 def test_a_copy_that_differs_from_its_original_is_refused():
@@ -104,9 +107,9 @@ def test_a_decoder_of_its_own_has_a_name():
     state = native_state() | {"masked_lm.decoder.weight": torch.randn(11, 8)}
     written = to_hugging_face(state)
     assert "cls.predictions.decoder.weight" in written
-    back, notes = from_hugging_face(written, shapes_of(state))
+    back, left_aside = from_hugging_face(written, shapes_of(state))
     assert torch.equal(back["masked_lm.decoder.weight"], state["masked_lm.decoder.weight"])
-    assert notes == ()
+    assert left_aside == ()
 
 
 def test_gamma_beta_and_a_bare_encoder_get_their_modern_names():

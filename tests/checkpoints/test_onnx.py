@@ -13,7 +13,7 @@ from bertsmith.checkpoints import onnx
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.padded import INPUTS, PaddedBert
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import tiny_config
 from tests.model.plain import random_packed
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bertsmith.checkpoints import sentence_transformers, store
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
 PREFIX = "sentence_transformers.models."
@@ -130,6 +130,21 @@ def test_a_prompt_that_is_always_used_is_refused_and_named(saved):
     add_prompts(saved, prompts={"query": "query: "}, default_prompt_name="query")
     with pytest.raises(ValueError, match=r"puts the prompt 'query' \('query: '\) before each text"):
         store.load(saved)
+    file = saved / "1_Pooling/config.json"
+    file.write_text(json.dumps(MEAN | {"include_prompt": False}))
+    with pytest.raises(ValueError, match=r"\(include_prompt false\): only sentence-trans"):
+        store.load(saved)
+
+
+@pytest.mark.parametrize("is_pooled", [True, False])
+def test_whether_a_prompt_is_pooled_is_read_and_written_again(saved, tmp_path, is_pooled):
+    add_modules(saved, pooling=MEAN | {"include_prompt": is_pooled})
+    found = sentence_transformers.read(saved)
+    assert found.is_prompt_pooled == is_pooled
+    (tmp_path / "again").mkdir()
+    sentence_transformers.write(tmp_path / "again", found, hidden_size=32)
+    assert sentence_transformers.read(tmp_path / "again") == found
+    assert store.load(saved).notes == ()  # it says nothing where there is no prompt
 
 
 @pytest.mark.parametrize("content", [{}, {"prompts": {"none": ""}, "default_prompt_name": "none"}])

@@ -237,6 +237,6 @@ def test_prompts_of_a_sentence_model_are_noted_where_they_say_something(saved):
     file = saved / "config_sentence_transformers.json"
     file.write_text(json.dumps({"prompts": {"query": "find: ", "document": ""}}))
     (note,) = store.load(saved).notes
-    assert note.endswith("write them there yourself: query ('find: ')")
+    assert note.endswith("texts: query ('find: '); put them before texts yourself")
     file.write_text(json.dumps({"prompts": {"query": "", "document": ""}}))
     assert store.load(saved).notes == ()

@@ -68,18 +68,20 @@ def test_it_is_the_model_that_its_config_describes():
     with torch.device("meta"):
         model = PretrainModel(config, ("masked_lm", "next_sentence"))
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    state, notes = from_hugging_face(tensorflow.read(GOOGLE)[0], expected)
+    state, left_aside = from_hugging_face(tensorflow.read(GOOGLE)[0], expected)
     assert state.keys() == expected.keys()
-    assert notes == ()
+    assert left_aside == ()
 
 
-def test_the_optimizer_is_left_aside_and_counted():
-    _, notes = tensorflow.read(GOOGLE)
+def test_the_optimizer_is_left_aside_counted_in_a_note_and_named_in_full():
+    _, (of_training,) = tensorflow.read(GOOGLE)
     count = len(variables())
-    assert notes == (
+    assert of_training.note == (
         f"left aside, of the training and its optimizer: {count} adam_m, {count} adam_v, "
-        f"global_step",
+        f"global_step"
     )
+    slots = {f"{name}/{slot}" for name in variables() for slot in ("adam_m", "adam_v")}
+    assert set(of_training.names) == {*slots, "global_step"}
 
 
 def test_slots_are_known_by_their_variable_whatever_the_optimizer_calls_them(tmp_path):
@@ -94,19 +96,19 @@ def test_slots_are_known_by_their_variable_whatever_the_optimizer_calls_them(tmp
             "training/beta1_power": np.float32(0.9),
         },
     )
-    tensors, notes = tensorflow.read(tmp_path / "m.ckpt")
+    tensors, left_aside = tensorflow.read(tmp_path / "m.ckpt")
     assert list(tensors) == ["my_head/kernel"]
-    assert notes == (
-        "left aside, of the training and its optimizer: adam_v, m, SomeOptimizer, beta1_power",
-    )
+    assert [group.note for group in left_aside] == [
+        "left aside, of the training and its optimizer: adam_v, m, SomeOptimizer, beta1_power"
+    ]
 
 
 def test_an_unknown_variable_keeps_its_name_and_its_axes(tmp_path):
     turned = values("my_head/kernel", (3, 2))
     tensor_bundle.write(tmp_path / "m.ckpt", {"my_head/projection": turned})
-    tensors, notes = tensorflow.read(tmp_path / "m.ckpt")
+    tensors, left_aside = tensorflow.read(tmp_path / "m.ckpt")
     assert torch.equal(tensors["my_head/projection"], torch.from_numpy(turned))
-    assert notes == ()
+    assert left_aside == ()
 
 
 def test_what_holds_no_numbers_is_left_aside_and_named(tmp_path):
@@ -117,9 +119,9 @@ def test_what_holds_no_numbers_is_left_aside_and_named(tmp_path):
     rows = [(row.key, row.value) for row in read_table(tensor_bundle.index_of(TYPES))]
     with tensor_bundle.index_of(tmp_path / TYPES.name).open("wb") as file:
         write_table(file, [row for row in rows if row[0] != b"types/partitioned"])
-    tensors, notes = tensorflow.read(tmp_path / TYPES.name)
+    tensors, (no_numbers,) = tensorflow.read(tmp_path / TYPES.name)
     assert tensors.keys() == type_arrays().keys()
-    assert notes == ("left aside, no numbers: types/complex64, types/string",)
+    assert no_numbers.note == "left aside, no numbers: types/complex64, types/string"
 
 
 def test_fine_tuned_heads_are_read_as_a_classifier_and_a_span_head(tmp_path):
@@ -144,10 +146,10 @@ def test_what_is_read_is_written_again_under_the_originals_names(tmp_path):
     assert written.entries.keys() == weights().keys()
     for name, array in weights().items():
         assert np.array_equal(written.read(name), array)
-    again, notes = tensorflow.read(tmp_path / "again.ckpt")
+    again, left_aside = tensorflow.read(tmp_path / "again.ckpt")
     assert again.keys() == tensors.keys()
     assert all(torch.equal(again[name], tensor) for name, tensor in tensors.items())
-    assert notes == ()
+    assert left_aside == ()
 
 
 def test_a_model_of_ours_survives_there_and_back_to_the_bit(tmp_path):

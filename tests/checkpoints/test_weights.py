@@ -166,3 +166,15 @@ def test_harmless_extras_are_listed(saved, tensors):
     loaded = store.load(saved)
     assert_is_the_tiny_model(loaded)
     assert all(any(name in note for note in loaded.notes) for name in extras)
+    assert set(loaded.left_aside) == set(extras)
+    assert len(loaded.notes) == 2  # nothing more to see
+
+
+def test_every_name_left_aside_is_there_where_the_note_is_short(saved, tensors):
+    extras = {f"adapters.{number:03}.weight": torch.zeros(2) for number in range(40)}
+    save_file({**tensors, **extras}, saved / "model.safetensors")
+    loaded = store.load(saved)
+    assert loaded.left_aside == tuple(extras)
+    short, hint = loaded.notes
+    assert short.endswith("adapters.010.weight, adapters.011.weight and 28 more")
+    assert hint == f"all 40 names left aside: bertsmith.load({str(saved)!r}).left_aside"

@@ -23,10 +23,14 @@ def tiny_tokenizer() -> Tokenizer:
 
 
 def tiny_model(
-    *objectives: Objective, direction: Direction = "bidirectional", seed: int = 3
+    *objectives: Objective,
+    direction: Direction = "bidirectional",
+    seed: int = 3,
+    type_vocab_size: int = 2,
 ) -> PretrainModel:
     """Weights large enough (deviation 0.3) that wrong wiring shows in the fourth digit."""
     chosen = objectives or ("masked_lm", "next_sentence")
-    model = PretrainModel(tiny_config(direction=direction), chosen)
+    config = tiny_config(direction=direction, type_vocab_size=type_vocab_size)
+    model = PretrainModel(config, chosen)
     initialise(model, std=0.3, seed=seed)
     return model.eval()

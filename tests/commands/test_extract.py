@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,13 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from bertsmith.batch import PackedBatch
-from bertsmith.checkpoints import store
+from bertsmith.checkpoints import sentence_transformers, store
 from bertsmith.commands.extract import Extract, Report, extract
 from bertsmith.features import extraction
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.fusion import unfused
+from bertsmith.inference import Predictor
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
@@ -100,8 +103,9 @@ def test_the_file_says_how_it_was_made(model, jsonl, tmp_path):
     assert found.pop("vocabulary") == tiny_tokenizer().fingerprint
     assert found == {
         "model": model, "input": str(jsonl), "layers": "-1,0", "layer_numbers": "2,0",
-        "weights": "", "per": "text", "pooling": "mean", "dtype": "float32", "hidden_size": "32",
-        "computed_in": "float32", "long_texts": "window", "max_tokens": "24", "stride_tokens": "11",
+        "weights": "", "per": "text", "pooling": "mean", "is_normalized": "False",
+        "dtype": "float32", "hidden_size": "32", "computed_in": "float32",
+        "long_texts": "window", "max_tokens": "24", "stride_tokens": "11",
     }  # fmt: skip
 
 
@@ -140,6 +144,35 @@ def test_one_vector_a_text_for_a_table_of_sentences(model, tmp_path):
     expected = np.stack([plain(text).mean(axis=0) for text in [*TEXTS, ""]])
     np.testing.assert_allclose(np.stack(table.column("vector").to_numpy()), expected, atol=2e-6)
     assert report.empty == 2
+
+
+def test_a_sentence_models_own_way_is_followed_and_said_unless_overruled(model, tmp_path):
+    own = SentenceConfig(pooling=("cls", "max"), is_normalized=True, max_tokens=8)
+    shutil.copytree(model, tmp_path / "m")
+    sentence_transformers.write(tmp_path / "m", own, CONFIG.hidden_size)
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    run = run_of(tmp_path / "a.txt", str(tmp_path / "m"), tmp_path / "a.npz", plan={"per": "text"})
+    printed, report = shown(run)
+    assert "as the model was trained: pooling cls and max, length 1, at most 8 tokens" in printed
+    expected = Predictor.load(tmp_path / "m", precision="fp32").sentence_vectors(TEXTS)
+    assert report.unread_tokens == sum(each.num_unread for each in expected) == 31
+    with np.load(tmp_path / "a.npz") as arrays:
+        vectors = [each.vector for each in expected]
+        np.testing.assert_allclose(arrays["vectors"], vectors, atol=2e-6)
+        said = json.loads(str(arrays["metadata"]))
+    assert (said["pooling"], said["is_normalized"], said["max_tokens"]) == ("cls,max", "True", "8")
+    plan = {"per": "text", "pooling": "mean", "is_normalized": False, "max_tokens": LIMIT}
+    run = run_of(tmp_path / "a.txt", str(tmp_path / "m"), tmp_path / "b.npz", plan=plan)
+    assert "as the model was trained" not in shown(run)[0]
+    with np.load(tmp_path / "b.npz") as arrays:
+        means = [plain(text).mean(axis=0) for text in TEXTS]
+        np.testing.assert_allclose(arrays["vectors"], means, atol=2e-6)
+
+
+def test_nothing_is_said_of_a_model_that_has_no_way_of_its_own(model, tmp_path):
+    (tmp_path / "a.txt").write_text("the dog\n")
+    run = run_of(tmp_path / "a.txt", model, tmp_path / "a.npz", plan={"per": "text"})
+    assert "as the model was trained" not in shown(run)[0]
 
 
 def test_a_terminal_gets_a_bar_and_a_file_the_time_it_took(model, tmp_path):

@@ -245,6 +245,43 @@ def test_a_layer_that_the_model_has_not_is_named(model):
         predict(Attention(asking=by(model), texts=("the dog",), layer=3))
 
 
+@pytest.fixture(scope="module")
+def of_one_segment(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("models") / "one"
+    config = tiny_config(type_vocab_size=1)
+    store.save(directory, tiny_model(type_vocab_size=1), config, tiny_tokenizer())
+    return str(directory)
+
+
+@pytest.mark.parametrize("what", ["next-sentence", "attention"])
+def test_a_pair_for_a_model_of_one_segment_is_one_line_before_any_answer(
+    what, of_one_segment, tmp_path, capsys
+):
+    options = ["--model", of_one_segment, "--device", "cpu"]
+    assert cli.main(["predict", what, "my dog", "he likes", *options]) == 2
+    (tmp_path / "a.txt").write_text("my dog\the likes\n")
+    if what == "attention":  # which reads single texts too
+        (tmp_path / "a.txt").write_text("the dog\nmy dog\the likes\n")
+    assert cli.main(["predict", what, "--file", str(tmp_path / "a.txt"), *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    told = captured.err.splitlines()
+    assert len(told) == 2
+    assert all("type_vocab_size 1" in line for line in told)
+    assert what != "attention" or "a.txt:2: " in told[1]
+
+
+def test_a_model_of_one_segment_compares_two_texts_and_reads_a_tab_as_a_space(
+    of_one_segment, capsys
+):
+    predict(Similarity(asking=by(of_one_segment), texts=("my dog", "he likes"), jsonl=True))
+    predict(FillMask(asking=by(of_one_segment), texts=("my dog\the [MASK]",), jsonl=True))
+    predict(FillMask(asking=by(of_one_segment), texts=("my dog he [MASK]",), jsonl=True))
+    similar, tab, space = answers(capsys)
+    assert -1 <= similar["cosine"] <= 1
+    assert tab["masks"] == space["masks"]
+
+
 @pytest.mark.parametrize("word", ["generate", "chat", "Complete", "write", "text-generation"])
 def test_a_request_to_generate_is_refused_in_one_line(word, capsys):
     assert cli.main(["predict", word, "Once upon a time", "--max-length", "50"]) == 2

@@ -1,7 +1,6 @@
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import tyro
@@ -13,13 +12,11 @@ from bertsmith.commands.predict_options import (
     Embed,
     FillMask,
     NextSentence,
-    PoolingName,
     Predict,
     PseudoPerplexity,
     Similarity,
     refuse_to_generate,
 )
-from bertsmith.model.pooling import Pooling
 
 ASKING = Asking(model="m")
 
@@ -50,10 +47,6 @@ def test_a_missing_model_and_a_misspelt_precision_are_named():
     assert told == "there is no --precision 'bf61'; did you mean 'bf16'?"
     told = mistake_in(["embed", "--model", "m", "--pooling", "meen"], Predict, "predict")
     assert told == "there is no --pooling 'meen'; did you mean 'mean'?"
-
-
-def test_the_poolings_are_those_of_the_model():
-    assert get_args(PoolingName) == get_args(Pooling)
 
 
 @pytest.mark.parametrize(

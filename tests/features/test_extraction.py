@@ -16,6 +16,7 @@ from bertsmith.features.plan import FeaturePlan
 from bertsmith.features.vectors import Text
 from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 from tests.features.test_windows import best_window_of_the_original, ranges_of_the_original
@@ -31,13 +32,14 @@ TEXTS = [
 ]
 
 
-def predictor_of(**changes):
+def predictor_of(sentence=None, **changes):
     model = tiny_model(**changes)
     loaded = Loaded(
         model=model,
         config=model.config,
         tokenizer=tiny_tokenizer(),
         directory=Path("tiny"),
+        sentence=sentence,
         notes=(),
     )
     return Predictor(loaded, tokens_per_batch=40)
@@ -62,9 +64,10 @@ def plain_states(predictor, ids):
 
 def plain_tokens(predictor, text, plan):
     """(L + 1, n, H): `[CLS]`, each token from its best window, `[SEP]`."""
-    tokenizer, capacity = predictor.tokenizer, plan.capacity(LIMIT)
+    tokenizer, limit = predictor.tokenizer, plan.limit(LIMIT, predictor.sentence)
+    capacity = limit - 2
     ids = tokenizer.encode(text, add_special_tokens=False).ids.tolist()
-    ranges = ranges_of_the_original(len(ids), capacity, plan.step(LIMIT) or 1) or [(0, 0)]
+    ranges = ranges_of_the_original(len(ids), capacity, plan.step(limit) or 1) or [(0, 0)]
     if plan.long_texts == "truncate":
         ranges, ids = ranges[:1], ids[:capacity]
     windows = [
@@ -105,6 +108,31 @@ def test_text_vectors_pool_the_token_vectors_special_ones_included(predictor, pl
         expected = {"cls": rows[0], "mean": rows.mean(dim=0), "max": rows.amax(dim=0)}[pooling]
         assert answer.vectors.shape == (1, CONFIG.hidden_size)
         np.testing.assert_allclose(answer.vectors[0], expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_text_vectors_are_those_that_the_model_was_trained_to_make(plan):
+    own = SentenceConfig(pooling=("mean", "cls"), is_normalized=True, max_tokens=9)
+    predictor, plan = predictor_of(sentence=own), replace(plan, per="text")
+    for text, answer in zip(TEXTS, found(predictor, **vars(plan)), strict=True):
+        rows = plain_tokens(predictor, text, plan)[-1]
+        expected = torch.cat([rows.mean(dim=0), rows[0]])
+        np.testing.assert_allclose(answer.vectors[0], expected / expected.norm(), atol=2e-6)
+    if plan.long_texts == "truncate" and not plan.max_tokens:
+        answers = found(predictor, **vars(plan))
+        expected = predictor.sentence_vectors(TEXTS)
+        assert [each.num_unread for each in answers] == [each.num_unread for each in expected]
+
+
+def test_a_pooling_that_is_asked_for_rules_and_other_models_stay_as_they_are():
+    own = SentenceConfig(pooling=("cls",), is_normalized=True)
+    plain = found(predictor_of(), per="text")
+    asked = found(predictor_of(sentence=own), per="text", pooling="mean", is_normalized=False)
+    for answer, expected in zip(asked, plain, strict=True):
+        np.testing.assert_array_equal(answer.vectors, expected.vectors)
+    tokens = found(predictor_of(sentence=own))
+    for answer, expected in zip(tokens, found(predictor_of()), strict=True):
+        np.testing.assert_array_equal(answer.vectors, expected.vectors)
 
 
 @pytest.mark.parametrize("plan", PLANS)

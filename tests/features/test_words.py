@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from bertsmith.features.words import pool_windows, pool_words, word_spans
+from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import tiny_tokenizer
 
 WORDS = np.array([0, 0, 0, 1, 2, 2], dtype=np.int32)
@@ -41,5 +42,14 @@ def test_windows_pool_as_if_all_rows_were_pooled_at_once(pooling):
         return {"cls": rows[0], "mean": rows.mean(dim=0), "max": rows.amax(dim=0)}[pooling]
 
     parts = torch.split(VECTORS, [3, 1, 2])
-    found = pool_windows([pool(part) for part in parts], [3, 1, 2], pooling)
+    pooled = [pool(part) for part in parts]
+    found = pool_windows(pooled, [3, 1, 2], SentenceConfig(pooling=(pooling,)))
     torch.testing.assert_close(found, pool(VECTORS))
+
+
+def test_poolings_of_windows_lie_side_by_side_and_have_length_one_together():
+    config = SentenceConfig(pooling=("max", "cls"), is_normalized=True)
+    pooled = [torch.cat([part.amax(dim=0), part[0]]) for part in torch.split(VECTORS, [4, 2])]
+    expected = torch.cat([VECTORS.amax(dim=0), VECTORS[0]])
+    found = pool_windows(pooled, [4, 2], config)
+    torch.testing.assert_close(found, expected / expected.norm())

@@ -11,7 +11,7 @@ from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.padded import INPUTS, PaddedBert, outputs_of
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from tests.model.plain import random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=24)

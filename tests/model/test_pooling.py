@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from bertsmith.model.pooling import SentenceConfig, pool_sentences, sentence_vectors
+from bertsmith.model.pooling import pool_sentences, sentence_vectors
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed
 
@@ -41,10 +42,3 @@ def test_vectors_of_bf16_states_are_float32_and_their_sums_too():
     found = pool_sentences(states, stream, ("mean",))
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, states[:1].float(), rtol=1e-5, atol=0)
-
-
-def test_a_config_that_gives_no_vector_is_refused():
-    with pytest.raises(ValueError, match="at least one of"):
-        SentenceConfig(pooling=())
-    with pytest.raises(ValueError, match="leave room"):
-        SentenceConfig(max_tokens=2)

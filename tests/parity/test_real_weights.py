@@ -1,13 +1,21 @@
 """A real BERT beside `transformers` and sentence-transformers, packed against padded."""
 
+import io
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
+from rich.console import Console
 
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints import store
+from bertsmith.commands.extract import Extract, extract
+from bertsmith.features.plan import FeaturePlan
 from bertsmith.fusion import unfused
-from bertsmith.model.pooling import SentenceConfig, sentence_vectors
+from bertsmith.model.pooling import sentence_vectors
+from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from tests.parity import real_weights
 
@@ -94,6 +102,23 @@ def test_bf16_is_as_near_to_fp32_as_transformers_bf16_is(directory, padded):
     torch.testing.assert_close(found, exact, **BF16_TOLERANCE)
     error, yardstick = (found - exact).square().mean(), (rounded - exact).square().mean()
     assert error <= 1.2 * yardstick
+
+
+def test_extracted_vectors_of_texts_equal_sentence_transformers(directory, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    peer = library.SentenceTransformer(str(directory), device="cpu")
+    texts = real_weights.texts()
+    pq.write_table(pa.table({"text": texts}), tmp_path / "texts.parquet")
+    run = Extract(
+        file=tmp_path / "texts.parquet",
+        model=str(directory),
+        out=tmp_path / "a.npz",
+        plan=FeaturePlan(per="text"),
+        device="cpu",
+    )
+    assert extract(run, Console(file=io.StringIO())).unread_texts > 0  # cut at its 256 tokens
+    with np.load(tmp_path / "a.npz") as arrays:
+        np.testing.assert_allclose(arrays["vectors"], peer.encode(texts), **TOLERANCE)
 
 
 def test_sentence_vectors_equal_sentence_transformers(directory, loaded):

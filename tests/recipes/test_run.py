@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertsmith.model.config import BASE
 from bertsmith.recipes.pretraining import RECIPES, mini_cpu, paper_base
 from bertsmith.recipes.run import Phase, PretrainRun, from_json, stretched, to_json
 
@@ -44,6 +45,7 @@ def test_a_run_too_short_for_its_phases_is_refused() -> None:
         ({"warmup_steps": 10_000_000}, "warmup_steps must be in"),
         ({"keep_checkpoints": 0}, "keep_checkpoints must be at least 1, found 0"),
         ({"phases": (Phase(steps=20_000, sequence_length=1024),)}, "only 512 positions"),
+        ({"model": replace(BASE, type_vocab_size=1)}, "'pairs' needs a second segment"),
         ({"form": "one_segment"}, "next_sentence needs the form 'pairs'"),
     ],
 )

@@ -9,7 +9,7 @@ from bertsmith.inference import Predictor
 from bertsmith.model.config import Direction, Objective
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.model.pooling import SentenceConfig
+from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
 SENTENCES = ["the dog likes my cat .", "a", "paris is the capital of france ?", "", "the dog"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from bertsmith.model.pooling import SentenceConfig
-from bertsmith.tasks.sentence_vectors import SentenceVector, encode, overruled, similar
+from bertsmith.model.sentence import SentenceConfig
+from bertsmith.tasks.sentence_vectors import SentenceVector, encode, similar
 from tests.checkpoints.tiny import CONFIG, tiny_tokenizer
 from tests.model.plain import plain_hidden
 from tests.tasks.predictors import SENTENCES, predictor_of
@@ -43,14 +43,6 @@ def test_a_long_text_keeps_its_beginning_and_the_rest_is_counted():
 def test_a_special_token_in_a_text_is_ordinary_characters():
     (item,) = encode(["the [SEP] dog"], TOKENIZER, 24)
     assert (item.token_ids == TOKENIZER.sep_id).sum() == 1
-
-
-def test_only_what_a_person_chose_is_overruled():
-    own = SentenceConfig(pooling=("cls", "mean"), is_normalized=True, max_tokens=9)
-    assert overruled(own, None, None) == own
-    assert overruled(own, "max", False) == SentenceConfig(
-        pooling=("max",), is_normalized=False, max_tokens=9
-    )
 
 
 def test_likeness_is_the_cosine_and_unread_tokens_of_both_add_up():

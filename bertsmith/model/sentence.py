@@ -1,0 +1,60 @@
+"""How a model makes one vector of a text, as a frozen value.
+
+It knows no tensors, so that a command line can be made of it; what it says is done in `pooling`.
+
+Source: Reimers and Gurevych 2019, Sentence-BERT, section 3; the settings of sentence-transformers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Pooling = Literal["cls", "mean", "max"]
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceConfig:
+    """How a sentence vector is made of hidden states."""
+
+    pooling: tuple[Pooling, ...] = ("mean",)
+    """`cls` (the first token), `mean` or `max` over all tokens; several are laid side by side."""
+    is_normalized: bool = False
+    """Whether vectors are brought to length 1."""
+    max_tokens: int | None = None
+    """The longest sequence the model was made for, if shorter than its positions allow."""
+    similarity: Similarity = "cosine"
+    """What the model's author compares vectors with; kept, not applied."""
+    prompts: tuple[tuple[str, str], ...] = ()
+    """(name, text) of what its author puts before a text, by task; shown, not applied."""
+    is_prompt_pooled: bool = True
+    """Whether a prompt's tokens count in the vector of its text; kept, not applied."""
+
+    def __post_init__(self) -> None:
+        """Refuses what would give no vector."""
+        if not self.pooling:
+            raise ValueError("pooling must name at least one of cls, mean, max")
+        if self.max_tokens is not None and self.max_tokens < 3:
+            raise ValueError(f"max_tokens must leave room for a token, found {self.max_tokens}")
+
+    @property
+    def advice_on_prompts(self) -> str:
+        """The prompts, and what a person should do with them; empty for none."""
+        told = ", ".join(f"{name} ({text!r})" for name, text in self.prompts if text)
+        if not told:
+            return ""
+        if self.is_prompt_pooled:
+            return f"{told}; put them before texts yourself"
+        return (
+            f"{told}; do not put them there by hand, where their tokens would be pooled: this "
+            f"model leaves them out (include_prompt false), only sentence-transformers does that"
+        )
+
+    def overruled(self, pooling: Pooling | None, is_normalized: bool | None) -> SentenceConfig:
+        """The same with what a person chose instead; None is no choice."""
+        return replace(
+            self,
+            pooling=self.pooling if pooling is None else (pooling,),
+            is_normalized=self.is_normalized if is_normalized is None else is_normalized,
+        )
