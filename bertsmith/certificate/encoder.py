@@ -158,7 +158,8 @@ def _layers(activation: Activation, name: str) -> Row:
 
 
 def _hidden_states(activation: Activation) -> list[Numbers]:
-    return [_numbers(state) for state in _tiny(activation).bert.hidden_states(_stream())]
+    with torch.enable_grad():  # as in training; `outputs.with_gradients` compares it with answering
+        return [_numbers(state) for state in _tiny(activation).bert.hidden_states(_stream())]
 
 
 def _tiny(activation: Activation, table_factor: float = 1.0) -> PretrainModel:

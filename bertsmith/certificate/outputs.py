@@ -91,6 +91,20 @@ def one_by_one(subject: Subject) -> Row:
     )
 
 
+def with_gradients(subject: Subject) -> Row:
+    """The same stream as training computes it and as answers do."""
+    with in_float64(subject.model), torch.enable_grad():
+        trained = outputs_of(subject.model, subject.short)
+    return compared(
+        "answered = trained",
+        subject.of_short.hidden_states[-1],
+        trained.hidden_states[-1],
+        tolerance=TOLERANCE,
+        reference=_ENCODER,
+        against="the same with gradients, float64,",
+    )
+
+
 def padded(subject: Subject) -> Row:
     """The same sequences in one stream and padded to the longest."""
     arrays = subject.short.to_padded(subject.loaded.config.pad_token_id)
@@ -141,8 +155,8 @@ def sentences(subject: Subject) -> Row:
 
 
 CHECKS: tuple[Callable[[Subject], Row], ...] = (
-    hidden_states, every_position, pooled, masked_lm, next_sentence, one_by_one, padded, rounding,
-    sentences,
+    hidden_states, every_position, pooled, masked_lm, next_sentence, one_by_one, with_gradients,
+    padded, rounding, sentences,
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from bertsmith.certificate import outputs
 from bertsmith.certificate.outputs import CHECKS
 from bertsmith.certificate.subject import Subject
 from bertsmith.model import attention, elementwise, padded, pooling
+from bertsmith.model.stream import Run
 from tests.certificate.breaking import Break, names, saved, status
 
 
@@ -103,6 +105,16 @@ IN_MODELS: list[tuple[str, Callable[[Subject], None]]] = [
 
 
 def neighbours_seen(patch: pytest.MonkeyPatch) -> None:
+    whole = attention.attend_without_gradient
+
+    def as_one_sequence(qkv, stream, num_heads, direction):
+        run = Run(start=0, num_sequences=1, length=stream.num_tokens)
+        return whole(qkv, replace(stream, runs=(run,)), num_heads, direction)
+
+    patch.setattr(attention, "attend_without_gradient", as_one_sequence)
+
+
+def neighbours_seen_in_training(patch: pytest.MonkeyPatch) -> None:
     def probabilities(scores, lengths, direction, scale):
         return torch.softmax(scores * scale, dim=-1)
 
@@ -130,6 +142,8 @@ def special_tokens_left_out(patch: pytest.MonkeyPatch) -> None:
 
 IN_CODE: list[tuple[str, Break]] = [
     ("one_by_one", neighbours_seen),
+    ("with_gradients", neighbours_seen),
+    ("with_gradients", neighbours_seen_in_training),
     ("padded", neighbours_seen),
     ("padded", padding_seen),
     ("hidden_states", neighbours_seen),
