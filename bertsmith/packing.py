@@ -15,9 +15,9 @@ from typing import TypeVar
 import torch
 
 from bertsmith.batch import PackedBatch
-from bertsmith.data.items import Item, packs
-from bertsmith.fusion import unfused
-from bertsmith.threads import side_by_side
+from bertsmith.data.items import Item, even_packs, packs
+from bertsmith.fusion import is_available, unfused
+from bertsmith.threads import one_a_thread
 
 Answer = TypeVar("Answer")
 
@@ -25,9 +25,9 @@ TOKENS_PER_BATCH = 2048
 _TOKENS_PER_BATCH_ON_GPU = 16_384
 # Fewer in a batch than this do not fill a core.
 _FEWEST_TOKENS_PER_BATCH = 512
-# Fusing costs 14 seconds of compilation (one busy core). In float32 on a CPU it saves nothing; else
-# it saves passes over hidden states, so it is their values that count, tokens * L * H: it pays from
-# about 250,000 tokens of Mini on, whose L * H is 1,024.
+# Fusing costs 14 seconds of compilation (one busy core). In float32 on a CPU it saves nothing (the
+# figures stand in docs/log.md); else it saves passes over hidden states, so it is their values that
+# count, tokens * L * H: from about 250,000 tokens of Mini on, whose L * H is 1,024.
 _VALUES_BEFORE_FUSING = 250_000 * 1024
 
 
@@ -60,30 +60,29 @@ class Packing:
         `answer` takes the items' numbers and their batch, and returns one answer a sequence. On a
         CPU it is called from several threads at once.
         """
-        lengths = [len(item.token_ids) for item in items]
-        is_fused = self._fuses(sum(lengths))
+        is_fused = self._fuses(sum(len(item.token_ids) for item in items))
 
         def answers(batch: tuple[list[int], PackedBatch]) -> Iterable[tuple[int, Answer]]:
             with torch.inference_mode(), unfused(not is_fused):
                 return zip(batch[0], answer(*batch), strict=True)
 
-        batches = list(packs(items, self._budget(lengths)))
-        is_apart = self.device.type == "cpu" and not is_fused
-        answered = side_by_side(answers, batches) if is_apart else map(answers, batches)
+        if self.device.type == "cpu" and not is_fused:
+            answered = one_a_thread(answers, self._even_batches(items))
+        else:
+            answered = [answers(batch) for batch in packs(items, self.tokens_per_batch)]
         found = dict(chain.from_iterable(answered))
         return [found[number] for number in range(len(items))]
 
     def _fuses(self, num_tokens: int) -> bool:
         """True when so much has been read, these tokens included, that fused kernels pay."""
         self.num_values_read += num_tokens * self.values_per_token
-        saves = self.device.type != "cpu" or self.dtype != torch.float32
-        return saves and self.num_values_read >= _VALUES_BEFORE_FUSING
+        saves = self.device.type != "cpu" or self.dtype == torch.bfloat16
+        is_enough = self.num_values_read >= _VALUES_BEFORE_FUSING
+        return saves and is_enough and is_available(self.device.type)
 
-    def _budget(self, lengths: Sequence[int]) -> int:
-        """Tokens of a batch: within the budget, a share that gives every thread as much to do."""
-        total, threads = sum(lengths), torch.get_num_threads()
-        if self.device.type != "cpu" or total < threads * _FEWEST_TOKENS_PER_BATCH:
-            return self.tokens_per_batch
-        num_batches = threads * -(-total // (threads * self.tokens_per_batch))
-        # A batch ends before the item that would exceed the limit: it holds its share at least.
-        return min(self.tokens_per_batch, total // num_batches + max(lengths))
+    def _even_batches(self, items: Sequence[Item]) -> list[tuple[list[int], PackedBatch]]:
+        """Batches that give every thread as much to do, where there is enough for all."""
+        threads = torch.get_num_threads()
+        total = sum(len(item.token_ids) for item in items)
+        multiple = threads if total >= threads * _FEWEST_TOKENS_PER_BATCH else 1
+        return list(even_packs(items, self.tokens_per_batch, multiple))

@@ -6,7 +6,8 @@ wait for one another. It does not know what is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -16,19 +17,28 @@ Given = TypeVar("Given")
 Result = TypeVar("Result")
 
 
-def side_by_side(call: Callable[[Given], Result], items: Sequence[Given]) -> Iterator[Result]:
+def one_a_thread(call: Callable[[Given], Result], items: Sequence[Given]) -> list[Result]:
     """`call` of every item, each in one of torch's threads; with fewer items, in all of them.
 
     What a `with` block has set around it (inference mode, `unfused`) holds in this thread alone:
-    `call` sets it itself. An error of a call comes out at its place; calls not begun are left out.
+    `call` sets it itself. The first error of a call is raised; calls not begun are left out.
     """
     num_threads = torch.get_num_threads()
     if num_threads == 1 or len(items) < num_threads:
-        yield from map(call, items)
-        return
-    pool = ThreadPoolExecutor(num_threads, initializer=torch.set_num_threads, initargs=(1,))
+        return [call(item) for item in items]
+    all_here = threading.Barrier(num_threads + 1)
+
+    def begin() -> None:
+        torch.set_num_threads(1)
+        torch.get_num_threads()  # a thread's first question or operator takes the process's number
+        all_here.wait()
+
+    pool = ThreadPoolExecutor(num_threads, initializer=begin)
     try:
-        yield from pool.map(call, items)
+        results = pool.map(call, items)
+        all_here.wait()
+        # Theirs is one thread; this one's, and that of threads begun from now on, is as before.
+        torch.set_num_threads(num_threads)
+        return list(results)
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(num_threads)  # the pool's threads set what new threads begin with

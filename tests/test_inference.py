@@ -1,4 +1,5 @@
 import contextlib
+import threading
 
 import numpy as np
 import pytest
@@ -197,27 +198,35 @@ def test_only_long_work_waits_for_a_compiler(monkeypatch):
     assert asked == [True, False, False, True]
 
 
-def test_two_threads_answer_as_one_and_get_even_shares(monkeypatch):
-    texts = [*TEXTS, "the dog likes my [MASK] ."] * 40
-    expected = predictor_of().embed(texts)
-    sizes = []
-    packs = packing.packs
+LONG = "the dog likes the cat . " * 6
+MANY = [f"{text} my dog is [MASK]" for text in TEXTS] * 20 + [f"{LONG}[MASK]"]
+QUESTIONS = {
+    "fill_mask": lambda p: [[c.probability for c in f.masks[-1]] for f in p.fill_mask(MANY)],
+    "next_sentence": lambda p: [each.probability for each in p.next_sentence(PAIRS * 40)],
+    "embed": lambda p: p.embed(MANY),
+    "pseudo_perplexity": lambda p: [each.perplexity for each in p.pseudo_perplexity(MANY)],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_two_threads_answer_as_one(question, monkeypatch):
+    expected = QUESTIONS[question](predictor_of())
     monkeypatch.setattr(packing, "_FEWEST_TOKENS_PER_BATCH", 16)
+    threads, unfused_ = set(), packing.unfused
 
-    def counted(items, limit):
-        for numbers, packed in packs(items, limit):
-            sizes.append(packed.num_tokens)
-            yield numbers, packed
+    def noting(condition):
+        threads.add(threading.get_ident())
+        return unfused_(condition)
 
-    monkeypatch.setattr(packing, "packs", counted)
+    monkeypatch.setattr(packing, "unfused", noting)
+    before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        found = predictor_of().embed(texts)
+        found = QUESTIONS[question](predictor_of())
     finally:
-        torch.set_num_threads(1)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-    assert len(sizes) == 2
-    assert abs(sizes[0] - sizes[1]) < 16 + max(len(text) for text in texts)
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert threading.get_ident() not in threads
 
 
 @pytest.fixture

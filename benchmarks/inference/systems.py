@@ -66,14 +66,17 @@ class Entry:
 
 
 def ours(folder: Path, threads: int) -> System:
-    """A `Predictor` that has read so much that it builds fused kernels."""
+    """A `Predictor` that has read so much that it builds fused kernels, where they save time."""
     predictor = Predictor.load(folder / OURS)
     predictor.packing.num_values_read = sys.maxsize
     return _predicting(predictor)
 
 
 def ours_on_few_texts(folder: Path, threads: int) -> System:
-    """A `Predictor` at its first texts, when a compiler would take longer than it saves."""
+    """A `Predictor` at its first texts, when a compiler would take longer than it saves.
+
+    In float32 on a CPU nothing is compiled: there this is the same system twice.
+    """
     system = _predicting(Predictor.load(folder / OURS))
 
     def ask(question: Question, texts: list[str]) -> Rows:

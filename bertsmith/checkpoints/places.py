@@ -61,12 +61,17 @@ def find_model(name_or_path: str | Path) -> Path:
 
 def newest_checkpoint(run: Path) -> Path | None:
     """The complete checkpoint with the highest step under `run/checkpoints`; None without one."""
+    return next(iter(reversed(checkpoints_of(run))), None)
+
+
+def checkpoints_of(run: Path) -> list[Path]:
+    """The complete checkpoints under `run/checkpoints`, by step; a copy beside them is none."""
     steps = (
         (int(match[1]), directory)
         for directory in (run / "checkpoints").glob("step-*")
         if (match := _STEP.fullmatch(directory.name)) and is_checkpoint(directory)
     )
-    return max(steps, default=(0, None))[1]
+    return [directory for _, directory in sorted(steps)]
 
 
 def is_checkpoint(directory: Path) -> bool:

@@ -133,6 +133,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     started = time.perf_counter()
     config = run.vocabulary_config()
     skipped: Counter[str] = Counter()
+    _require_no_model(run.out)
     sources = find_sources(run.inputs, run.format, run.text_field, skipped=skipped)
     warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.language))
     if warning is not None:
@@ -153,6 +154,20 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     for line in [*described(report), f"{run.out} written in {time.perf_counter() - started:.0f} s"]:
         say(console, line)
     return run.out
+
+
+def _require_no_model(directory: Path) -> None:
+    """A vocabulary is replaced only where this command wrote it: a model lives by its own."""
+    theirs = [
+        name
+        for name in ("config.json", "tokenizer.json", "vocab.txt")
+        if (directory / name).is_file()
+    ]
+    if "config.json" in theirs or (theirs and not (directory / REPORT_FILE).is_file()):
+        raise ValueError(
+            f"{directory} holds {', '.join(theirs)}, which a new vocabulary would replace; name "
+            f"another directory with --out"
+        )
 
 
 def settings_of(run: LearnVocab, sources: Sequence[Source]) -> dict[str, str]:

@@ -7,6 +7,7 @@ begin with. It looks at no text and at no machine.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -127,6 +128,8 @@ def request_of(options: Pretrain) -> Request:
     is_auto, size, minutes = options.recipe == "auto", str(options.size), options.minutes
     recipe, run = _recipe(options.recipe), options.run
     kept = frozenset(n for n in STEP_FIELDS if "--" + n.replace("_", "-") in options.typed)
+    if minutes is not None and not 0.0 < minutes < math.inf:
+        raise ValueError(f"--minutes must be above 0, found {minutes:g}")
     if options.steps is not None:
         if minutes is not None:
             raise ValueError("give --steps or --minutes, not both: each decides how long to train")

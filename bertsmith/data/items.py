@@ -85,6 +85,27 @@ def packs(items: Sequence[Item], num_tokens: int) -> Iterator[tuple[list[int], P
         yield numbers, _packed(items, numbers)
 
 
+def even_packs(
+    items: Sequence[Item], num_tokens: int, multiple: int
+) -> Iterator[tuple[list[int], PackedBatch]]:
+    """As `packs`, but a multiple of `multiple` batches, or one an item, that are nearly equal.
+
+    Each has at most `num_tokens` tokens, and at most the longest item more than its share. Items
+    as long as `num_tokens` are packed by `packs`.
+    """
+    lengths = np.array([len(item.token_ids) for item in items], dtype=np.int64)
+    total, longest = int(lengths.sum()), int(lengths.max(initial=0))
+    if multiple == 1 or longest >= num_tokens or not total:
+        yield from packs(items, num_tokens)
+        return
+    num_batches = multiple * -(-total // (multiple * (num_tokens - longest)))
+    order = np.argsort(-lengths, kind="stable")
+    middles = 2 * np.cumsum(lengths[order]) - lengths[order]  # doubled, to stay whole
+    shares = middles * num_batches // (2 * total)
+    for numbers in np.split(order, np.flatnonzero(np.diff(shares)) + 1):
+        yield numbers.tolist(), _packed(items, numbers.tolist())
+
+
 def _packed(items: Sequence[Item], numbers: Sequence[int]) -> PackedBatch:
     return PackedBatch(
         token_ids=np.concatenate([items[number].token_ids for number in numbers]),

@@ -2,10 +2,10 @@
 
 Neighbours of equal length are a rectangle as they lie in the stream, so torch's own kernel reads
 queries, keys and values where the projection wrote them. Texts that somebody asks about come sorted
-by length: few runs, none with an empty cell. Equal to `attention.attend`, which keeps what a
+by length: few rectangles, none with an empty cell. Equal to `attention.attend`, which keeps what a
 backward pass needs and groups nearly equal lengths from anywhere in the stream.
 
-Legend: T tokens, H hidden size, A heads, K = H/A; n sequences of a run, S tokens of each.
+Legend: T tokens, H hidden size, A heads, K = H/A; n sequences of a rectangle, S tokens of each.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def attend_without_gradient(
     """(T, 3H) queries, keys and values side by side -> (T, H) contexts."""
     width = qkv.shape[1] // 3
     contexts = []
-    for run in stream.runs:
-        cells = qkv[run.start : run.end].view(run.num_sequences, run.length, 3, num_heads, -1)
+    for one in stream.rectangles:
+        cells = qkv[one.start : one.end].view(one.num_sequences, one.length, 3, num_heads, -1)
         queries, keys, values = cells.permute(2, 0, 3, 1, 4)  # (n, A, S, K) each
         context = functional.scaled_dot_product_attention(
             queries,
             keys,
             values,
-            attn_mask=_later(run.length, qkv.device) if direction == "right_to_left" else None,
+            attn_mask=_later(one.length, qkv.device) if direction == "right_to_left" else None,
             is_causal=direction == "left_to_right",
         )  # (n, A, S, K)
         contexts.append(context.transpose(1, 2).reshape(-1, width))  # (n * S, H)

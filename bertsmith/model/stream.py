@@ -40,7 +40,7 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class Rectangle:
     """Neighbours of equal length: a rectangle as they lie in the stream."""
 
     start: int
@@ -72,8 +72,8 @@ class Stream:
     """(N,) int64: row of each sequence's last token."""
     blocks: tuple[Block, ...]
     """Every sequence lies in exactly one block."""
-    runs: tuple[Run, ...]
-    """Every sequence lies in exactly one run, in the stream's order."""
+    rectangles: tuple[Rectangle, ...]
+    """Every sequence lies in exactly one, in the stream's order."""
     cell_rows: Tensor
     """(T,) int64: where each stream row lies in the blocks' cells, laid end to end."""
     is_one_rectangle: bool
@@ -113,7 +113,7 @@ class Stream:
                     moved[7::2], moved[8::2], blocks, strict=True
                 )
             ),
-            runs=_runs(packed.lengths, starts),
+            rectangles=_rectangles(packed.lengths, starts),
             is_one_rectangle=bool((packed.lengths == packed.lengths[0]).all()),
         )
 
@@ -144,11 +144,11 @@ def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
     return [span[: len(tensor)].data for span, tensor in zip(there, here, strict=True)]
 
 
-def _runs(lengths: IntArray, starts: IntArray) -> tuple[Run, ...]:
+def _rectangles(lengths: IntArray, starts: IntArray) -> tuple[Rectangle, ...]:
     """Cuts the stream where the length changes."""
     edges = [0, *(np.flatnonzero(np.diff(lengths)) + 1).tolist(), len(lengths)]
     return tuple(
-        Run(start=int(starts[first]), num_sequences=end - first, length=int(lengths[first]))
+        Rectangle(start=int(starts[first]), num_sequences=end - first, length=int(lengths[first]))
         for first, end in pairwise(edges)
     )
 

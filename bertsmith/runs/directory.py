@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from bertsmith import fusion
-from bertsmith.checkpoints.places import newest_checkpoint
+from bertsmith.checkpoints.places import checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.train.device import Processes
@@ -174,7 +174,6 @@ def reached(directory: Path) -> int:
 
 
 def drop_old_checkpoints(directory: Path, keep: int) -> None:
-    """Deletes all but the newest `keep` checkpoints."""
-    found = sorted((directory / "checkpoints").glob("step-*"))
-    for old in found[:-keep]:
+    """Deletes all but the newest `keep` checkpoints; what somebody laid beside them stays."""
+    for old in checkpoints_of(directory)[:-keep]:
         shutil.rmtree(old)

@@ -18,6 +18,7 @@ import torch
 from bertsmith.batch import IntArray, PackedBatch, PretrainBatch
 from bertsmith.data.plan import Plan
 from bertsmith.model.objectives import PretrainModel
+from bertsmith.recipes.run import PretrainRun
 
 EVALUATION_SEED = 20_181_011
 _SEQUENCES_A_BATCH = 32
@@ -74,6 +75,11 @@ class Evaluation:
             f"{text}; next sentence {self.next_accuracy:.1%} (balanced "
             f"{self.next_balanced_accuracy:.1%}, majority {self.next_majority:.1%})"
         )
+
+
+def num_to_evaluate(run: PretrainRun) -> int:
+    """Held-out documents without which nothing is evaluated: a random B comes from another."""
+    return 2 if "next_sentence" in run.objectives else 1
 
 
 def held_out_batches(plan: Plan, num_sequences: int) -> list[PretrainBatch]:

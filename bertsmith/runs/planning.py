@@ -25,6 +25,7 @@ from bertsmith.files import peak_memory_bytes
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.recipes.run import PretrainRun, stretched
+from bertsmith.runs.evaluation import num_to_evaluate
 from bertsmith.runs.progress import duration
 from bertsmith.runs.training import plan_of, trainee
 from bertsmith.train.device import Processes
@@ -187,6 +188,13 @@ def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[
 def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
     """What a person should know before the start, a sentence each."""
     found: list[str] = []
+    num_held_out = corpus.manifest.report.held_out_documents
+    if num_held_out < num_to_evaluate(run):
+        found.append(
+            f"{num_held_out} documents are held out, and it takes {num_to_evaluate(run)} to "
+            f"evaluate: there will be no held-out figures; raise --held-out, or cut the text "
+            f"into more documents"
+        )
     if corpus.num_tokens < FEWEST_TOKENS:
         found.append(
             f"the text has only {corpus.num_tokens:,} tokens; below about {FEWEST_TOKENS:,} a "

@@ -186,7 +186,10 @@ def _first_vectors_line(run: PretrainRun) -> list[str]:
 def _results(record: Record, evaluation: Evaluation | None, seconds: float) -> list[str]:
     minutes = f"{seconds / 60:,.1f}"
     if evaluation is None:
-        return [f"Trained for {minutes} minutes; no documents were held out to evaluate on."]
+        return [
+            f"Trained for {minutes} minutes; too few documents were held out "
+            f"to evaluate on (next_sentence needs two)."
+        ]
     gain = record.unigram_entropy - evaluation.loss
     rows = [
         "| on held-out documents | |",

@@ -8,6 +8,7 @@ Source: Devlin et al. 2018, appendix A.2; google-research/bert optimization.py.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,8 +46,8 @@ class OptimizerConfig:
             "epsilon": self.epsilon,
             "weight_decay": self.weight_decay,
         }.items():
-            if value < 0.0:
-                raise ValueError(f"{name} must be at least 0, found {value}")
+            if not 0.0 <= value < math.inf:
+                raise ValueError(f"{name} must be a number from 0 up, found {value}")
         if self.clip_norm is not None and self.clip_norm <= 0.0:
             raise ValueError(
                 f"clip_norm must be above 0, or None for no clipping, found {self.clip_norm}"

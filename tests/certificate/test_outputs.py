@@ -15,7 +15,7 @@ from bertsmith.certificate import outputs
 from bertsmith.certificate.outputs import CHECKS
 from bertsmith.certificate.subject import Subject
 from bertsmith.model import attention, elementwise, padded, pooling
-from bertsmith.model.stream import Run
+from bertsmith.model.stream import Rectangle
 from tests.certificate.breaking import Break, names, saved, status
 
 
@@ -108,8 +108,8 @@ def neighbours_seen(patch: pytest.MonkeyPatch) -> None:
     whole = attention.attend_without_gradient
 
     def as_one_sequence(qkv, stream, num_heads, direction):
-        run = Run(start=0, num_sequences=1, length=stream.num_tokens)
-        return whole(qkv, replace(stream, runs=(run,)), num_heads, direction)
+        one = Rectangle(start=0, num_sequences=1, length=stream.num_tokens)
+        return whole(qkv, replace(stream, rectangles=(one,)), num_heads, direction)
 
     patch.setattr(attention, "attend_without_gradient", as_one_sequence)
 

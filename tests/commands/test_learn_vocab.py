@@ -138,3 +138,22 @@ def test_empty_and_binary_input_is_refused_before_the_work(
 def test_impossible_size_is_refused_when_the_options_are_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="vocab_size 3 "):
         run(tmp_path, tmp_path / "vocab", vocab_size=3)
+
+
+@pytest.mark.parametrize("file", ["config.json", "vocab.txt", "tokenizer.json"])
+def test_a_model_or_another_vocabulary_is_not_replaced(
+    english: Path, tmp_path: Path, file: str
+) -> None:
+    out = tmp_path / "model"
+    out.mkdir()
+    (out / file).write_text("theirs")
+    with pytest.raises(ValueError, match=f"holds {file}, which a new vocabulary would replace"):
+        learn_vocab(run(english, out), quiet())
+    assert [path.name for path in out.iterdir()] == [file]
+    assert (out / file).read_text() == "theirs"
+
+
+def test_its_own_vocabulary_is_replaced(english: Path, tmp_path: Path) -> None:
+    learn_vocab(run(english, tmp_path / "vocab"), quiet())
+    learn_vocab(run(english, tmp_path / "vocab", cased=True), quiet())
+    assert not Tokenizer.load(tmp_path / "vocab").config.lowercase

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,3 +118,9 @@ def test_what_a_finished_corpus_settles_is_refused(words: tuple[str, ...], tmp_p
     option = words[0].partition("=")[0].replace("_", "-")
     with pytest.raises(ValueError, match=f"is a finished corpus, and {option} would change"):
         require_effective(options)
+
+
+@pytest.mark.parametrize("minutes", [0.0, -3.0, math.nan, math.inf])
+def test_minutes_that_are_no_time_are_refused(minutes: float) -> None:
+    with pytest.raises(ValueError, match="--minutes must be above 0"):
+        request_of(Pretrain(texts=(Path("texts"),), minutes=minutes))

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.data.items import Item, one_text, packs, two_texts
+from bertsmith.data.items import Item, even_packs, one_text, packs, two_texts
 
 CLS, SEP = 101, 102
 
@@ -67,3 +67,36 @@ def test_packs_hold_every_item_once_within_the_budget_longest_first(lengths, bud
         seen += numbers
     assert sorted(seen) == list(range(len(lengths)))
     assert [lengths[number] for number in seen] == sorted(lengths, reverse=True)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 60), max_size=80),
+    limit=st.integers(61, 300),
+    multiple=st.integers(2, 16),
+)
+def test_even_batches_hold_every_item_once_and_nearly_equal_shares(lengths, limit, multiple):
+    items = [
+        Item(token_ids=np.full(length, number), segment_ids=np.zeros(length), num_unread=0)
+        for number, length in enumerate(lengths)
+    ]
+    batches = list(even_packs(items, limit, multiple))
+    assert sorted(number for numbers, _ in batches for number in numbers) == list(range(len(items)))
+    for numbers, packed in batches:
+        assert packed.lengths.tolist() == [lengths[number] for number in numbers]
+        assert packed.num_tokens <= limit
+    sizes = [packed.num_tokens for _, packed in batches]
+    longest = max(lengths, default=0)
+    num_batches = multiple * -(-sum(lengths) // (multiple * (limit - longest)))
+    assert all(size <= sum(lengths) / num_batches + longest for size in sizes)
+    assert len(batches) <= num_batches
+    if sum(lengths) / max(num_batches, 1) >= longest:
+        assert len(batches) == num_batches  # one for every thread, or as many more
+
+
+def test_one_long_item_and_many_short_ones_are_shared_out_evenly():
+    lengths = [512] + [10] * 56
+    items = [
+        Item(token_ids=np.zeros(length), segment_ids=np.zeros(length), num_unread=0)
+        for length in lengths
+    ]
+    assert [packed.num_tokens for _, packed in even_packs(items, 2048, 2)] == [532, 540]

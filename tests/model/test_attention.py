@@ -59,9 +59,9 @@ def test_without_gradients_the_encoder_gives_the_same_values(direction, lengths)
         torch.testing.assert_close(bert(stream), expected.detach(), rtol=1e-12, atol=1e-12)
 
 
-def test_runs_are_neighbours_of_equal_length():
-    runs = Stream.of(random_packed([5, 3, 3, 3, 1, 3], 60)).runs
-    assert [(run.start, run.end, run.num_sequences, run.length) for run in runs] == [
+def test_rectangles_are_neighbours_of_equal_length():
+    found = Stream.of(random_packed([5, 3, 3, 3, 1, 3], 60)).rectangles
+    assert [(one.start, one.end, one.num_sequences, one.length) for one in found] == [
         (0, 5, 1, 5),
         (5, 14, 3, 3),
         (14, 15, 1, 1),

@@ -12,7 +12,7 @@ from bertsmith.commands import decision
 from bertsmith.commands.decision import with_size
 from bertsmith.commands.preparation import TextChoices, corpus_of, vocabulary_size
 from bertsmith.corpus.store import Corpus
-from bertsmith.model.config import BASE, LARGE, MINI, SIZES, TINY
+from bertsmith.model.config import BASE, LARGE, MINI, SIZES, TINY, Objective
 from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
 from bertsmith.recipes.run import Phase
 from bertsmith.runs import planning
@@ -123,6 +123,24 @@ def test_little_text_and_many_epochs_are_warned_of(corpus: Corpus) -> None:
     found = " ".join(planning.warnings(mini_cpu(), corpus))
     assert f"only {corpus.num_tokens:,} tokens" in found
     assert "reads the text" in found
+
+
+@pytest.mark.parametrize(
+    ("objectives", "num_held_out", "is_warned"),
+    [
+        (("masked_lm", "next_sentence"), 1, True),
+        (("masked_lm", "next_sentence"), 2, False),
+        (("masked_lm",), 1, False),
+        (("masked_lm",), 0, True),
+    ],
+)
+def test_too_few_held_out_documents_are_warned_of(
+    corpus: Corpus, objectives: tuple[Objective, ...], num_held_out: int, is_warned: bool
+) -> None:
+    report = replace(corpus.manifest.report, held_out_documents=num_held_out)
+    few = replace(corpus, manifest=replace(corpus.manifest, report=report))
+    found = " ".join(planning.warnings(replace(mini_cpu(), objectives=objectives), few))
+    assert ("there will be no held-out figures" in found) == is_warned
 
 
 def test_measured_seconds_and_rate_tell_of_the_same_run(corpus: Corpus) -> None:

@@ -111,12 +111,17 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
         read_record(tmp_path)
 
 
-def test_old_checkpoints_go_and_the_newest_stay(tmp_path: Path) -> None:
-    for step in (10, 20, 100):
-        (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
-    drop_old_checkpoints(tmp_path, keep=2)
-    left = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert left == ["step-00000020", "step-00000100"]
+@pytest.mark.parametrize("keep", [1, 2])
+def test_old_checkpoints_go_and_the_newest_and_a_copy_stay(tmp_path: Path, keep: int) -> None:
+    names = ["step-00000010", "step-00000020", "step-00000100", "step-00000020-good", "step-best"]
+    for name in names:
+        directory = tmp_path / "checkpoints" / name
+        directory.mkdir(parents=True)
+        for file in ("config.json", "model.safetensors"):
+            (directory / file).write_text("")
+    drop_old_checkpoints(tmp_path, keep)
+    left = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert left == {"step-best", "step-00000020-good", *names[3 - keep : 3]}
 
 
 def test_a_run_without_checkpoints_has_reached_nothing(tmp_path: Path) -> None:
