@@ -216,7 +216,8 @@ def _pushed(directory: Path, repo_id: str, *, is_private: bool) -> str:
     try:
         return hub.push(directory, repo_id, is_private=is_private)
     except OSError as error:
-        again = shlex.join(["hf", "upload", repo_id, str(directory)])
+        private = ["--private"] if is_private else []
+        again = shlex.join(["hf", "upload", repo_id, str(directory), *private])
         raise OSError(f"{error}; {directory} is whole, upload it later with `{again}`") from error
 
 

@@ -8,7 +8,7 @@ Source: Reimers and Gurevych 2019, Sentence-BERT, section 3; the settings of sen
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 Pooling = Literal["cls", "mean", "max"]
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
@@ -33,8 +33,9 @@ class SentenceConfig:
 
     def __post_init__(self) -> None:
         """Refuses what would give no vector."""
-        if not self.pooling:
-            raise ValueError("pooling must name at least one of cls, mean, max")
+        if not self.pooling or not set(self.pooling) <= set(get_args(Pooling)):
+            found = ", ".join(map(repr, self.pooling)) or "none"
+            raise ValueError(f"pooling must name one of cls, mean, max, or several; found {found}")
         if self.max_tokens is not None and self.max_tokens < 3:
             raise ValueError(f"max_tokens must leave room for a token, found {self.max_tokens}")
 

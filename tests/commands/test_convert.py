@@ -256,7 +256,8 @@ def test_an_upload_that_fails_leaves_the_directory_and_says_how_to_go_on(
     monkeypatch.setattr(hub, "check", lambda repo_id: None)
     monkeypatch.setattr(hub, "push", refused)
     out = tmp_path / "out"
-    with pytest.raises(OSError, match=f"whole, upload it later with `hf upload me/m {out}`"):
+    again = f"whole, upload it later with `hf upload me/m {out} --private`"
+    with pytest.raises(OSError, match=again):
         convert(Convert(model=model, out=out, to="hugging-face", push_to="me/m"))
     assert (out / "model.safetensors").is_file()
 

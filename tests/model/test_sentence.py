@@ -13,8 +13,10 @@ def test_only_what_a_person_chose_is_overruled():
 
 
 def test_a_config_that_gives_no_vector_is_refused():
-    with pytest.raises(ValueError, match="at least one of"):
+    with pytest.raises(ValueError, match="or several; found none"):
         SentenceConfig(pooling=())
+    with pytest.raises(ValueError, match=r"one of cls, mean, max, .* found 'Mean'"):
+        SentenceConfig().overruled("Mean", None)
     with pytest.raises(ValueError, match="leave room"):
         SentenceConfig(max_tokens=2)
 
