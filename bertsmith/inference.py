@@ -36,7 +36,7 @@ from bertsmith.train.device import cast_, choose_precision
 
 Answer = TypeVar("Answer")
 
-# Pseudo-perplexity makes a sequence of every token: so many batches of them exist at once.
+# Pseudo-perplexity makes a sequence of every token: those of so many batches exist at once.
 _BATCHES_AT_ONCE = 32
 
 
@@ -92,7 +92,7 @@ class Predictor:
     @property
     def sentence_limit(self) -> int:
         """The longest sequence that a sentence vector is made of, in tokens."""
-        return min(self.limit, self.sentence.max_tokens or self.limit)
+        return self.sentence.limit(self.limit)
 
     def fill_mask(
         self, texts: Sequence[str], *, top_k: int = 5, targets: Sequence[str] = ()

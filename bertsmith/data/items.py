@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertsmith.batch import IntArray, PackedBatch
+from bertsmith.text.rules import NUM_SPECIAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ def one_text(ids: IntArray, *, limit: int, cls_id: int, sep_id: int, keep: tuple
     ValueError when `keep` alone is too long.
     """
     keep_start, keep_end = keep
-    capacity = limit - 2
+    capacity = limit - NUM_SPECIAL
     kept = keep_end - keep_start
     if kept > capacity:
         raise ValueError(f"{kept} tokens must be read together, but the model reads {capacity}")

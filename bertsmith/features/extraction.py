@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bertsmith.batch import IntArray, PackedBatch
 from bertsmith.data.items import Item
-from bertsmith.features.plan import NUM_SPECIAL, DType, FeaturePlan
+from bertsmith.features.plan import DType, FeaturePlan
 from bertsmith.features.vectors import Text, TextVectors
 from bertsmith.features.windows import Window, kept_rows, windows_of
 from bertsmith.features.words import pool_windows, pool_words, word_spans
@@ -28,6 +28,7 @@ from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.pooling import pool_sentences
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
+from bertsmith.text.rules import NUM_SPECIAL
 from bertsmith.text.tokenizer import Encoding, Tokenizer
 
 Answer = TypeVar("Answer")
@@ -138,7 +139,7 @@ def _computed_together(
     chunk: list[_Reading] = []
     rows = 0
     for reading in readings:
-        own = len(reading.windows) if plan.per == "text" else reading.num_read + 2
+        own = len(reading.windows) if plan.per == "text" else reading.num_read + NUM_SPECIAL
         if chunk and rows + own > rows_at_once:
             yield chunk
             chunk, rows = [], 0

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from bertsmith.features.layers import LayerChoice
 from bertsmith.model.sentence import Pooling, SentenceConfig
+from bertsmith.text.rules import NUM_SPECIAL
 
 Per = Literal["token", "word", "text"]
 WordPooling = Literal["first", "mean", "last"]
@@ -22,8 +23,6 @@ _POOLINGS: dict[Per, tuple[AnyPooling, ...]] = {
     "word": get_args(WordPooling),
     "text": get_args(Pooling),
 }
-NUM_SPECIAL = 2
-"""`[CLS]` and `[SEP]`, around every text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +117,7 @@ class FeaturePlan:
         """
         if self.max_tokens > model_limit:
             raise ValueError(f"max_tokens is {self.max_tokens}, but the model reads {model_limit}")
-        made_for = own.max_tokens if self.per == "text" else None
-        return self.max_tokens or min(model_limit, made_for or model_limit)
+        return self.max_tokens or (own.limit(model_limit) if self.per == "text" else model_limit)
 
     def step(self, limit: int) -> int | None:
         """Tokens from one window of `limit` to the next, None where there is one only.

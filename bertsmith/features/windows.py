@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from bertsmith.batch import IntArray
 from bertsmith.data.items import Item, one_text
+from bertsmith.text.rules import NUM_SPECIAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class Window:
     def item(self, ids: IntArray, cls_id: int, sep_id: int) -> Item:
         """The model's input, of the ids of the whole text."""
         read = ids[self.start : self.end]
-        limit = len(read) + 2
+        limit = len(read) + NUM_SPECIAL
         return one_text(read, limit=limit, cls_id=cls_id, sep_id=sep_id, keep=(0, 0))
 
 

@@ -39,6 +39,10 @@ class SentenceConfig:
         if self.max_tokens is not None and self.max_tokens < 3:
             raise ValueError(f"max_tokens must leave room for a token, found {self.max_tokens}")
 
+    def limit(self, model_limit: int) -> int:
+        """The longest sequence that a sentence vector is made of, special tokens included."""
+        return min(model_limit, self.max_tokens or model_limit)
+
     @property
     def advice_on_prompts(self) -> str:
         """The prompts, and what a person should do with them; empty for none."""

@@ -20,6 +20,8 @@ UnicodeForm = Literal["none", "NFC", "NFD", "NFKC", "NFKD"]
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The entries that every BERT vocabulary holds."""
+NUM_SPECIAL = 2
+"""Tokens around one text: `[CLS]` and `[SEP]`."""
 
 _ORIGINAL_LONGEST_WORD = 200
 _LIBRARY_LONGEST_WORD = 100

@@ -12,6 +12,12 @@ def test_only_what_a_person_chose_is_overruled():
     assert own.overruled("max", False) == SentenceConfig(pooling=("max",), max_tokens=9)
 
 
+def test_a_vector_is_made_of_no_more_than_the_model_and_its_author_allow():
+    assert SentenceConfig().limit(512) == 512
+    assert SentenceConfig(max_tokens=256).limit(512) == 256
+    assert SentenceConfig(max_tokens=256).limit(128) == 128
+
+
 def test_a_config_that_gives_no_vector_is_refused():
     with pytest.raises(ValueError, match="or several; found none"):
         SentenceConfig(pooling=())
