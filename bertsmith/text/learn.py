@@ -1,7 +1,7 @@
 """Counts of words -> a WordPiece vocabulary, the same to the byte for the same counts.
 
-The alphabet comes first, every kept character in both its forms; then pairs of symbols are joined,
-best first, until the vocabulary is full. It does not know files, workers or documents.
+The alphabet comes first, every kept character in the forms that can occur; then pairs of symbols
+are joined, best first, until the vocabulary is full. It does not know files, workers or documents.
 
 Source: the original learner was never published. Wu et al. 2016, section 4.1, describe the idea;
 the layout of the special and `[unused]` rows is that of the released uncased vocabulary.
@@ -16,7 +16,8 @@ from typing import get_args
 
 import numpy as np
 
-from bertsmith.text.chains import BYTES_PER_SYMBOL, CONTINUATION, SymbolChains
+from bertsmith.text.alphabet import AlphabetConfig, choose_alphabet, rows_of
+from bertsmith.text.chains import BYTES_PER_SYMBOL, SymbolChains
 from bertsmith.text.counting import WordCounts, count_words
 from bertsmith.text.merges import Score, joined_texts
 from bertsmith.text.rules import SPECIAL_TOKENS
@@ -35,8 +36,6 @@ RELEASED_UNUSED_ROWS = 994
 _UNUSED_BEFORE_UNK = 99
 _LARGE_VOCABULARY = 28_000
 _BYTES_PER_WORD = 120
-# The automatic alphabet leaves out at most this share of all characters of the text.
-_UNCOVERED_SHARE = 1e-5
 _JOINS_BETWEEN_REPORTS = 100
 
 
@@ -52,7 +51,8 @@ class VocabularyConfig:
     """A character seen less often is left out; words that hold it become `[UNK]`."""
     alphabet_limit: int = 0
     """The most characters kept, most frequent first; 0: as many as cover all but 1 in 100,000
-    characters of the text, at most a sixth as many as rows."""
+    characters of the text, in at most a third of the rows, and all Hangul syllables seen
+    `min_count` times, in at most half of them."""
     score: Score = "frequency"
     """`frequency`: join the most frequent pair; `likelihood`: the highest count/(left * right)."""
     min_pair_count: int = 2
@@ -99,7 +99,7 @@ class LearnedVocabulary:
     num_distinct_words: int
     """Different words."""
     num_characters_kept: int
-    """The alphabet; each stands in two rows."""
+    """The alphabet; each stands in two rows, an ideograph that is a word of its own in one."""
     num_characters_dropped: int
     """Different characters too rare for the alphabet, and halves of characters."""
     num_unknown_words: int
@@ -123,13 +123,11 @@ def learn(
     Raises ValueError when there are no words, or the alphabet does not fit.
     """
     census = _Census(counts, config.tokenizer.word_limit)
-    alphabet = _alphabet(census.characters, config)
+    alphabet, rows = _alphabet(census.characters, config)
     min_word_count = _min_word_count(census.bytes_by_count, config.memory_bytes)
     words, times, num_unknown = _choose_words(counts, alphabet, min_word_count, config)
     head = special_rows(config.num_unused)
-    tokens = dict.fromkeys(head)
-    tokens.update(dict.fromkeys(alphabet))
-    tokens.update(dict.fromkeys(CONTINUATION + character for character in alphabet))
+    tokens = dict.fromkeys([*head, *rows])
     chains = SymbolChains(words, np.array(times, dtype=np.int64), alphabet)
     for text in joined_texts(chains, config.score, config.min_pair_count):
         if len(tokens) >= config.vocab_size:
@@ -180,37 +178,21 @@ def _pairs(counts: WordCounts | Mapping[str, int]) -> Iterator[tuple[str, int]]:
     return iter(sorted(counts.items())) if isinstance(counts, Mapping) else iter(counts)
 
 
-def _alphabet(characters: Counter[str], config: VocabularyConfig) -> list[str]:
-    """The characters kept, ascending: the most frequent, ties by code point."""
-    # Half a character, as broken JSON has it, can stand in no file.
-    whole = ((one, times) for one, times in characters.items() if not _is_surrogate(one))
-    ranked = sorted(whole, key=lambda item: (-item[1], item[0]))
-    frequent = [character for character, times in ranked if times >= config.min_count]
-    limit = config.alphabet_limit or _covering(ranked, config.vocab_size // 6)
-    kept = frequent[:limit]
-    if not kept:
-        raise ValueError(
-            f"no character occurs min_count = {config.min_count} times; give more text or lower it"
-        )
-    needed = 2 * len(kept) + config.num_unused + len(SPECIAL_TOKENS)
+def _alphabet(characters: Counter[str], config: VocabularyConfig) -> tuple[list[str], list[str]]:
+    """The characters kept, and their rows; ValueError where these leave no room."""
+    choice = AlphabetConfig(
+        min_count=config.min_count, limit=config.alphabet_limit, tokenizer=config.tokenizer
+    )
+    alphabet = choose_alphabet(characters, choice, config.vocab_size)
+    rows = rows_of(alphabet, config.tokenizer)
+    needed = len(rows) + config.num_unused + len(SPECIAL_TOKENS)
     if needed > config.vocab_size:
         raise ValueError(
-            f"vocab_size {config.vocab_size} has no room for an alphabet of {len(kept)} characters "
-            f"in two forms; expected at least {needed}: raise vocab_size, or set alphabet_limit"
+            f"vocab_size {config.vocab_size} has no room for the {len(rows)} rows of an alphabet "
+            f"of {len(alphabet)} characters; expected at least {needed}: raise vocab_size, or set "
+            f"alphabet_limit"
         )
-    return sorted(kept)
-
-
-def _is_surrogate(character: str) -> bool:
-    return "\ud800" <= character <= "\udfff"
-
-
-def _covering(ranked: list[tuple[str, int]], limit: int) -> int:
-    """How many of the most frequent characters leave out at most `_UNCOVERED_SHARE` of the text."""
-    times = np.array([count for _, count in ranked], dtype=np.int64)
-    uncovered = times.sum() - np.cumsum(times)
-    enough = int(np.searchsorted(-uncovered, -_UNCOVERED_SHARE * float(times.sum()))) + 1
-    return min(enough, limit)
+    return alphabet, rows
 
 
 def _min_word_count(bytes_by_count: Counter[int], memory_bytes: int) -> int:

@@ -146,7 +146,7 @@ def _chunks(text: str, split_cjk: bool) -> Iterator[Word]:
     """Runs between blanks, cleaned of control characters; a Chinese character stands alone."""
     begin: list[tuple[str, int]] = []
     for position, character in enumerate(text):
-        is_alone = split_cjk and _is_cjk(ord(character))
+        is_alone = split_cjk and is_ideograph(character)
         if (character.isspace() and not _is_dropped(character)) or is_alone:
             yield from _joined(begin)
             begin = []
@@ -219,8 +219,9 @@ def _is_dropped(character: str) -> bool:
     return character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf")
 
 
-def _is_cjk(code: int) -> bool:
+def is_ideograph(character: str) -> bool:
     """CJK Unified and Compatibility Ideographs; source: BasicTokenizer._is_chinese_char."""
+    code = ord(character)
     return code >= 0x3400 and (
         code <= 0x4DBF
         or 0x4E00 <= code <= 0x9FFF

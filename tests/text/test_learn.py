@@ -78,9 +78,27 @@ def test_characters_seen_less_than_min_count_are_dropped_and_their_words_counted
 def test_automatic_alphabet_covers_the_text_and_leaves_room_for_joins() -> None:
     counts = {chr(0xAC00 + number): 1_000_000 // (number + 1) for number in range(3000)}
     learned = learn(counts, VocabularyConfig(vocab_size=3000))
-    assert learned.num_characters_kept == 500  # a sixth of the rows
+    assert learned.num_characters_kept == 750  # in two rows each, half of all
+    myanmar = {chr(0x1000 + number): times for number, times in enumerate(counts.values())}
+    assert learn(myanmar, VocabularyConfig(vocab_size=3000)).num_characters_kept == 500  # a third
     common = {"ab": 1_000_000, "c": 2}
     assert learn(common, VocabularyConfig(vocab_size=3000)).num_characters_kept == 2
+
+
+def test_rare_hangul_is_kept_where_other_rare_characters_are_not() -> None:
+    counts = {"가나": 1_000_000, "잤니": 2, "ㅠ": 2, "ญ": 2}
+    vocabulary = learn_vocabulary(counts, VocabularyConfig(vocab_size=100))
+    assert {"##잤", "##니", "ㅠ"} < set(vocabulary)
+    assert "ญ" not in vocabulary
+
+
+@pytest.mark.parametrize("split_cjk", [True, False])
+def test_an_ideograph_that_is_never_continued_takes_one_row(split_cjk: bool) -> None:
+    config = VocabularyConfig(vocab_size=50, tokenizer=TokenizerConfig(split_cjk=split_cjk))
+    learned = learn({"東": 5, "京": 5, "a": 5}, config)
+    assert learned.vocabulary[5:8] == ("a", "京", "東")
+    assert ("##東" in learned.vocabulary) is not split_cjk
+    assert "##a" in learned.vocabulary
 
 
 def test_unknown_words_are_those_the_tokenizer_cannot_spell() -> None:
