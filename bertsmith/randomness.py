@@ -35,6 +35,7 @@ class Stream(IntEnum):
     HOLD_OUT = 6
     HEAD = 7
     SPLIT = 8
+    RESAMPLE = 9
 
 
 def hash64(*counters: Counter) -> UInt64Array:

@@ -1,0 +1,137 @@
+"""Answers and gold answers -> scores: the official metrics of GLUE, and what they are worth.
+
+Every score is a plain float, in [0, 1] or [-1, 1] as its formula has it. This file knows no tasks.
+
+Source: Wang et al. 2019 (GLUE), section 3; Matthews 1975; Guo et al. 2017 for calibration.
+
+Legend: N examples, C classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bertsmith.randomness import Stream, integers
+
+Numbers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+_RESAMPLES = 1_000
+_CALIBRATION_BINS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """What a score would be on other examples of the same kind, 95 times in 100."""
+
+    low: float
+    high: float
+
+
+def accuracy(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> float:
+    """The share of equal labels."""
+    return float(np.mean(np.asarray(predicted) == np.asarray(gold)))
+
+
+def binary_f1(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> float:
+    """F1 of class 1; 0 where neither side has one (GLUE: MRPC, QQP)."""
+    is_predicted, is_gold = np.asarray(predicted) == 1, np.asarray(gold) == 1
+    found = is_predicted.sum() + is_gold.sum()
+    return float(2 * (is_predicted & is_gold).sum() / found) if found else 0.0
+
+
+def macro_f1(predicted: npt.ArrayLike, gold: npt.ArrayLike, num_classes: int) -> float:
+    """The mean over classes of F1; 0 for a class that stands on neither side."""
+    table = confusion(predicted, gold, num_classes)
+    right, found = np.diagonal(table), table.sum(axis=0) + table.sum(axis=1)
+    return float(np.mean(2 * right / np.maximum(found, 1)))
+
+
+def matthews(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> float:
+    """Matthews' correlation of labels of any number of classes; 0 where one side is constant."""
+    classes, numbers = np.unique([np.asarray(predicted), np.asarray(gold)], return_inverse=True)
+    first, second = numbers.reshape(2, -1)
+    table = confusion(first, second, len(classes)).astype(np.float64)
+    of_gold, of_predicted, total = table.sum(axis=1), table.sum(axis=0), table.sum()
+    covariance = np.trace(table) * total - of_gold @ of_predicted
+    spread = math.sqrt((total**2 - of_gold @ of_gold) * (total**2 - of_predicted @ of_predicted))
+    return float(covariance / spread) if spread else 0.0
+
+
+def pearson(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> float:
+    """The linear correlation; 0 where one side is constant."""
+    first, second = _centred(predicted), _centred(gold)
+    spread = math.sqrt(float(first @ first) * float(second @ second))
+    return float(first @ second / spread) if spread else 0.0
+
+
+def spearman(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> float:
+    """The correlation of ranks, ties at their mean rank; 0 where one side is constant."""
+    return pearson(_ranks(predicted), _ranks(gold))
+
+
+def confusion(predicted: npt.ArrayLike, gold: npt.ArrayLike, num_classes: int) -> Numbers:
+    """(C, C): how many examples of a gold class (row) got a predicted class (column)."""
+    cells = np.asarray(gold, np.int64) * num_classes + np.asarray(predicted, np.int64)
+    return np.bincount(cells, minlength=num_classes**2).reshape(num_classes, num_classes)
+
+
+def calibration_error(confidence: npt.ArrayLike, is_right: npt.ArrayLike) -> float:
+    """The mean distance, over ten equal bins, between how sure the answers are and how right."""
+    sure, right = np.asarray(confidence, np.float64), np.asarray(is_right, np.float64)
+    bins = np.minimum((sure * _CALIBRATION_BINS).astype(np.int64), _CALIBRATION_BINS - 1)
+    gaps = np.bincount(bins, right - sure, _CALIBRATION_BINS)
+    return float(np.abs(gaps).sum() / len(sure))
+
+
+def bootstrap(score: Callable[[Numbers], float], num_examples: int, *, seed: int = 0) -> Interval:
+    """The middle 95% of `score` over 1,000 draws of the examples with replacement.
+
+    `score` takes the numbers of the drawn examples. The draws are a function of the seed.
+    """
+    places = np.arange(num_examples)
+    found = [
+        score(integers(num_examples, seed, Stream.RESAMPLE, draw, places))
+        for draw in range(_RESAMPLES)
+    ]
+    low, high = np.quantile(found, (0.025, 0.975))
+    return Interval(low=float(low), high=float(high))
+
+
+def mean_interval(scores: Sequence[float]) -> tuple[float, float, Interval | None]:
+    """Mean and standard deviation of runs, and the mean's 95% interval (Student; None of one)."""
+    mean = float(np.mean(scores))
+    if len(scores) < 2:
+        return mean, 0.0, None
+    deviation = float(np.std(scores, ddof=1))
+    half = _student(len(scores) - 1) * deviation / math.sqrt(len(scores))
+    return mean, deviation, Interval(low=mean - half, high=mean + half)
+
+
+# Two-sided 95% points of Student's distribution, by degrees of freedom from 1 on.
+_STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+
+
+def _student(freedom: int) -> float:
+    # Beyond 30 the first terms of its expansion around the normal's 1.960 hold to 0.001.
+    return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else 1.960 + 2.372 / freedom
+
+
+def _centred(values: npt.ArrayLike) -> Reals:
+    numbers = np.asarray(values, np.float64)
+    return numbers - numbers.mean()
+
+
+def _ranks(values: npt.ArrayLike) -> Reals:
+    _, numbers, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[numbers]

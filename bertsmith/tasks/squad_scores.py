@@ -1,0 +1,141 @@
+"""Answers to questions about passages -> exact match and F1, as the official evaluators count them.
+
+Every score is in percent, the mean over questions of the best against any gold answer. A question
+without an answer is answered rightly by the empty text alone.
+
+Source: Rajpurkar et al. 2016 and 2018, evaluate-v1.1.py and evaluate-v2.0.py; Lim et al. 2019 for
+KorQuAD, whose F1 counts characters.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+SquadVersion = Literal["1.1", "2.0", "korquad"]
+
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_KOREAN_MARKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
+
+Gold = Mapping[str, Sequence[str]]
+"""Question id -> its gold answers; none for a question without an answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquadScores:
+    """Percentages over questions."""
+
+    exact: float
+    f1: float
+    num_questions: int
+    num_missing: int
+    """Questions without a prediction: version 1.1 counts them as wrong, 2.0 leaves them out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NullThreshold:
+    """The best that a choice of when not to answer can give."""
+
+    score: float
+    """In percent."""
+    threshold: float
+    """A question whose null odds are above it is not answered."""
+
+
+def squad_scores(
+    predictions: Mapping[str, str], gold: Gold, version: SquadVersion = "1.1"
+) -> SquadScores:
+    """Scores the predictions, question id -> text, empty for no answer.
+
+    Raises ValueError when there are no questions.
+    """
+    exact, f1 = question_scores(predictions, gold, version)
+    num_missing = len(gold) - len(exact)
+    count = len(exact) if version == "2.0" else len(gold)
+    if not count:
+        raise ValueError("there is no question to score")
+    return SquadScores(
+        exact=100.0 * sum(exact.values()) / count,
+        f1=100.0 * sum(f1.values()) / count,
+        num_questions=count,
+        num_missing=num_missing,
+    )
+
+
+def question_scores(
+    predictions: Mapping[str, str], gold: Gold, version: SquadVersion = "1.1"
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Exact match and F1 of every predicted question, each in [0, 1]."""
+    normalise = _NORMALISED[version]
+    exact: dict[str, float] = {}
+    f1: dict[str, float] = {}
+    for key, answers in gold.items():
+        if key not in predictions:
+            continue
+        predicted = normalise(predictions[key])
+        wanted = [normalise(answer) for answer in answers]
+        if version == "2.0":
+            # An answer of articles and marks alone is none there.
+            wanted = [answer for answer in wanted if answer] or [""]
+        exact[key] = float(predicted in wanted)
+        f1[key] = max((_f1(predicted, answer, version) for answer in wanted), default=0.0)
+    return exact, f1
+
+
+def best_null_threshold(
+    scores: Mapping[str, float],
+    predictions: Mapping[str, str],
+    null_odds: Mapping[str, float],
+    gold: Gold,
+) -> NullThreshold:
+    """The threshold on the null odds at which the mean of `scores` is best (version 2.0).
+
+    `scores` are those of `predictions`, the best answers that are not null. Equal means go to the
+    lowest threshold, as in the official search.
+    """
+    current = float(sum(not answers for answers in gold.values()))
+    best, threshold = current, 0.0
+    for key in sorted(scores, key=lambda key: null_odds[key]):
+        if gold[key]:
+            current += scores[key]
+        elif predictions[key]:
+            current -= 1.0
+        if current > best:
+            best, threshold = current, null_odds[key]
+    return NullThreshold(score=100.0 * best / len(scores), threshold=threshold)
+
+
+def normalised(answer: str) -> str:
+    """Lower case, without punctuation, articles and runs of blanks."""
+    text = answer.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLE.sub(" ", text).split())
+
+
+def normalised_korean(answer: str) -> str:
+    """Lower case, without brackets, quotes, punctuation and runs of blanks."""
+    text = answer.translate(_KOREAN_MARKS).lower().translate(_NO_PUNCTUATION)
+    return " ".join(text.split())
+
+
+_NORMALISED: dict[SquadVersion, Callable[[str], str]] = {
+    "1.1": normalised,
+    "2.0": normalised,
+    "korquad": normalised_korean,
+}
+
+
+def _f1(predicted: str, gold: str, version: SquadVersion) -> float:
+    """Of two normalised answers: over words, in KorQuAD over characters other than blanks."""
+    if version == "korquad":
+        first, second = list(predicted.replace(" ", "")), list(gold.replace(" ", ""))
+    else:
+        first, second = predicted.split(), gold.split()
+    if version == "2.0" and not (first and second):
+        return float(first == second)
+    num_shared = (Counter(first) & Counter(second)).total()
+    return 2 * num_shared / (len(first) + len(second)) if num_shared else 0.0

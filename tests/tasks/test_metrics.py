@@ -1,0 +1,78 @@
+"""Metrics are those of their definitions, and of the libraries people quote."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from bertsmith.tasks import metrics
+
+PREDICTED = [1, 0, 1, 1, 0, 2, 2, 0]
+GOLD = [1, 0, 0, 1, 1, 2, 0, 0]
+
+
+def test_scores_of_a_case_counted_by_hand() -> None:
+    assert metrics.accuracy(PREDICTED, GOLD) == 5 / 8
+    assert metrics.binary_f1([1, 1, 0, 0], [1, 0, 1, 0]) == 0.5
+    assert metrics.confusion([0, 1, 1], [0, 0, 1], 2).tolist() == [[1, 1], [0, 1]]
+    # Classes 0, 1, 2: F1 4/7, 2/3, 2/3.
+    assert metrics.macro_f1(PREDICTED, GOLD, 3) == pytest.approx((4 / 7 + 2 / 3 + 2 / 3) / 3)
+    # Two of four right at 0.9 confidence, the others at 0.1: both bins are off by 0.4.
+    assert metrics.calibration_error([0.9, 0.9, 0.1, 0.1], [1, 0, 1, 0]) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("constant", [[1, 1, 1], [0, 0, 0]])
+def test_a_constant_answer_has_no_correlation(constant: list[int]) -> None:
+    for correlation in (metrics.matthews, metrics.pearson, metrics.spearman):
+        assert correlation(constant, [1, 0, 1]) == 0.0
+    assert metrics.binary_f1([0, 0], [0, 0]) == 0.0
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_equal_those_of_scikit_learn_and_scipy(seed: int) -> None:
+    sklearn = pytest.importorskip("sklearn.metrics")
+    stats = pytest.importorskip("scipy.stats")
+    draws = np.random.default_rng(seed)
+    first, second = draws.integers(0, 3, (2, 50))
+    binary = first % 2, second % 2
+    reals = np.round(draws.normal(size=(2, 60)), 1)  # rounded, so that there are ties
+    assert metrics.matthews(first, second) == pytest.approx(
+        sklearn.matthews_corrcoef(second, first)
+    )
+    assert metrics.binary_f1(*binary) == pytest.approx(sklearn.f1_score(*binary[::-1]))
+    assert metrics.macro_f1(first, second, 3) == pytest.approx(
+        sklearn.f1_score(second, first, average="macro")
+    )
+    assert metrics.pearson(*reals) == pytest.approx(stats.pearsonr(*reals).statistic)
+    assert metrics.spearman(*reals) == pytest.approx(stats.spearmanr(*reals).statistic)
+
+
+def test_bootstrap_holds_the_share_and_is_as_wide_as_the_normal_says() -> None:
+    is_right = np.arange(400) < 300
+    interval = metrics.bootstrap(lambda drawn: float(is_right[drawn].mean()), 400)
+    half = 1.96 * math.sqrt(0.75 * 0.25 / 400)
+    assert interval.low == pytest.approx(0.75 - half, abs=0.01)
+    assert interval.high == pytest.approx(0.75 + half, abs=0.01)
+    assert interval == metrics.bootstrap(lambda drawn: float(is_right[drawn].mean()), 400)
+
+
+def test_mean_interval_is_students() -> None:
+    mean, deviation, interval = metrics.mean_interval([0.1, 0.2, 0.3])
+    assert (mean, deviation) == (pytest.approx(0.2), pytest.approx(0.1))
+    assert interval is not None
+    assert interval.high == pytest.approx(0.2 + 4.303 * 0.1 / math.sqrt(3))
+    assert metrics.mean_interval([0.5]) == (0.5, 0.0, None)
+
+
+@pytest.mark.parity
+def test_students_points_are_scipys() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    for count in (2, 5, 31, 32, 60, 400):
+        scores = np.linspace(0, 1, count)
+        mean, deviation, interval = metrics.mean_interval(scores.tolist())
+        assert interval is not None
+        half = stats.t.ppf(0.975, count - 1) * deviation / math.sqrt(count)
+        assert interval.high - mean == pytest.approx(half, rel=2e-3)
