@@ -128,7 +128,8 @@ def _student(freedom: int) -> float:
 
 def _centred(values: npt.ArrayLike) -> Reals:
     numbers = np.asarray(values, np.float64)
-    return numbers - numbers.mean()
+    centred: Reals = numbers - numbers.mean()
+    return centred
 
 
 def _ranks(values: npt.ArrayLike) -> Reals:
