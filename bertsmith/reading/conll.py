@@ -1,0 +1,122 @@
+"""A file of one word a line -> sentences of words and tags, and which document each is in.
+
+CoNLL's columns (CoNLL-2003 and its kin: blanks or tabs between them, an empty line behind a
+sentence, a -DOCSTART- line before a document), and files of one character a line (KLUE-NER), whose
+words may be a blank. Nothing here knows what a tag means.
+
+Source: Tjong Kim Sang and De Meulder 2003; Park et al. 2021 (KLUE), section 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.reading.lines import Numbered, numbered_lines
+
+DOCUMENT_START = "-DOCSTART-"
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedSentence:
+    """The words of one sentence."""
+
+    place: str
+    """`file:line` of the first word."""
+    words: tuple[str, ...]
+    """As they stand; in files of characters a word is one character, blanks included."""
+    tags: tuple[str, ...] | None
+    """One a word; None in a file of a single column."""
+    document: int
+    """Which document of the file it is in, from 0: all in one where the file marks none."""
+
+
+def tagged_sentences(path: Path, tag_column: int = -1) -> Iterator[TaggedSentence]:
+    """The sentences of a file, in its order; words stand in the first column.
+
+    `tag_column` counts from 0, or from the end below it. Raises FileNotFoundError; ValueError, with
+    file and line, for lines of another width than the first, a column that is not there, a word of
+    no characters, and bytes that are no text; and for a file without sentences.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    reader = _Reader(path, tag_column)
+    for block in _blocks(path):
+        if (sentence := reader.sentence(block)) is not None:
+            yield sentence
+    if reader.num_sentences == 0:
+        raise ValueError(f"{path}: no sentences: expected a word a line and empty lines between")
+
+
+class _Reader:
+    """What is known of a file while it is read."""
+
+    def __init__(self, path: Path, tag_column: int) -> None:
+        self.path = path
+        self.tag_column = tag_column
+        self.document = 0
+        self.num_sentences = 0
+        self.width = 0
+        self.width_line = 0
+        self.has_tabs = False
+
+    def sentence(self, block: Sequence[Numbered[str]]) -> TaggedSentence | None:
+        """None for a block without words, such as the one that begins a document."""
+        lines = [self._fields(number, line) for number, _, line in block if not _is_comment(line)]
+        words = [fields for fields in lines if fields[1][0] != DOCUMENT_START]
+        if len(words) < len(lines) and self.num_sentences:
+            self.document += 1
+        if not words:
+            return None
+        self.num_sentences += 1
+        return TaggedSentence(
+            place=f"{self.path}:{words[0][0]}",
+            words=tuple(fields[0] for _, fields in words),
+            tags=tuple(self._tag(*line) for line in words) if self.width > 1 else None,
+            document=self.document,
+        )
+
+    def _fields(self, number: int, line: str) -> tuple[int, list[str]]:
+        if not self.width:
+            self.has_tabs = "\t" in line
+        fields = line.split("\t") if self.has_tabs else line.split()
+        if not self.width:
+            self.width, self.width_line = len(fields), number
+        if len(fields) != self.width:
+            raise ValueError(
+                f"{self.path}:{number}: {len(fields)} columns, expected {self.width} as in line "
+                f"{self.width_line}: {line!r:.60}"
+            )
+        if not fields[0]:
+            raise ValueError(f"{self.path}:{number}: a word of no characters: {line!r:.60}")
+        return number, fields
+
+    def _tag(self, number: int, fields: list[str]) -> str:
+        if not -self.width <= self.tag_column < self.width:
+            raise ValueError(
+                f"{self.path}:{number}: no column {self.tag_column}, found {self.width} (counted "
+                f"from 0, or from the end by -1, -2, ...)"
+            )
+        return fields[self.tag_column]
+
+
+def _blocks(path: Path) -> Iterator[list[Numbered[str]]]:
+    """Runs of lines that are not empty. A line of a tab and blanks is not: its word is a blank."""
+    block: list[Numbered[str]] = []
+    for number, position, raw in numbered_lines(path):
+        line = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
+        if line.strip() or "\t" in line:
+            block.append((number, position, line))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _is_comment(line: str) -> bool:
+    """KLUE's `## id<tab>sentence` before its characters, CoNLL-U's `# text = ...`."""
+    mark, _, rest = line.partition(" ")
+    return mark == "##" or (mark == "#" and " = " in rest)
