@@ -20,9 +20,9 @@ from torch import Tensor
 
 from bertsmith.batch import IntArray, PackedBatch
 from bertsmith.data.items import Item
+from bertsmith.data.windows import Window, kept_rows, windows_of
 from bertsmith.features.plan import DType, FeaturePlan
 from bertsmith.features.vectors import Text, TextVectors
-from bertsmith.features.windows import Window, kept_rows, windows_of
 from bertsmith.features.words import pool_windows, pool_words, word_spans
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.pooling import pool_sentences

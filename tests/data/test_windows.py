@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.features.windows import kept_rows, windows_of
+from bertsmith.data.windows import kept_rows, windows_of
 
 
 def ranges_of_the_original(num_tokens, capacity, step):
