@@ -5,7 +5,7 @@ attention mask: positions and sequence starts follow from the lengths, and atten
 block-diagonal by construction. This file knows neither text nor torch; `model.stream` turns the
 arrays into tensors.
 
-Legend: T tokens, N sequences, M target rows, S the longest sequence.
+Legend: T tokens, N sequences, M target rows, R scored rows, S the longest sequence.
 """
 
 from __future__ import annotations
@@ -142,10 +142,7 @@ class PretrainBatch:
         Sequence i goes to part floor(i * parts / N), so parts differ by one sequence at most.
         Raises ValueError when there are fewer sequences than parts.
         """
-        num_sequences = self.packed.num_sequences
-        if not 1 <= parts <= num_sequences:
-            raise ValueError(f"cannot cut {num_sequences} sequences into {parts} micro-batches")
-        edges = [-(-part * num_sequences // parts) for part in range(parts + 1)]
+        edges = _edges(self.packed.num_sequences, parts)
         return [self._slice(start, end) for start, end in pairwise(edges)]
 
     def _slice(self, start: int, end: int) -> PretrainBatch:
@@ -154,12 +151,7 @@ class PretrainBatch:
         row_start, row_end = int(rows[start]), int(rows[end])
         inside = slice(*np.searchsorted(self.target_rows, (row_start, row_end)))
         return PretrainBatch(
-            packed=PackedBatch(
-                token_ids=packed.token_ids[row_start:row_end],
-                segment_ids=packed.segment_ids[row_start:row_end],
-                lengths=packed.lengths[start:end],
-                keys=packed.keys[start:end],
-            ),
+            packed=_sequences(packed, start, end),
             target_rows=self.target_rows[inside] - row_start,
             target_ids=self.target_ids[inside],
             next_labels=None if self.next_labels is None else self.next_labels[start:end],
@@ -168,6 +160,79 @@ class PretrainBatch:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TaskBatch:
+    """A packed batch, what a task's head scores on it, and what the scores should be.
+
+    A group is what is answered as a whole: the sequences of one multiple-choice question; of any
+    other task, one sequence.
+    """
+
+    packed: PackedBatch
+    groups: IntArray
+    """(N,) int64: each sequence's group, ascending from 0 without a gap."""
+    rows: IntArray | None
+    """(R,) int64, ascending: rows of the stream that are scored; None where the task scores all
+    rows, or the vector of each sequence."""
+    targets: npt.NDArray[np.number]
+    """What is right, in the order of the sequences, or of `rows`; its form is the loss's."""
+    targets_per_sequence: IntArray
+    """(N,) int64: how many of `targets` are of each sequence."""
+    step_targets: int
+    """The loss's divisor: answers of the whole step, over all micro-batches and processes."""
+
+    @property
+    def num_tokens(self) -> int:
+        """T."""
+        return self.packed.num_tokens
+
+    @property
+    def num_groups(self) -> int:
+        """How many answers there are."""
+        return int(self.groups[-1]) + 1
+
+    def split(self, parts: int) -> list[TaskBatch]:
+        """Cuts the step into `parts` micro-batches of consecutive groups, the divisor unchanged.
+
+        Raises ValueError when there are fewer groups than parts.
+        """
+        edges = np.searchsorted(self.groups, _edges(self.num_groups, parts))
+        return [self._slice(int(start), int(end)) for start, end in pairwise(edges)]
+
+    def _slice(self, start: int, end: int) -> TaskBatch:
+        row_edges = np.append(self.packed.starts, self.packed.num_tokens)[[start, end]]
+        first, last = np.append(0, np.cumsum(self.targets_per_sequence))[[start, end]]
+        rows = None
+        if self.rows is not None:
+            rows = self.rows[slice(*np.searchsorted(self.rows, row_edges))] - row_edges[0]
+        return TaskBatch(
+            packed=_sequences(self.packed, start, end),
+            groups=self.groups[start:end] - self.groups[start],
+            rows=rows,
+            targets=self.targets[first:last],
+            targets_per_sequence=self.targets_per_sequence[start:end],
+            step_targets=self.step_targets,
+        )
+
+
 def starts_of(lengths: IntArray) -> IntArray:
     """(N,) int64: where each of N consecutive runs of these lengths begins."""
     return np.cumsum(lengths, dtype=np.int64) - lengths
+
+
+def _edges(count: int, parts: int) -> list[int]:
+    """Where each of `parts` nearly equal runs of `count` things begins, and where the last ends."""
+    if not 1 <= parts <= count:
+        raise ValueError(f"cannot cut {count} sequences into {parts} micro-batches")
+    return [-(-part * count // parts) for part in range(parts + 1)]
+
+
+def _sequences(packed: PackedBatch, start: int, end: int) -> PackedBatch:
+    """The sequences from `start` to before `end`."""
+    row_start, row_end = np.append(packed.starts, packed.num_tokens)[[start, end]]
+    return PackedBatch(
+        token_ids=packed.token_ids[row_start:row_end],
+        segment_ids=packed.segment_ids[row_start:row_end],
+        lengths=packed.lengths[start:end],
+        keys=packed.keys[start:end],
+    )

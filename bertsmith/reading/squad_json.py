@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from bertsmith.reading.compressed import open_members, text_blocks
 
-Kind = TypeVar("Kind", str, int, bool, list, dict)
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

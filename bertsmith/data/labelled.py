@@ -1,0 +1,113 @@
+"""Labelled items -> the batch of any step of fine-tuning: a pure function of (seed, step).
+
+Steps take their groups from the endless sequence of shuffled epochs, across the borders of epochs
+without a gap, so that no example is left out. This file knows no tasks and no tensors.
+
+Source: google-research/bert run_classifier.py, file_based_input_fn_builder (shuffled, repeated).
+
+Legend: N items, G groups, R scored rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bertsmith.batch import IntArray, PackedBatch, TaskBatch
+from bertsmith.data.items import Item
+from bertsmith.randomness import Stream, permutation
+
+Targets = npt.NDArray[np.number]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledItems:
+    """What a model reads, and what it should say of it."""
+
+    items: Sequence[Item]
+    """N sequences."""
+    groups: IntArray
+    """(N,) int64: what each is answered together with, ascending from 0 without a gap."""
+    rows: Sequence[IntArray] | None
+    """Of each item, the rows that are scored, ascending; None where the task scores all rows, or
+    the vector of each sequence."""
+    targets: Sequence[Targets]
+    """Of each item, what is right; none of them for items to predict on."""
+    by_row: bool = False
+    """Whether each scored row is an answer of its own, rather than each group."""
+
+    def __post_init__(self) -> None:
+        """Checks once what every batch relies on."""
+        num_items = len(self.items)
+        steps = np.diff(self.groups, prepend=-1)
+        if not num_items or len(steps) != num_items or steps[0] != 1 or not set(steps) <= {0, 1}:
+            raise ValueError(
+                f"{num_items} items need as many group numbers, from 0 on without a gap; found "
+                f"{len(self.groups)}"
+            )
+        for name, each in (("rows", self.rows), ("targets", self.targets)):
+            if each and len(each) != num_items:
+                raise ValueError(f"{num_items} items need as many {name}, found {len(each)}")
+
+    @property
+    def num_groups(self) -> int:
+        """G."""
+        return int(self.groups[-1]) + 1
+
+    def batch(self, groups: IntArray) -> TaskBatch:
+        """Some groups, in the order given, laid end to end."""
+        borders = np.searchsorted(self.groups, np.arange(self.num_groups + 1))
+        numbers = [
+            number for group in groups for number in range(borders[group], borders[group + 1])
+        ]
+        items = [self.items[number] for number in numbers]
+        packed = PackedBatch(
+            token_ids=np.concatenate([item.token_ids for item in items]),
+            segment_ids=np.concatenate([item.segment_ids for item in items]),
+            lengths=np.array([len(item.token_ids) for item in items], dtype=np.int32),
+            keys=np.arange(len(items), dtype=np.int64),
+        )
+        rows = None
+        if self.rows is not None:
+            of_items = [self.rows[number] for number in numbers]
+            starts = np.repeat(packed.starts, [len(each) for each in of_items])
+            rows = starts + np.concatenate(of_items)
+        targets = [self.targets[number] for number in numbers]
+        return TaskBatch(
+            packed=packed,
+            groups=np.repeat(np.arange(len(groups)), np.diff(borders)[groups]),
+            rows=rows,
+            targets=np.concatenate(targets),
+            targets_per_sequence=np.array([len(each) for each in targets], dtype=np.int64),
+            step_targets=len(rows) if self.by_row and rows is not None else len(groups),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskPlan:
+    """The steps of a fine-tuning run."""
+
+    labelled: LabelledItems
+    batch_size: int
+    """Groups a step (paper: 16 or 32)."""
+    seed: int
+    """Keys the shuffling."""
+
+    def num_steps(self, epochs: float) -> int:
+        """Steps of so many epochs, rounded down but at least one, as in the original."""
+        return max(1, int(self.labelled.num_groups * epochs / self.batch_size))
+
+    def step(self, number: int) -> TaskBatch:
+        """The batch of step `number`, from 0."""
+        size = self.labelled.num_groups
+        places = number * self.batch_size + np.arange(self.batch_size)
+        epochs, within = np.divmod(places, size)
+        orders = {int(epoch): self._order(int(epoch)) for epoch in np.unique(epochs)}
+        groups = [orders[int(epoch)][place] for epoch, place in zip(epochs, within, strict=True)]
+        return self.labelled.batch(np.array(groups))
+
+    def _order(self, epoch: int) -> IntArray:
+        return permutation(self.labelled.num_groups, self.seed, Stream.SHUFFLE, epoch)

@@ -1,0 +1,298 @@
+"""Questions about passages -> windows to read; scores of tokens -> answers cut out of the passage.
+
+An answer is the span whose start and end scores add up highest, in the passage's own characters.
+A passage too long for the model is read in windows, and a start counts only in the window where its
+token sees most of its surroundings. In SQuAD 2.0 the span of `[CLS]` alone says: no answer.
+
+Source: Devlin et al. 2018, sections 4.2 and 4.3; google-research/bert run_squad.py,
+convert_examples_to_features and write_predictions.
+
+Legend: n tokens of a window, P tokens of the passage, K candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bertsmith.batch import IntArray
+from bertsmith.data.items import Item
+from bertsmith.data.labelled import LabelledItems
+from bertsmith.data.windows import Window, windows_of
+from bertsmith.reading.squad_json import Question
+from bertsmith.text.encoding import Encoding
+from bertsmith.text.tokenizer import Tokenizer
+
+FloatArray = npt.NDArray[np.floating]
+
+_NO_ANSWER = np.zeros(2, dtype=np.int64)
+"""The row of `[CLS]`, as start and end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquadConfig:
+    """How passages are read and answers chosen."""
+
+    max_tokens: int = 384
+    """The longest window, question and special tokens included (paper's code: 384)."""
+    doc_stride: int = 128
+    """Tokens from one window's start to the next one's: the step (paper's code: 128)."""
+    max_question_tokens: int = 64
+    """The end of a longer question is not read, and counted (paper's code: 64)."""
+    max_answer_tokens: int = 30
+    """The longest answer (paper's code: 30)."""
+    num_best: int = 20
+    """Answers that are listed beside the best one (paper's code: 20)."""
+    with_null: bool = False
+    """Whether a question may have no answer, as in SQuAD 2.0."""
+    null_threshold: float = 0.0
+    """No answer is given where its score beats the best answer's by more (chosen on Dev)."""
+
+    def __post_init__(self) -> None:
+        """Refuses windows that could not move or hold nothing of a passage."""
+        for name in ("doc_stride", "max_question_tokens", "max_answer_tokens", "num_best"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
+        room = self.max_tokens - self.max_question_tokens - 3
+        if self.doc_stride > room:
+            raise ValueError(
+                f"doc_stride must be at most {room}, the tokens of a passage beside the longest "
+                f"question in max_tokens {self.max_tokens}; found {self.doc_stride}: what lies "
+                f"between two windows would not be read"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassageWindow:
+    """What one item holds of a passage."""
+
+    question: int
+    """The number of the question it is of."""
+    offset: int
+    """The item's row of the window's first token."""
+    window: Window
+    """The tokens of the passage."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedQuestions:
+    """Questions as a model reads them."""
+
+    labelled: LabelledItems
+    """A window an item; its targets are the rows of the answer's first and last token."""
+    windows: Sequence[PassageWindow]
+    """Of each item."""
+    spans: Sequence[IntArray]
+    """Of each question: (P, 2) the characters of its passage's tokens."""
+    num_cut_questions: int
+    """Questions whose end is not read."""
+
+
+class Candidate(NamedTuple):
+    """A possible answer."""
+
+    text: str
+    """Empty for no answer."""
+    start: int
+    """Its first character in the passage."""
+    probability: float
+    """Among the question's listed candidates."""
+    start_score: float
+    end_score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundAnswer:
+    """What a model answers to one question."""
+
+    key: str
+    """The question's id."""
+    text: str
+    """An exact piece of the passage; empty for no answer."""
+    best: Candidate
+    """The best answer that is not empty; of no probability where the passage has no words."""
+    null_odds: float
+    """The score of no answer above that of `best`; -inf where every question has one."""
+    candidates: tuple[Candidate, ...]
+    """The best first, each text once."""
+
+
+def encode(
+    questions: Sequence[Question], tokenizer: Tokenizer, config: SquadConfig
+) -> EncodedQuestions:
+    """Windows of `[CLS] question [SEP] passage [SEP]`, each question's one after the other.
+
+    Of a question with several answers the first is the target; a window that does not hold all of
+    it has the target `[CLS]`. Raises ValueError for a question without a token.
+    """
+    asked = tokenizer.encode_batch([each.question for each in questions], add_special_tokens=False)
+    passages = _passages(questions, tokenizer)
+    items: list[Item] = []
+    windows: list[PassageWindow] = []
+    targets: list[IntArray] = []
+    for number, (question, encoding) in enumerate(zip(questions, asked, strict=True)):
+        if not len(encoding.ids):
+            raise ValueError(f"{question.place}: no word in the question {question.question!r}")
+        ids = encoding.ids[: config.max_question_tokens]
+        passage = passages[question.passage]
+        answer = _token_range(question, passage)
+        offset = len(ids) + 2
+        capacity = config.max_tokens - offset - 1
+        for window in windows_of(len(passage.ids), capacity, config.doc_stride):
+            items.append(_item(ids, passage.ids[window.start : window.end], tokenizer))
+            windows.append(PassageWindow(question=number, offset=offset, window=window))
+            targets.append(_target(answer, window, offset))
+    return EncodedQuestions(
+        labelled=LabelledItems(
+            items=items, groups=np.arange(len(items)), rows=None, targets=targets
+        ),
+        windows=windows,
+        spans=[passages[question.passage].spans for question in questions],
+        num_cut_questions=sum(len(each.ids) > config.max_question_tokens for each in asked),
+    )
+
+
+def decode(
+    questions: Sequence[Question],
+    encoded: EncodedQuestions,
+    scores: Sequence[FloatArray],
+    config: SquadConfig,
+) -> list[FoundAnswer]:
+    """The answers to all questions, of each item's (n, 2) start and end scores."""
+    spans_of: list[list[_Span]] = [[] for _ in questions]
+    nulls: list[list[tuple[float, float]]] = [[] for _ in questions]
+    for window, of_item in zip(encoded.windows, scores, strict=True):
+        spans_of[window.question] += _best_spans(of_item, window, config)
+        nulls[window.question].append((float(of_item[0, 0]), float(of_item[0, 1])))
+    return [
+        _answer(question, _candidates(question.passage, spans, where, config), null, config)
+        for question, spans, null, where in zip(
+            questions, spans_of, nulls, encoded.spans, strict=True
+        )
+    ]
+
+
+class _Span(NamedTuple):
+    """Tokens of a passage, the last one included."""
+
+    start: int
+    last: int
+    start_score: float
+    end_score: float
+
+
+def _passages(questions: Sequence[Question], tokenizer: Tokenizer) -> dict[str, Encoding]:
+    texts = list(dict.fromkeys(question.passage for question in questions))
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return dict(zip(texts, encodings, strict=True))
+
+
+def _item(question: IntArray, passage: IntArray, tokenizer: Tokenizer) -> Item:
+    cls, sep = [tokenizer.cls_id], [tokenizer.sep_id]
+    ids = np.concatenate([cls, question, sep, passage, sep]).astype(np.int32)
+    segments = np.repeat(np.array([0, 1], np.int32), [len(question) + 2, len(passage) + 1])
+    return Item(token_ids=ids, segment_ids=segments, num_unread=0)
+
+
+def _token_range(question: Question, passage: Encoding) -> tuple[int, int] | None:
+    """The first and the last token of the first answer; None without one."""
+    if not question.answers:
+        return None
+    answer = question.answers[0]
+    starts, ends = passage.spans[:, 0], passage.spans[:, 1]
+    first = int(np.searchsorted(ends, answer.start, side="right"))
+    last = int(np.searchsorted(starts, answer.start + len(answer.text), side="left")) - 1
+    return (first, last) if first <= last else None
+
+
+def _target(answer: tuple[int, int] | None, window: Window, offset: int) -> IntArray:
+    if answer is None or answer[0] < window.start or answer[1] >= window.end:
+        return _NO_ANSWER
+    return np.array(answer, dtype=np.int64) - window.start + offset
+
+
+def _best_spans(scores: FloatArray, at: PassageWindow, config: SquadConfig) -> list[_Span]:
+    """The window's `num_best` spans of at most `max_answer_tokens` tokens, in no order.
+
+    Differs from the original code: that looks among the 20 best starts and the 20 best ends of the
+    whole window, the question's included; here no span is overlooked.
+    """
+    window = at.window
+    num_starts = window.kept_end - window.kept_start
+    if num_starts <= 0:
+        return []
+    first = at.offset + window.kept_start - window.start
+    starts = scores[first : first + num_starts, 0]
+    ends = scores[first : at.offset + window.end - window.start, 1]
+    longest = min(config.max_answer_tokens, len(ends))
+    beyond = np.full(num_starts + longest - 1 - min(len(ends), num_starts + longest - 1), -np.inf)
+    padded = np.concatenate([ends[: num_starts + longest - 1], beyond])
+    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)
+    flat = sums.ravel()  # (num_starts * longest,)
+    count = min(config.num_best, int(np.isfinite(flat).sum()))
+    best = np.argpartition(-flat, count - 1)[:count]
+    return [
+        _Span(
+            start=window.kept_start + start,
+            last=window.kept_start + start + length,
+            start_score=float(starts[start]),
+            end_score=float(ends[start + length]),
+        )
+        for start, length in zip(*(each.tolist() for each in divmod(best, longest)), strict=True)
+    ]
+
+
+def _candidates(
+    passage: str, spans: Sequence[_Span], where: IntArray, config: SquadConfig
+) -> list[Candidate]:
+    """The best spans as texts, each text once, the best first; not yet their probabilities."""
+    ranked = sorted(spans, key=lambda span: (-(span.start_score + span.end_score), span))
+    found: dict[str, Candidate] = {}
+    for span in ranked:
+        start, end = int(where[span.start, 0]), int(where[span.last, 1])
+        text = passage[start:end]
+        found.setdefault(text, Candidate(text, start, 0.0, span.start_score, span.end_score))
+        if len(found) == config.num_best:
+            break
+    return list(found.values())
+
+
+def _answer(
+    question: Question,
+    candidates: list[Candidate],
+    nulls: Sequence[tuple[float, float]],
+    config: SquadConfig,
+) -> FoundAnswer:
+    null = Candidate("", 0, 0.0, *min(nulls, key=sum))
+    best = candidates[0] if candidates else Candidate("", 0, 0.0, -math.inf, -math.inf)
+    null_odds = _score(null) - _score(best) if config.with_null else -math.inf
+    if config.with_null or not candidates:
+        candidates = sorted([*candidates, null], key=lambda each: -_score(each))
+        if len(candidates) > config.num_best + 1:
+            candidates = candidates[: config.num_best + 1]
+    listed = _with_probabilities(candidates)
+    return FoundAnswer(
+        key=question.key,
+        text="" if null_odds > config.null_threshold else best.text,
+        best=next((each for each in listed if each.text), best),
+        null_odds=null_odds,
+        candidates=tuple(listed),
+    )
+
+
+def _score(candidate: Candidate) -> float:
+    return candidate.start_score + candidate.end_score
+
+
+def _with_probabilities(candidates: Sequence[Candidate]) -> list[Candidate]:
+    scores = np.array([_score(each) for each in candidates])
+    shares = np.exp(scores - scores.max())
+    return [
+        each._replace(probability=float(share))
+        for each, share in zip(candidates, shares / shares.sum(), strict=True)
+    ]
