@@ -1,0 +1,102 @@
+"""The tags of a labelled set -> the labels of a head; predicted tags -> scores.
+
+Entities are learned in one dialect, B- on every first word, whatever the file uses; tags that are
+no BIO (parts of speech and the like) stay as they are. It reads no text.
+
+Source: Tjong Kim Sang and De Meulder 2003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bertsmith.reading.conll import TaggedSentence
+from bertsmith.tasks.entities import OUTSIDE, as_iob2, entity_scores, split_tag
+
+
+@dataclass(frozen=True)
+class TagScheme:
+    """The labels of a task, in the order of the head's scores."""
+
+    labels: tuple[str, ...]
+    is_of_entities: bool
+    """Whether they are BIO tags, scored by entity; else parts of speech and the like, by word."""
+    is_by_character: bool = False
+    """Whether a word is one character, so that blanks are words too, and nothing stands between."""
+
+    @classmethod
+    def of(cls, sentences: Sequence[TaggedSentence]) -> TagScheme:
+        """The labels of these sentences; those of entities in the one dialect B-, I-, O.
+
+        Raises ValueError, with the place, for a sentence without tags.
+        """
+        tags = {tag for sentence in sentences for tag in _tags_of(sentence)}
+        by_character = any(word.isspace() for sentence in sentences for word in sentence.words)
+        if not all(_is_tag(tag) for tag in tags):
+            return cls(tuple(sorted(tags)), is_of_entities=False, is_by_character=by_character)
+        kinds = sorted({split_tag(tag)[1] for tag in tags} - {""})
+        labels = (OUTSIDE, *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI"))
+        return cls(labels, is_of_entities=True, is_by_character=by_character)
+
+    def tags_of(self, sentence: TaggedSentence) -> Sequence[str]:
+        """A sentence's tags in the labels' dialect.
+
+        Raises ValueError, with the place, for a tag that is none of the labels.
+        """
+        tags: Sequence[str] = _tags_of(sentence)
+        if self.is_of_entities:
+            try:
+                tags = as_iob2(tags)
+            except ValueError as error:
+                raise ValueError(f"{sentence.place}: {error}") from error
+        known = set(self.labels)
+        for number, tag in enumerate(tags):
+            if tag not in known:
+                raise ValueError(
+                    f"{sentence.place}: word {number + 1} ({sentence.words[number]!r}) has the tag "
+                    f"{tag!r}, none of the {len(self.labels)} that were learned: "
+                    f"{', '.join(self.labels)}"
+                )
+        return tags
+
+    def continued(self, tag: str) -> str:
+        """What stands behind a word of this tag when it is one with it."""
+        kind = split_tag(tag)[1] if self.is_of_entities else ""
+        return f"I-{kind}" if kind else tag
+
+
+def score(
+    sentences: Sequence[TaggedSentence], tags: Sequence[Sequence[str]], scheme: TagScheme
+) -> dict[str, float]:
+    """`f1`, `precision` and `recall` of entities, of all and of each kind; else `accuracy`."""
+    gold = [scheme.tags_of(sentence) for sentence in sentences]
+    if not scheme.is_of_entities:
+        right = sum(
+            a == b
+            for ours, theirs in zip(tags, gold, strict=True)
+            for a, b in zip(ours, theirs, strict=True)
+        )
+        return {"accuracy": right / max(1, sum(map(len, gold)))}
+    scores = entity_scores(tags, gold)
+    whole = scores.pop("")
+    return {
+        "f1": whole.f1,
+        "precision": whole.precision,
+        "recall": whole.recall,
+        **{f"f1 {kind}": each.f1 for kind, each in scores.items()},
+    }
+
+
+def _tags_of(sentence: TaggedSentence) -> tuple[str, ...]:
+    if sentence.tags is None:
+        raise ValueError(f"{sentence.place}: no tags, expected a column of them beside the words")
+    return sentence.tags
+
+
+def _is_tag(tag: str) -> bool:
+    try:
+        split_tag(tag)
+    except ValueError:
+        return False
+    return True
