@@ -1,0 +1,122 @@
+"""Labels, numbers and several labels at once: what goes in comes out, and is scored as it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bertsmith.tasks.classify import (
+    LabelScheme,
+    TextAnswer,
+    TextExample,
+    balance,
+    encode,
+    score,
+)
+from bertsmith.text.tokenizer import Tokenizer
+
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"])
+TOPICS = LabelScheme(("news", "sport", "tech"), "multi_label")
+NUMBERS = LabelScheme(("score",), "regression")
+
+
+def _example(text: str, *labels: str, pair: str | None = None) -> TextExample:
+    texts = (text,) if pair is None else (text, pair)
+    return TextExample(texts=texts, labels=labels, place=f"f:{text}")
+
+
+SINGLE = [_example("a", "10"), _example("b", "9"), _example("c", "9")]
+
+
+def test_labels_are_those_of_the_examples_in_ascending_order() -> None:
+    assert LabelScheme.of(SINGLE).names == ("9", "10")
+    assert LabelScheme.of([_example("a", "no"), _example("b", "a")]).names == ("a", "no")
+    several = [_example("a", "x", "b"), _example("b")]
+    assert LabelScheme.of(several, "multi_label").names == ("b", "x")
+    assert LabelScheme.of([_example("a", "2.5")], "regression").names == ("score",)
+
+
+@pytest.mark.parametrize(
+    ("examples", "problem", "message"),
+    [
+        ([_example("a", "x"), _example("b", "x")], "single_label", "all 2 examples have the label"),
+        ([TextExample(texts=("a",), labels=None, place="f:1")], "single_label", "f:1: no label"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused(
+    examples: list[TextExample], problem: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        LabelScheme.of(examples, problem)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "labels", "message"),
+    [
+        (TOPICS, ("art",), "f:a: label 'art' is none of the 3 .* news, sport, tech"),
+        (LabelScheme(("x", "y")), ("x", "y"), "f:a: 2 labels, expected one"),
+        (NUMBERS, ("high",), "f:a: 'high' is no number"),
+        (NUMBERS, ("nan",), "f:a: 'nan' is no number"),
+    ],
+)
+def test_labels_that_were_not_learned_are_refused_with_their_place(
+    scheme: LabelScheme, labels: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        scheme.target(_example("a", *labels))
+
+
+def test_texts_and_pairs_are_read_and_what_is_cut_is_counted() -> None:
+    examples = [_example("a b c d", "9"), _example("a b c", "10", pair="d d")]
+    labelled = encode(examples, TOKENIZER, LabelScheme.of(examples), max_tokens=6)
+    read = [[TOKENIZER.vocabulary[id] for id in item.token_ids] for item in labelled.items]
+    assert read == [
+        ["[CLS]", "a", "b", "c", "d", "[SEP]"],
+        ["[CLS]", "a", "b", "[SEP]", "d", "[SEP]"],
+    ]
+    assert [item.num_unread for item in labelled.items] == [0, 2]
+    assert [target.tolist() for target in labelled.targets] == [[0], [1]]
+    unknown = [TextExample(texts=("a",), labels=None, place="f:1")]
+    assert list(encode(unknown, TOKENIZER, LabelScheme(("x", "y")), 6).targets) == []
+    with pytest.raises(ValueError, match="f: : no word in the text ' '"):
+        encode([_example(" ", "9")], TOKENIZER, LabelScheme(("9",)), 6)
+
+
+def test_answers_are_the_likeliest_labels_with_probabilities() -> None:
+    one = LabelScheme(("x", "y")).answer(np.array([0.0, np.log(3.0)]))
+    assert (one.labels, one.scores) == (("y",), pytest.approx((0.25, 0.75)))
+    some = TOPICS.answer(np.array([2.0, -2.0, 0.1]))
+    assert some.labels == ("news", "tech")
+    assert some.scores[0] == pytest.approx(1 / (1 + np.exp(-2.0)))
+    assert NUMBERS.answer(np.array([3.25])) == TextAnswer(labels=("3.25",), scores=(3.25,))
+
+
+def test_each_problem_is_scored_by_its_own_metrics() -> None:
+    found = LabelScheme(("9", "10"))
+    answers = [TextAnswer(labels=(label,), scores=()) for label in ("10", "10", "9")]
+    scores = score(SINGLE, answers, found)
+    assert scores["accuracy"] == pytest.approx(2 / 3)
+    assert scores["f1"] == pytest.approx(2 / 3)
+    assert list(score(SINGLE, answers, found, ["matthews"])) == ["matthews"]
+
+    gold = [_example("a", "news"), _example("b", "news", "tech")]
+    given = [TextAnswer(labels=labels, scores=()) for labels in (("news",), ("news", "sport"))]
+    scores = score(gold, given, TOPICS)
+    assert scores == {
+        "f1": pytest.approx(4 / 6), "macro_f1": pytest.approx(1 / 3), "exact": 0.5,
+    }  # fmt: skip
+
+    numbers = [_example("a", "1"), _example("b", "2"), _example("c", "4")]
+    read = [TextAnswer(labels=("",), scores=(value,)) for value in (1.0, 3.0, 9.0)]
+    assert score(numbers, read, NUMBERS)["spearman"] == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="regression is scored by pearson, spearman, not by f1"):
+        score(numbers, read, NUMBERS, ["f1"])
+
+
+def test_an_unbalanced_set_is_told() -> None:
+    examples = [_example("a", "x")] * 19 + [_example("b", "y")]
+    told = balance(examples, LabelScheme.of(examples))
+    assert told.startswith("x 19 (95.0%), y 1 (5.0%); always saying the most frequent")
+    assert balance([_example("a", "1"), _example("b", "4")], NUMBERS) == (
+        "numbers from 1 to 4, mean 2.5"
+    )
