@@ -1,4 +1,4 @@
-"""Labels, numbers and several labels at once: what goes in comes out, and is scored as it should."""
+"""Labels, numbers, several labels at once: what goes in comes out, and is scored as it should."""
 
 from __future__ import annotations
 
