@@ -92,11 +92,14 @@ def decode(examples: Sequence[ChoiceExample], scores: Sequence[FloatArray]) -> l
 
 def score(examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> dict[str, float]:
     """`accuracy`. Raises ValueError, with the place, for a question without a label."""
-    for example in examples:
-        if example.label is None:
-            raise ValueError(f"{example.place}: no label")
-    gold = [example.label for example in examples]
+    gold = [_label(example) for example in examples]
     return {"accuracy": metrics.accuracy([answer.choice for answer in answers], gold)}
+
+
+def _label(example: ChoiceExample) -> int:
+    if example.label is None:
+        raise ValueError(f"{example.place}: no label")
+    return example.label
 
 
 def _check(example: ChoiceExample) -> None:
