@@ -26,7 +26,8 @@ GOOGLE_CONFIG = "bert_config.json"
 
 _FILES_OF_A_MODEL = (
     CONFIG, WEIGHTS, WEIGHTS_INDEX, "model-*-of-*.safetensors", "vocab.txt", "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json", *sentence_transformers.FILES,
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "README.md",
+    *sentence_transformers.FILES,
 )  # fmt: skip
 _OLD_FILES = (
     PICKLED, PICKLED_INDEX, "pytorch_model-*-of-*.bin", *sentence_transformers.PICKLED_FILES,
