@@ -21,6 +21,7 @@ from torch import Tensor
 from bertsmith.checkpoints import tensorflow
 from bertsmith.checkpoints.config_json import config_from_json
 from bertsmith.checkpoints.left_aside import LeftAside
+from bertsmith.checkpoints.misfits import Source
 from bertsmith.checkpoints.names import modern_names
 from bertsmith.checkpoints.places import (
     CONFIG,
@@ -48,6 +49,8 @@ class Weights:
     """By their names in the Hugging Face layout, as `names` reads them."""
     left_aside: tuple[LeftAside, ...]
     """What was passed over."""
+    source: Source
+    """Where they were found."""
 
 
 def read_weights(place: Path) -> Weights:
@@ -57,6 +60,7 @@ def read_weights(place: Path) -> Weights:
     """
     directory = place if place.is_dir() else place.parent
     left_aside: tuple[LeftAside, ...] = ()
+    is_original = False
     if (directory / WEIGHTS).is_file() and place.is_dir():
         tensors = _safetensors(directory / WEIGHTS)
     elif (directory / WEIGHTS_INDEX).is_file() and place.is_dir():
@@ -73,8 +77,17 @@ def read_weights(place: Path) -> Weights:
                 f"checkpoint (*.ckpt.index)"
             )
         tensors, left_aside = tensorflow.read(prefix)
-    content = read_json(_config_file(directory))
-    return Weights(config=content, tensors=modern_names(tensors), left_aside=left_aside)
+        is_original = True
+    try:
+        named = modern_names(tensors)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    return Weights(
+        config=read_json(_config_file(directory)),
+        tensors=named,
+        left_aside=left_aside,
+        source=Source(where=str(place), is_original=is_original),
+    )
 
 
 def read_config(place: Path) -> tuple[BertConfig, tuple[str, ...]]:
