@@ -7,18 +7,15 @@ know what the tensors make up.
 
 from __future__ import annotations
 
-import re
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from bertsmith.checkpoints import tensorflow
+from bertsmith.checkpoints import pickled, tensorflow
 from bertsmith.checkpoints.config_json import config_from_json
 from bertsmith.checkpoints.left_aside import LeftAside
 from bertsmith.checkpoints.misfits import Source
@@ -35,8 +32,6 @@ from bertsmith.files import read_json
 from bertsmith.model.config import BertConfig
 
 _POINTER = b"version https://git-lfs"
-# How torch names what a pickle would have run.
-_REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,51 +118,20 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
     except SafetensorError as error:
         raise ValueError(
             f"{path} ({path.stat().st_size:,} bytes) is no complete safetensors file ({error}); "
-            f"copy or download it again{_pointer(path)}"
+            f"copy or download it again"
         ) from error
     return tensors
 
 
 def _pickled(path: Path) -> dict[str, Tensor]:
-    """Tensors alone: torch's reader refuses everything that a pickle could run."""
     _require(path)
-    try:
-        is_zip = zipfile.is_zipfile(path)  # since torch 1.6; only these can be mapped
-        found = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-    except Exception as error:  # whatever broken bytes lead a reader of pickles to
-        # Torch's own message advises to read it without this guard: it is not passed on.
-        refused = _REFUSED.search(str(error))
-        if refused:
-            raise ValueError(
-                f"{path} ({path.stat().st_size:,} bytes) asks for {refused[1]}, which no tensor "
-                f"needs: pickles can run code, so it is not read. Copy it again if it is cut "
-                f"short, or write it as safetensors where you trust it"
-            ) from error
-        raise ValueError(
-            f"{path} ({path.stat().st_size:,} bytes) is no complete file of tensors as torch "
-            f"writes them; copy or download it again{_pointer(path)}"
-        ) from error
-    if not isinstance(found, dict) or not all(isinstance(each, Tensor) for each in found.values()):
-        raise ValueError(
-            f"{path} holds {_contents(found)}, expected the tensors of a model by their names"
-        )
-    return {str(name): tensor for name, tensor in found.items()}
-
-
-def _contents(found: object) -> str:
-    if not isinstance(found, dict):
-        return f"a {type(found).__name__}"
-    kinds = {str(name): type(each).__name__ for name, each in found.items()}
-    return ", ".join(f"{name}: {kind}" for name, kind in list(kinds.items())[:5])
+    return pickled.read(path)
 
 
 def _require(path: Path) -> None:
+    """Raises where the file is not there, or only says where its content lies."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: copy or download the checkpoint again")
-
-
-def _pointer(path: Path) -> str:
-    """What to add where the file only says where its content lies."""
     with path.open("rb") as file:
-        is_pointer = file.read(len(_POINTER)) == _POINTER
-    return " (it is a pointer of Git LFS: `git lfs pull` brings the file)" if is_pointer else ""
+        if file.read(len(_POINTER)) == _POINTER:
+            raise ValueError(f"{path} is a pointer of Git LFS: `git lfs pull` brings the file")
