@@ -12,7 +12,7 @@ from torch import nn
 from bertsmith.certificate.computed import original_outputs
 from bertsmith.certificate.golden.modeling import LAYER_NORM_EPSILON, Architecture
 from bertsmith.certificate.rows import Row, outcome, skipped
-from bertsmith.certificate.subject import Subject
+from bertsmith.certificate.subject import Subject, spelt
 from bertsmith.checkpoints.names import DECODER, TOKEN_EMBEDDING
 
 _LIVELY = (1e-3, 1e3)
@@ -38,7 +38,7 @@ def configuration(subject: Subject) -> Row:
         f"{config.num_hidden_layers} layers, width {config.hidden_size}, "
         f"{config.num_attention_heads} heads of {config.head_size}, feed-forward "
         f"{config.intermediate_size / config.hidden_size:g} times as wide, "
-        f"{config.max_position_embeddings} positions"
+        f"{config.max_position_embeddings} positions, {spelt(config.direction)}"
     )
     return Row(
         name="configuration",

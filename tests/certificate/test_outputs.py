@@ -16,7 +16,7 @@ from bertsmith.certificate.outputs import CHECKS
 from bertsmith.certificate.subject import Subject
 from bertsmith.model import attention, elementwise, padded, pooling
 from bertsmith.model.stream import Rectangle
-from tests.certificate.breaking import Break, names, saved, status
+from tests.certificate.breaking import Break, names, row_of, saved, status
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +181,8 @@ def test_one_directional_models_pass_too(tmp_path: Path, direction: str) -> None
     objective = f"{direction}_lm"
     subject = Subject.read(saved(tmp_path / "m", objective, direction=direction))
     found = {check.__name__: status(check, subject) for check in CHECKS}
+    spelt = direction.replace("_", "-")
+    assert row_of(outputs.pooled, subject).found == f"this {spelt} model has no pooler"
     without = dict.fromkeys(("pooled", "next_sentence", "sentences"), "skipped")
     assert found == {**dict.fromkeys(names(CHECKS), "passed"), **without}
 

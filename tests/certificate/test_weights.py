@@ -102,6 +102,14 @@ def test_a_configuration_that_nobody_can_train_fails(tmp_path, wrong) -> None:
     assert next(iter(wrong)) in row.found
 
 
+@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
+def test_the_configuration_names_the_direction(tmp_path, direction) -> None:
+    objective = "masked_lm" if direction == "bidirectional" else f"{direction}_lm"
+    subject = Subject.read(saved(tmp_path / "m", objective, direction=direction))
+    row = row_of(weights.configuration, subject)
+    assert row.found.endswith(f"24 positions, {direction.replace('_', '-')}")
+
+
 def test_a_model_of_one_segment_fails(tmp_path) -> None:
     own = saved(tmp_path / "m", type_vocab_size=1)
     tensors = load_file(own / "model.safetensors")
