@@ -19,6 +19,7 @@ from torch import Tensor
 from bertsmith.checkpoints import sentence_transformers
 from bertsmith.checkpoints.config_json import DIRECTION_FIELD, config_to_json
 from bertsmith.checkpoints.left_aside import notes_on
+from bertsmith.checkpoints.misfits import Source
 from bertsmith.checkpoints.names import (
     DECODER,
     LM_HEAD,
@@ -152,7 +153,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
             *_pooler_notes(weights),
             *_prompt_notes(sentence or SentenceConfig()),
             *notes_on(left_aside, str(name_or_path)),
-            *_vocabulary_notes(tokenizer, config, directory),
+            *_vocabulary_notes(tokenizer, config, weights.source),
         ),
         left_aside=tuple(name for group in left_aside for name in group.names),
     )
@@ -201,14 +202,14 @@ def _objectives(tensors: Mapping[str, Tensor], config: BertConfig) -> tuple[Obje
     return tuple(found)
 
 
-def _vocabulary_notes(tokenizer: Tokenizer, config: BertConfig, directory: Path) -> tuple[str, ...]:
+def _vocabulary_notes(tokenizer: Tokenizer, config: BertConfig, source: Source) -> tuple[str, ...]:
     entries, rows = tokenizer.vocab_size, config.vocab_size
     if entries > rows:
         added = len(tokenizer.config.added_tokens)
         among = f", {added:,} of them added tokens" if added else ""
         raise ValueError(
-            f"{directory}: the vocabulary has {entries:,} entries{among}, but the model only "
-            f"{rows:,} rows (vocab_size in {CONFIG}): they do not belong together"
+            f"{source.where}: the vocabulary has {entries:,} entries{among}, but the model only "
+            f"{rows:,} rows (vocab_size in {source.config}): they do not belong together"
         )
     if entries < rows:
         return (f"{rows - entries:,} rows of the token embedding stand for no vocabulary entry",)

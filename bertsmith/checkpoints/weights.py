@@ -28,6 +28,7 @@ from bertsmith.checkpoints.places import (
     WEIGHTS,
     WEIGHTS_INDEX,
 )
+from bertsmith.checkpoints.prefixes import find_prefix
 from bertsmith.files import read_json
 from bertsmith.model.config import BertConfig
 
@@ -65,11 +66,11 @@ def read_weights(place: Path) -> Weights:
     elif (directory / PICKLED_INDEX).is_file() and place.is_dir():
         tensors = _parts(directory / PICKLED_INDEX, _pickled)
     else:
-        prefix = tensorflow.find_prefix(place)
+        prefix = find_prefix(place)
         if prefix is None:
             raise FileNotFoundError(
                 f"{place} holds no weights: expected {WEIGHTS}, {PICKLED} or a TensorFlow "
-                f"checkpoint (*.ckpt.index)"
+                f"checkpoint (PREFIX.index with PREFIX.data-*)"
             )
         tensors, left_aside = tensorflow.read(prefix)
         is_original = True
