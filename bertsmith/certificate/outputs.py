@@ -139,6 +139,8 @@ def sentences(subject: Subject) -> Row:
     config = subject.loaded.sentence
     if config is None:
         return skipped(name, "no sentence-transformers directory", reference)
+    if config.refusal:
+        return skipped(name, config.refusal, reference)
     hidden = subject.of_short.hidden_states[-1]
     expected = []
     for rows in np.split(hidden, np.cumsum(subject.short.lengths)[:-1]):

@@ -151,7 +151,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
             *config_notes,
             *decoder_notes,
             *_pooler_notes(weights),
-            *_prompt_notes(sentence or SentenceConfig()),
+            *_sentence_notes(sentence or SentenceConfig()),
             *notes_on(left_aside, str(name_or_path)),
             *_vocabulary_notes(tokenizer, config, weights.source),
         ),
@@ -187,7 +187,9 @@ def _pooler_notes(weights: Weights) -> tuple[str, ...]:
     )
 
 
-def _prompt_notes(sentence: SentenceConfig) -> tuple[str, ...]:
+def _sentence_notes(sentence: SentenceConfig) -> tuple[str, ...]:
+    if sentence.refusal:
+        return (f"no sentence vectors as its author made them: {sentence.refusal}",)
     advice = sentence.advice_on_prompts
     return (f"its prompts are not put before texts: {advice}",) if advice else ()
 

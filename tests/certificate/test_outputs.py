@@ -194,6 +194,14 @@ def test_a_left_to_right_model_pools_its_last_token_in_both(tmp_path: Path) -> N
     assert status(outputs.next_sentence, subject) == "passed"
 
 
+def test_sentence_vectors_that_cannot_be_made_are_skipped_with_the_reason(folder: Path) -> None:
+    subject = Subject.read(folder)
+    config = replace(subject.loaded.sentence, refusal="the module Dense is none")
+    changed = replace(subject, loaded=replace(subject.loaded, sentence=config))
+    row = row_of(outputs.sentences, changed)
+    assert (row.status, row.found) == ("skipped", "the module Dense is none")
+
+
 def test_a_decoder_of_its_own_has_the_bias_of_its_own_that_the_file_holds(tmp_path: Path) -> None:
     file = saved(tmp_path / "m") / "model.safetensors"
     tensors = load_file(file)
