@@ -51,18 +51,18 @@ def pooled(subject: Subject) -> Row:
         subject.of_short.pooled,
         subject.original_of_short.pooled,
         "paper, section 3.2; modeling.py, BertModel (pooler)",
-        without="this model has no pooler",
+        without=f"this {subject.kind} has no pooler",
     )
 
 
 def masked_lm(subject: Subject) -> Row:
     """The logits of the language-model head."""
     return _beside_original(
-        "masked-LM logits",
+        "language-model logits",
         subject.of_short.words,
         subject.original_of_short.words,
         "paper, section 3.1; run_pretraining.py, get_masked_lm_output",
-        without="this model has no language-model head",
+        without=f"this {subject.kind} has no language-model head",
     )
 
 
@@ -73,7 +73,7 @@ def next_sentence(subject: Subject) -> Row:
         subject.of_short.pairs,
         subject.original_of_short.pairs,
         "paper, section 3.1; run_pretraining.py, get_next_sentence_output",
-        without="this model has no next-sentence head",
+        without=f"this {subject.kind} has no next-sentence head",
     )
 
 
@@ -139,6 +139,8 @@ def sentences(subject: Subject) -> Row:
     config = subject.loaded.sentence
     if config is None:
         return skipped(name, "no sentence-transformers directory", reference)
+    if config.refusal:
+        return skipped(name, config.refusal, reference)
     hidden = subject.of_short.hidden_states[-1]
     expected = []
     for rows in np.split(hidden, np.cumsum(subject.short.lengths)[:-1]):

@@ -26,6 +26,10 @@ from bertsmith.certificate.subject import Subject
 from bertsmith.checkpoints.names import DECODER, TOKEN_EMBEDDING
 
 _NO_PEER = "transformers is not installed"
+_POOLED_ELSEWHERE = (
+    "transformers pools the first token, which has seen only itself in a left-to-right model; this "
+    "one pools the last"
+)
 
 Answer = TypeVar("Answer")
 
@@ -40,7 +44,7 @@ def outputs(subject: Subject) -> list[Row]:
     if not _is_installed():
         return [skipped(name, _NO_PEER, "transformers")]
     if subject.loaded.config.direction == "right_to_left":
-        return [skipped(name, "transformers has no such BERT", "transformers")]
+        return [skipped(name, "transformers has no right-to-left BERT", "transformers")]
     own = subject.of_short
     try:
         parts = _asked(lambda: _parts(subject, own))
@@ -171,6 +175,10 @@ def _parts(subject: Subject, own: Outputs) -> list[_Part]:
     )
     hidden = [state[mask.bool()] for state in found.hidden_states]
     is_left_to_right = subject.loaded.config.direction == "left_to_right"
+
+    def reason_of_none(part: str, ours: Numbers | None) -> str:
+        return f"this {subject.kind} has no {part}" if ours is None else _POOLED_ELSEWHERE
+
     chosen = hidden[-1][torch.from_numpy(predicted_rows(subject.short))]
     return [
         _Part(
@@ -183,13 +191,13 @@ def _parts(subject: Subject, own: Outputs) -> list[_Part]:
             name="pooled vectors",
             ours=own.pooled,
             theirs=None if is_left_to_right else lambda: numbers(found.pooler_output),
-            without="transformers pools the first token" if is_left_to_right else "no pooler",
+            without=reason_of_none("pooler", own.pooled),
         ),
         _Part(
-            name="masked-LM logits",
+            name="language-model logits",
             ours=own.words,
             theirs=lambda: numbers(peer.cls.predictions(chosen)),
-            without="no language-model head",
+            without=f"this {subject.kind} has no language-model head",
         ),
         _Part(
             name="next-sentence logits",
@@ -197,7 +205,7 @@ def _parts(subject: Subject, own: Outputs) -> list[_Part]:
             theirs=None
             if is_left_to_right
             else lambda: numbers(peer.cls.seq_relationship(found.pooler_output)),
-            without="no next-sentence head",
+            without=reason_of_none("next-sentence head", own.pairs),
         ),
     ]
 

@@ -20,12 +20,18 @@ from bertsmith.checkpoints.places import find_model
 from bertsmith.checkpoints.sentence_transformers import encoder_directory
 from bertsmith.checkpoints.store import Loaded, load, tokenizer_directory
 from bertsmith.checkpoints.weights import Weights, read_weights
+from bertsmith.model.config import Direction
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.randomness import integers
 from bertsmith.text.tokenizer import Tokenizer
 
 _SHORT_LENGTHS = (61, 17, 5, 17, 33, 3)
 _SEED = 7
+
+
+def spelt(direction: Direction) -> str:
+    """The direction as a text has it."""
+    return direction.replace("_", "-")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +65,12 @@ class Subject:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer as it was loaded."""
         return self.loaded.tokenizer
+
+    @property
+    def kind(self) -> str:
+        """What it is in words: a model, or one of a single direction."""
+        direction = self.loaded.config.direction
+        return "model" if direction == "bidirectional" else f"{spelt(direction)} model"
 
     @property
     def architecture(self) -> Architecture:

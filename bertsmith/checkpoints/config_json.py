@@ -29,7 +29,8 @@ _COPIED = tuple(
 )
 _DEFAULTS = BertConfig()
 
-_DIRECTION_FIELD = "bertsmith_direction"
+DIRECTION_FIELD = "bertsmith_direction"
+"""Only a config that bertsmith wrote has it."""
 # Nothing but bertsmith computes a right-to-left BERT. Under its own model type other readers refuse
 # it, where under "bert" they would run it in both directions and answer nonsense.
 _MODEL_TYPES: dict[Direction, str] = {"right_to_left": "bert_right_to_left"}
@@ -46,7 +47,7 @@ def config_to_json(
         **{name: getattr(config, name) for name in _COPIED},
         "position_embedding_type": "absolute",
         "is_decoder": config.direction == "left_to_right",
-        _DIRECTION_FIELD: config.direction,
+        DIRECTION_FIELD: config.direction,
         "dtype": dtype,
     }
 
@@ -84,7 +85,7 @@ def _architecture(config: BertConfig, objectives: set[str]) -> str:
 
 
 def _direction(content: Mapping[str, object]) -> Direction:
-    written = content.get(_DIRECTION_FIELD)
+    written = content.get(DIRECTION_FIELD)
     for direction in get_args(Direction):
         if written == direction:
             return direction  # type: ignore[no-any-return]
@@ -115,7 +116,7 @@ def _unsupported(content: Mapping[str, object]) -> list[str]:
         "position_embedding_type": ("absolute",),
         "add_cross_attention": (False,),
         "hidden_act": tuple(_NATIVE_ACTIVATIONS),
-        _DIRECTION_FIELD: get_args(Direction),
+        DIRECTION_FIELD: get_args(Direction),
     }
     for name, choices in known.items():
         value = content.get(name)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.checkpoints.left_aside import LeftAside, listed
+from bertsmith.checkpoints.misfits import MisfitError, Misshapen, Source
 
 _OUTSIDE_LAYERS: dict[str, tuple[str, ...]] = {
     "bert.embeddings.token.weight": ("bert.embeddings.word_embeddings.weight",),
@@ -108,73 +109,105 @@ def to_hugging_face(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def from_hugging_face(
     state: Mapping[str, Tensor],
     expected: Mapping[str, Sequence[int]],
-    where: str = "the checkpoint",
+    source: Source | None = None,
 ) -> tuple[dict[str, Tensor], tuple[LeftAside, ...]]:
     """The parameters named in `expected` (native name -> shape), and what was left aside.
 
     `state` is what a checkpoint holds, its names passed through `modern_names` or not. Copies of
     tied tensors, position numbers and heads that `expected` does not ask for are harmless and left
-    aside. Raises one ValueError that names what is missing, mis-shaped or left over at once: a
-    dozen of each, the rest counted.
+    aside. Raises one MisfitError that names at once what is missing, mis-shaped, left over or no
+    finite number.
     """
     state = modern_names(state)
-    if "masked_lm.decoder.weight" in expected and _DECODER_BIAS in state:
-        state[_BIAS] = state.pop(_DECODER_BIAS)  # the one that transformers adds; it reads no other
+    overruled = _take_decoder_bias(state, is_decoder_own="masked_lm.decoder.weight" in expected)
     native: dict[str, Tensor] = {}
-    used: set[str] = set()
     missing: list[str] = []
-    misfits: list[str] = []
+    misshapen: list[Misshapen] = []
+    not_finite: list[str] = []
     for name, shape in expected.items():
         parts = hugging_face_names(name)
-        used.update(parts)
         part_shape = (shape[0] // len(parts), *shape[1:])
         missing += [part for part in parts if part not in state]
-        misfits += [
-            fault for part in parts if part in state
-            for fault in _misfit(part, state[part], part_shape)
-        ]  # fmt: skip
-        if not missing and not misfits:
+        found = [part for part in parts if part in state]
+        misshapen += [fault for part in found for fault in _misfit(part, state[part], part_shape)]
+        not_finite += [part for part in found if not _is_finite(state[part])]
+        if not missing and not misshapen:
             native[name] = torch.cat([state[part] for part in parts])
+    used = {part for name in expected for part in hugging_face_names(name)}
     left_over, left_aside = _left_over(state, used)
-    faults = [
-        f"{title}: {listed(found)}"
-        for title, found in (
-            ("missing", missing), ("not as config.json says", misfits), ("unexpected", left_over),
+    if missing or misshapen or left_over or not_finite:
+        raise MisfitError(
+            source or Source(),
+            missing=missing,
+            misshapen=misshapen,
+            unexpected=left_over,
+            not_finite=not_finite,
         )
-        if found
-    ]  # fmt: skip
-    if faults:
-        raise ValueError(
-            f"{where} does not hold the BERT that its config.json describes; {'; '.join(faults)}. "
-            f"Copy or convert the checkpoint again, or correct its config.json"
-        )
-    return native, left_aside
+    return native, (*overruled, *left_aside)
 
 
 def modern_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same tensors under today's names.
 
     Wrappers' prefixes are taken off, the encoder's put before, LayerNorm's gamma and beta called
-    weight and bias; a tied tensor that only its copy's name holds gets its own name.
+    weight and bias; a tied tensor that only its copy's name holds gets its own name. One that is
+    there under both names keeps both. Raises ValueError where these differ.
     """
-    named = {}
+    named = {name: tensor for name, tensor in state.items() if _modern_name(name) == name}
     for name, tensor in state.items():
-        name = _WRAPPERS.sub("", name, count=1) if _WRAPPERS.match(name) else name
-        for old, new in _OLD_ENDINGS.items():
-            name = name.removesuffix(old) + new if name.endswith(old) else name
-        named[f"bert.{name}" if name.startswith(_BARE) else name] = tensor
+        modern = _modern_name(name)
+        if modern == name:
+            continue
+        is_known = modern in named
+        if is_known and not _are_equal(tensor, named[modern]):
+            raise ValueError(
+                f"{name} and {modern} are two names of one tensor, and their numbers differ: "
+                f"nobody can tell which of them was trained; leave one out"
+            )
+        named[name if is_known else modern] = tensor
     for copy, original in _COPIES.items():
         if copy in named and original not in named:
             named[original] = named.pop(copy)
     return named
 
 
-def _misfit(name: str, tensor: Tensor, shape: Sequence[int]) -> list[str]:
+def _modern_name(name: str) -> str:
+    name = _WRAPPERS.sub("", name, count=1) if _WRAPPERS.match(name) else name
+    for old, new in _OLD_ENDINGS.items():
+        name = name.removesuffix(old) + new if name.endswith(old) else name
+    return f"bert.{name}" if name.startswith(_BARE) else name
+
+
+def _take_decoder_bias(state: dict[str, Tensor], is_decoder_own: bool) -> tuple[LeftAside, ...]:
+    """Makes the decoder's own bias the head's; the head's is left aside where it differs.
+
+    `transformers` adds the decoder's, tied or not. An equal one belongs to a decoder of its own.
+    """
+    own = state.get(_DECODER_BIAS)
+    if own is None:
+        return ()
+    is_another = not _are_equal(own, state[_BIAS])
+    if is_decoder_own or is_another:
+        state[_BIAS] = state.pop(_DECODER_BIAS)
+    reason = f"overruled by {_DECODER_BIAS}, which differs and is what transformers adds"
+    return (LeftAside(reason=reason, names=(_BIAS,)),) if is_another else ()
+
+
+def _misfit(name: str, tensor: Tensor, shape: Sequence[int]) -> list[Misshapen]:
     if tuple(tensor.shape) != tuple(shape):
-        return [f"{name} has shape {tuple(tensor.shape)}, expected {tuple(shape)}"]
+        return [Misshapen(name, tuple(tensor.shape), tuple(shape))]
     if not tensor.is_floating_point():
-        return [f"{name} holds {tensor.dtype}, expected floating-point numbers"]
+        return [Misshapen(name, str(tensor.dtype), "floating-point numbers")]
     return []
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """By its sum, ten times as fast; only a sum that is not finite asks for a look at every one."""
+    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
+
+
+def _are_equal(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first, second.to(first.dtype))
 
 
 def _left_over(
@@ -185,11 +218,11 @@ def _left_over(
     for name in sorted(set(state) - used):
         original = state.get(_COPIES.get(name, ""))
         if original is not None and name in _COPIES:
-            if not torch.equal(state[name], original):
+            if not _are_equal(state[name], original):
                 faults.append(f"{name}, which differs from {_COPIES[name]}")
             else:
                 harmless.append(name)
-        elif name in _BUFFERS:
+        elif name in _BUFFERS or _modern_name(name) != name:
             harmless.append(name)
         elif name.startswith("bert.") and not name.startswith(POOLER):
             faults.append(name)

@@ -15,7 +15,7 @@ from pathlib import Path
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import snapshot_download
 
-from bertsmith.checkpoints import sentence_transformers
+from bertsmith.checkpoints import prefixes, sentence_transformers
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -26,11 +26,12 @@ GOOGLE_CONFIG = "bert_config.json"
 
 _FILES_OF_A_MODEL = (
     CONFIG, WEIGHTS, WEIGHTS_INDEX, "model-*-of-*.safetensors", "vocab.txt", "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json", *sentence_transformers.FILES,
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "README.md",
+    *sentence_transformers.FILES,
 )  # fmt: skip
 _OLD_FILES = (
     PICKLED, PICKLED_INDEX, "pytorch_model-*-of-*.bin", *sentence_transformers.PICKLED_FILES,
-    GOOGLE_CONFIG, "*.ckpt*.index", "*.ckpt*.data-*",
+    GOOGLE_CONFIG, "*.index", "*.data-*",
 )  # fmt: skip
 _STEP = re.compile(r"step-(\d+)")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -48,8 +49,8 @@ def find_model(name_or_path: str | Path) -> Path:
     path = Path(name_or_path).expanduser()
     if path.is_dir():
         return _inside(path)
-    if path.with_name(f"{path.name}.index").is_file() or path.suffix == ".index":
-        return path.with_suffix("") if path.suffix == ".index" else path
+    if path.name and (prefix := prefixes.find_prefix(path)):
+        return prefix
     if path.exists():
         raise FileNotFoundError(
             f"{path} is a file, expected the directory of a checkpoint or of a run"
@@ -87,7 +88,7 @@ def is_model(directory: Path) -> bool:
         return True
     has_config = (directory / CONFIG).is_file() or (directory / GOOGLE_CONFIG).is_file()
     pickled = (directory / PICKLED, directory / PICKLED_INDEX)
-    has_bundle = any(directory.glob("*.ckpt*.index"))
+    has_bundle = bool(prefixes.prefixes_in(directory))
     return has_config and (has_bundle or any(file.is_file() for file in pickled))
 
 
@@ -118,7 +119,7 @@ def _inside(directory: Path) -> Path:
     hint = f"; {unread[0]} is of no format that is read here" if unread else ""
     raise FileNotFoundError(
         f"{directory} is neither a checkpoint ({CONFIG} with {WEIGHTS} or {PICKLED}; "
-        f"{GOOGLE_CONFIG} with bert_model.ckpt.*) nor a run with a complete one under "
+        f"{GOOGLE_CONFIG} with PREFIX.index and PREFIX.data-*) nor a run with a complete one under "
         f"checkpoints/step-*; it holds {', '.join(found[:8]) or 'nothing'}{hint}"
     )
 

@@ -1,8 +1,8 @@
 """A sentence-transformers directory -> how its vectors are pooled, and where its encoder lies.
 
 `modules.json` names a chain of modules: an encoder, a pooling, perhaps a normalisation. What this
-package's own path computes is read; every other module is refused, since leaving it out would give
-other vectors.
+package's own path computes is read. Of what it does not compute the reason is read: the encoder can
+be used, and no vector is made that would be another than its author's.
 
 Source: sentence-transformers, SentenceTransformer.save and its Pooling module's config.
 """
@@ -46,14 +46,26 @@ def encoder_directory(directory: Path) -> Path:
     return directory
 
 
+class _OtherVectorsError(ValueError):
+    """What this package computes would not be the vectors that the directory describes."""
+
+
 def read(directory: Path) -> SentenceConfig | None:
     """What the directory says of its sentence vectors; None when it has no list of modules.
 
-    Raises ValueError for a module, a pooling, a prompt or a lower-casing that would be left out,
-    naming it. Prompts that nobody has to use are handed on; empty ones change nothing.
+    A module, a pooling, a prompt or a lower-casing that would be left out is named in the config's
+    `refusal`. Raises ValueError for broken files. Prompts that nobody has to use are handed on;
+    empty ones change nothing.
     """
     if not (directory / MODULES).is_file():
         return None
+    try:
+        return _read(directory)
+    except _OtherVectorsError as error:
+        return SentenceConfig(max_tokens=_max_tokens(directory), refusal=str(error))
+
+
+def _read(directory: Path) -> SentenceConfig:
     _check_case(directory)
     pooling: tuple[Pooling, ...] = ()
     is_normalized, is_prompt_pooled = False, True
@@ -66,7 +78,7 @@ def read(directory: Path) -> SentenceConfig | None:
         elif kind == "Normalize":
             is_normalized = True
         elif kind not in _ENCODERS:
-            raise ValueError(
+            raise _OtherVectorsError(
                 f"{directory / MODULES}: the module {path or kind!r} ({kind}) is none of "
                 f"Transformer, Pooling and Normalize; without it the vectors would be others"
             )
@@ -106,7 +118,9 @@ def _pooling(content: Mapping[str, object], file: Path) -> tuple[Pooling, ...]:
         )
     known = get_args(Pooling)
     if unknown := [mode for mode in asked if mode not in known]:
-        raise ValueError(f"{file} asks for {', '.join(unknown)}, expected {', '.join(known)}")
+        raise _OtherVectorsError(
+            f"{file} asks for {', '.join(unknown)}; the poolings made here are {', '.join(known)}"
+        )
     return tuple(mode for each in asked for mode in known if mode == each)
 
 
@@ -122,7 +136,7 @@ def _check_case(directory: Path) -> None:
     choices = [place / "tokenizer_config.json" for place in places]
     found = [read_json(file) for file in choices if file.is_file()]
     if not found or found[0].get("do_lower_case") is not True:
-        raise ValueError(
+        raise _OtherVectorsError(
             f"{settings[0]} asks for lower-cased texts (do_lower_case), and tokenizer_config.json "
             f"does not say that the tokenizer makes them so; with capitals the vectors would be "
             f"others. Set do_lower_case to true there if the vocabulary is uncased"
@@ -145,7 +159,7 @@ def _prompts(directory: Path, is_prompt_pooled: bool) -> tuple[tuple[str, str], 
             else "Nor are its tokens left out of the vector (include_prompt false): only "
             "sentence-transformers does that"
         )
-        raise ValueError(
+        raise _OtherVectorsError(
             f"{file}: its author puts the prompt {default!r} ({named[default]!r}) before each text "
             f"(default_prompt_name), which is not done here; without it the vectors would be "
             f"others. {advice}"

@@ -17,8 +17,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertsmith.checkpoints import sentence_transformers
-from bertsmith.checkpoints.config_json import config_to_json
+from bertsmith.checkpoints.config_json import DIRECTION_FIELD, config_to_json
 from bertsmith.checkpoints.left_aside import notes_on
+from bertsmith.checkpoints.misfits import Source
 from bertsmith.checkpoints.names import (
     DECODER,
     LM_HEAD,
@@ -136,7 +137,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
             with_pooler=any(name.startswith(POOLER) for name in weights.tensors),
         )
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    state, unused = from_hugging_face(weights.tensors, expected, str(place))
+    state, unused = from_hugging_face(weights.tensors, expected, weights.source)
     model.load_state_dict({name: each.to(dtype) for name, each in state.items()}, assign=True)
     tokenizer = Tokenizer.load(tokenizer_directory(directory))
     left_aside = (*weights.left_aside, *unused)
@@ -149,9 +150,10 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
         notes=(
             *config_notes,
             *decoder_notes,
-            *_prompt_notes(sentence or SentenceConfig()),
+            *_pooler_notes(weights),
+            *_sentence_notes(sentence or SentenceConfig()),
             *notes_on(left_aside, str(name_or_path)),
-            *_vocabulary_notes(tokenizer, config, directory),
+            *_vocabulary_notes(tokenizer, config, weights.source),
         ),
         left_aside=tuple(name for group in left_aside for name in group.names),
     )
@@ -174,7 +176,20 @@ def _as_stored(config: BertConfig, weights: Weights) -> tuple[BertConfig, tuple[
     return replace(config, tie_word_embeddings=False), (note,)
 
 
-def _prompt_notes(sentence: SentenceConfig) -> tuple[str, ...]:
+def _pooler_notes(weights: Weights) -> tuple[str, ...]:
+    """What is not there; silent for a checkpoint of our own, whose model never had one."""
+    has_one = any(name.startswith(POOLER) for name in weights.tensors)
+    if has_one or DIRECTION_FIELD in weights.config:
+        return ()
+    missing = f"{weights.source.name(f'{POOLER}dense.weight')} and its bias"
+    return (
+        f"the file holds no pooler ({missing}): there are hidden states, but no pooled vectors",
+    )
+
+
+def _sentence_notes(sentence: SentenceConfig) -> tuple[str, ...]:
+    if sentence.refusal:
+        return (f"no sentence vectors as its author made them: {sentence.refusal}",)
     advice = sentence.advice_on_prompts
     return (f"its prompts are not put before texts: {advice}",) if advice else ()
 
@@ -189,12 +204,14 @@ def _objectives(tensors: Mapping[str, Tensor], config: BertConfig) -> tuple[Obje
     return tuple(found)
 
 
-def _vocabulary_notes(tokenizer: Tokenizer, config: BertConfig, directory: Path) -> tuple[str, ...]:
+def _vocabulary_notes(tokenizer: Tokenizer, config: BertConfig, source: Source) -> tuple[str, ...]:
     entries, rows = tokenizer.vocab_size, config.vocab_size
     if entries > rows:
+        added = len(tokenizer.config.added_tokens)
+        among = f", {added:,} of them added tokens" if added else ""
         raise ValueError(
-            f"{directory}: the vocabulary has {entries:,} entries, but the model only {rows:,} "
-            f"rows (vocab_size in {CONFIG}): they do not belong together"
+            f"{source.where}: the vocabulary has {entries:,} entries{among}, but the model only "
+            f"{rows:,} rows (vocab_size in {source.config}): they do not belong together"
         )
     if entries < rows:
         return (f"{rows - entries:,} rows of the token embedding stand for no vocabulary entry",)

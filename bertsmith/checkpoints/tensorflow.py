@@ -9,7 +9,6 @@ Source: google-research/bert, modeling.py (BertConfig, get_activation), optimiza
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -20,16 +19,10 @@ from torch import Tensor
 from bertsmith.checkpoints import tensor_bundle
 from bertsmith.checkpoints.bundle_index import LAYOUTS, Entry
 from bertsmith.checkpoints.left_aside import LeftAside
-from bertsmith.checkpoints.tensor_bundle import INDEX_SUFFIX, TensorBundle, index_of
+from bertsmith.checkpoints.tensor_bundle import TensorBundle
 from bertsmith.checkpoints.tensorflow_names import google_name, hugging_face_name, is_transposed
 from bertsmith.files import write_json
 from bertsmith.model.config import Activation, BertConfig
-
-_FILE_OF_A_BUNDLE = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
-_STATE_FILE = "checkpoint"
-"""Where TensorFlow's Saver names the newest checkpoint of a directory."""
-_NEWEST = re.compile(r'^model_checkpoint_path: "(.+)"', re.MULTILINE)
-_STEP = re.compile(r"-(\d+)$")
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _OF_A_TRAINING = {"global_step", "beta1_power", "beta2_power"}
@@ -50,22 +43,6 @@ _TWO_GELUS = (
     "google-research/bert computed the exact GELU until commit bee6030 (2019-02-07) and the tanh "
     "approximation since; the two functions differ by at most 4.7e-4"
 )
-
-
-def find_prefix(path: Path) -> Path | None:
-    """The prefix of the checkpoint that `path` means; None where there is no sign of one.
-
-    `path` is a prefix, one of its files, or a directory. Of several in a directory the newest is
-    taken: the one that TensorFlow's own `checkpoint` file names, else the one with the highest
-    step. Raises ValueError, with all names, where neither tells.
-    """
-    if not path.is_dir():
-        prefix = path.with_name(_FILE_OF_A_BUNDLE.sub("", path.name))
-        return prefix if index_of(prefix).is_file() or _has_data(prefix) else None
-    indexes = sorted(path.glob(f"*{INDEX_SUFFIX}"))
-    found = [index.with_name(index.name.removesuffix(INDEX_SUFFIX)) for index in indexes]
-    found = [prefix for prefix in found if ".ckpt" in prefix.name or _has_data(prefix)]
-    return _newest(path, found) if len(found) > 1 else next(iter(found), None)
 
 
 def read(prefix: Path) -> tuple[dict[str, Tensor], tuple[LeftAside, ...]]:
@@ -164,29 +141,6 @@ def config_notes(content: Mapping[str, object]) -> tuple[str, ...]:
     if content.get("hidden_act", "gelu") != "gelu":
         return ()
     return (f'hidden_act "gelu" is taken as the exact form: {_TWO_GELUS}',)
-
-
-def _has_data(prefix: Path) -> bool:
-    beginning = f"{prefix.name}.data-"
-    return prefix.parent.is_dir() and any(
-        file.name.startswith(beginning) for file in prefix.parent.iterdir()
-    )
-
-
-def _newest(directory: Path, found: list[Path]) -> Path:
-    state = directory / _STATE_FILE
-    if state.is_file():
-        named = _NEWEST.search(state.read_text(encoding="utf-8", errors="replace"))
-        for prefix in found:
-            if named and Path(named[1]).name == prefix.name:
-                return prefix
-    steps = {prefix: match[1] for prefix in found if (match := _STEP.search(prefix.name))}
-    if len(steps) < len(found):
-        raise ValueError(
-            f"{directory} holds {len(found)} TensorFlow checkpoints and does not say which is the "
-            f"newest: {', '.join(prefix.name for prefix in found)}; name one of them"
-        )
-    return max(found, key=lambda prefix: int(steps[prefix]))
 
 
 def _tensor(bundle: TensorBundle, entry: Entry) -> Tensor:

@@ -7,20 +7,18 @@ know what the tensors make up.
 
 from __future__ import annotations
 
-import re
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from bertsmith.checkpoints import tensorflow
+from bertsmith.checkpoints import pickled, tensorflow
 from bertsmith.checkpoints.config_json import config_from_json
 from bertsmith.checkpoints.left_aside import LeftAside
+from bertsmith.checkpoints.misfits import Source
 from bertsmith.checkpoints.names import modern_names
 from bertsmith.checkpoints.places import (
     CONFIG,
@@ -30,12 +28,11 @@ from bertsmith.checkpoints.places import (
     WEIGHTS,
     WEIGHTS_INDEX,
 )
+from bertsmith.checkpoints.prefixes import find_prefix
 from bertsmith.files import read_json
 from bertsmith.model.config import BertConfig
 
 _POINTER = b"version https://git-lfs"
-# How torch names what a pickle would have run.
-_REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +45,8 @@ class Weights:
     """By their names in the Hugging Face layout, as `names` reads them."""
     left_aside: tuple[LeftAside, ...]
     """What was passed over."""
+    source: Source
+    """Where they were found."""
 
 
 def read_weights(place: Path) -> Weights:
@@ -57,6 +56,7 @@ def read_weights(place: Path) -> Weights:
     """
     directory = place if place.is_dir() else place.parent
     left_aside: tuple[LeftAside, ...] = ()
+    is_original = False
     if (directory / WEIGHTS).is_file() and place.is_dir():
         tensors = _safetensors(directory / WEIGHTS)
     elif (directory / WEIGHTS_INDEX).is_file() and place.is_dir():
@@ -66,15 +66,24 @@ def read_weights(place: Path) -> Weights:
     elif (directory / PICKLED_INDEX).is_file() and place.is_dir():
         tensors = _parts(directory / PICKLED_INDEX, _pickled)
     else:
-        prefix = tensorflow.find_prefix(place)
+        prefix = find_prefix(place)
         if prefix is None:
             raise FileNotFoundError(
                 f"{place} holds no weights: expected {WEIGHTS}, {PICKLED} or a TensorFlow "
-                f"checkpoint (*.ckpt.index)"
+                f"checkpoint (PREFIX.index with PREFIX.data-*)"
             )
         tensors, left_aside = tensorflow.read(prefix)
-    content = read_json(_config_file(directory))
-    return Weights(config=content, tensors=modern_names(tensors), left_aside=left_aside)
+        is_original = True
+    try:
+        named = modern_names(tensors)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    return Weights(
+        config=read_json(_config_file(directory)),
+        tensors=named,
+        left_aside=left_aside,
+        source=Source(where=str(place), is_original=is_original),
+    )
 
 
 def read_config(place: Path) -> tuple[BertConfig, tuple[str, ...]]:
@@ -110,51 +119,20 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
     except SafetensorError as error:
         raise ValueError(
             f"{path} ({path.stat().st_size:,} bytes) is no complete safetensors file ({error}); "
-            f"copy or download it again{_pointer(path)}"
+            f"copy or download it again"
         ) from error
     return tensors
 
 
 def _pickled(path: Path) -> dict[str, Tensor]:
-    """Tensors alone: torch's reader refuses everything that a pickle could run."""
     _require(path)
-    try:
-        is_zip = zipfile.is_zipfile(path)  # since torch 1.6; only these can be mapped
-        found = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-    except Exception as error:  # whatever broken bytes lead a reader of pickles to
-        # Torch's own message advises to read it without this guard: it is not passed on.
-        refused = _REFUSED.search(str(error))
-        if refused:
-            raise ValueError(
-                f"{path} ({path.stat().st_size:,} bytes) asks for {refused[1]}, which no tensor "
-                f"needs: pickles can run code, so it is not read. Copy it again if it is cut "
-                f"short, or write it as safetensors where you trust it"
-            ) from error
-        raise ValueError(
-            f"{path} ({path.stat().st_size:,} bytes) is no complete file of tensors as torch "
-            f"writes them; copy or download it again{_pointer(path)}"
-        ) from error
-    if not isinstance(found, dict) or not all(isinstance(each, Tensor) for each in found.values()):
-        raise ValueError(
-            f"{path} holds {_contents(found)}, expected the tensors of a model by their names"
-        )
-    return {str(name): tensor for name, tensor in found.items()}
-
-
-def _contents(found: object) -> str:
-    if not isinstance(found, dict):
-        return f"a {type(found).__name__}"
-    kinds = {str(name): type(each).__name__ for name, each in found.items()}
-    return ", ".join(f"{name}: {kind}" for name, kind in list(kinds.items())[:5])
+    return pickled.read(path)
 
 
 def _require(path: Path) -> None:
+    """Raises where the file is not there, or only says where its content lies."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: copy or download the checkpoint again")
-
-
-def _pointer(path: Path) -> str:
-    """What to add where the file only says where its content lies."""
     with path.open("rb") as file:
-        is_pointer = file.read(len(_POINTER)) == _POINTER
-    return " (it is a pointer of Git LFS: `git lfs pull` brings the file)" if is_pointer else ""
+        if file.read(len(_POINTER)) == _POINTER:
+            raise ValueError(f"{path} is a pointer of Git LFS: `git lfs pull` brings the file")

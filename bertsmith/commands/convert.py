@@ -120,17 +120,22 @@ def _check(run: Convert) -> None:
 def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
     """How sentence vectors are made: as typed, as the model says, or by mean; None for no vectors.
 
-    An ONNX graph of a model that says nothing has none, unless they are asked for.
+    An ONNX graph of a model that says nothing, or whose own cannot be made, has none, unless they
+    are asked for. Raises ValueError for its own where they cannot be made.
     """
     from bertsmith.model.sentence import SentenceConfig
 
     if run.to not in ("sentence-transformers", "onnx"):
         return None
-    if loaded.sentence is None and run.to == "onnx" and not run.pooling and not run.normalize:
-        return None
     said = loaded.sentence or SentenceConfig()
+    is_silent = loaded.sentence is None or bool(said.refusal)
+    if is_silent and run.to == "onnx" and not run.pooling and not run.normalize:
+        return None
+    if not run.pooling:
+        said.require()
     return replace(
         said,
+        refusal="",
         pooling=run.pooling or said.pooling,
         is_normalized=run.normalize or said.is_normalized,
         max_tokens=said.max_tokens or loaded.config.max_position_embeddings,

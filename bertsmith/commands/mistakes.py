@@ -6,17 +6,23 @@ nothing: tyro has refused the arguments before, in a box of many lines.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import difflib
+import inspect
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import sys
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
 _FRAME = re.compile(r"\x1b\[[\d;]*m|[─│╭╮╰╯]|-{3,}")
 """Colours and lines of a box; a terminal that is not UTF-8 gets rules of `-`."""
+_NAME = re.compile("--?[A-Za-z]")
+"""How an option's name begins; `-1` is a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +58,8 @@ def mistake_in(arguments: Sequence[str], kind: object, command: str) -> str | No
     mistakes = itertools.chain(
         (_unknown(name, options, command) for name, _ in typed if name not in options),
         (_refused(options[name], words) for name, words in typed if name in options),
-        (_missing(options.values(), {name for name, _ in typed}, command),),
     )
-    return next(filter(None, mistakes), None)
+    return next(filter(None, mistakes), None) or _missing(kind, options, arguments, command)
 
 
 def told_by_tyro(refusal: SystemExit, printed: str) -> str:
@@ -120,7 +125,7 @@ def _typed(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Every option on the command line, with the words up to the next one."""
     typed: list[tuple[str, list[str]]] = []
     for argument in arguments:
-        if re.match("--?[A-Za-z]", argument):
+        if _NAME.match(argument):
             name, equals, value = argument.partition("=")
             typed.append((name.replace("_", "-"), [value] if equals else []))
         elif typed:
@@ -187,6 +192,57 @@ def _convert(kind: object, notes: Iterable[object], word: str) -> None:
             raise ValueError(f"expected {expected}, found '{word}'") from None
 
 
-def _missing(options: Iterable[Option], typed: Collection[str], command: str) -> str | None:
-    names = [option.name for option in options if option.is_required and option.name not in typed]
-    return f"{command} needs {' and '.join(names)}" if names else None
+def _missing(
+    kind: type, options: Mapping[str, Option], arguments: Sequence[str], command: str
+) -> str | None:
+    """What the command cannot do without, and an example of it; None where all of it is there."""
+    typed = {name for name, _ in _typed(arguments)}
+    without = _places_of(kind)[_num_free(arguments, options) :]
+    names = [name.upper() for name in without]
+    names += [name for name, each in options.items() if each.is_required and name not in typed]
+    if not names:
+        return None
+    meaning = _docstring_of(kind, without[0]) if len(names) == len(without) == 1 else ""
+    return f"{command} needs {' and '.join(names)}{meaning}{_example(kind, command)}"
+
+
+def _places_of(kind: type) -> list[str]:
+    """The fields that stand for one word each, typed without a name."""
+    import tyro
+
+    hints = get_type_hints(kind, include_extras=True)
+    needed = [each for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING]
+    kinds = {each.name: _unwrapped(hints[each.name]) for each in needed}
+    return [
+        name
+        for name, (inner, notes) in kinds.items()
+        if tyro.conf.Positional in notes and get_origin(inner) is not tuple
+    ]
+
+
+def _num_free(arguments: Sequence[str], options: Mapping[str, Option]) -> int:
+    """How many words are no option's own."""
+    count = len(list(itertools.takewhile(lambda word: not _NAME.match(word), arguments)))
+    for name, words in _typed(arguments):
+        own = 0 if options[name].kind is bool else 1
+        count += 0 if options[name].takes_many else max(0, len(words) - own)
+    return count
+
+
+def _docstring_of(kind: type, field: str) -> str:
+    """`: ` and the words below a field, as --help prints them; empty where there are none."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    for line, below in itertools.pairwise(body.body):
+        is_field = isinstance(line, ast.AnnAssign) and ast.unparse(line.target) == field
+        if is_field and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            words = " ".join(str(below.value.value).split()).removesuffix(".")
+            return f": {words[:1].lower()}{words[1:]}"
+    return ""
+
+
+def _example(kind: type, command: str) -> str:
+    """The first that the command's file gives."""
+    lines = map(str.strip, (sys.modules[kind.__module__].__doc__ or "").splitlines())
+    found = next((line for line in lines if line.startswith(f"bertsmith {command} ")), "")
+    return f"; for example: {found}" if found else ""

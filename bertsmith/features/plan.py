@@ -90,15 +90,20 @@ class FeaturePlan:
         return own.overruled(self.pooling, self.is_normalized)
 
     def followed(self, model_limit: int, own: SentenceConfig) -> str:
-        """What of a model's own way is followed, and what would overrule it; empty for nothing."""
-        told = {}
+        """What of a model's own way is followed, and what would overrule it; empty for nothing.
+
+        Raises ValueError for a model whose own way cannot be followed and is not overruled.
+        """
+        if self.per != "text":
+            return ""
+        own, told = self.sentence(own), {}
         if self.pooling is None:
             told["--pooling"] = f"pooling {' and '.join(own.pooling)}"
         if self.is_normalized is None:
             told["--is-normalized"] = "length 1" if own.is_normalized else "not normalised"
         if not self.max_tokens and self.limit(model_limit, own) < model_limit:
             told["--max-tokens"] = f"at most {own.max_tokens} tokens"
-        if self.per != "text" or not told:
+        if not told:
             return ""
         return (
             f"one vector a text as the model was trained: {', '.join(told.values())} "

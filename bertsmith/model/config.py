@@ -89,6 +89,13 @@ class BertConfig:
         for name, probability in probabilities.items():
             if not 0.0 <= probability < 1.0:
                 raise ValueError(f"{name} must be in [0, 1), found {probability}")
+        if not 0.0 < self.layer_norm_eps < 1.0:  # nor is a NaN
+            raise ValueError(f"layer_norm_eps must be between 0 and 1, found {self.layer_norm_eps}")
+        if not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(
+                f"pad_token_id must be a row of the vocabulary, from 0 to {self.vocab_size - 1:,}, "
+                f"found {self.pad_token_id:,}"
+            )
 
     @property
     def head_size(self) -> int:

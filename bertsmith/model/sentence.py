@@ -30,6 +30,8 @@ class SentenceConfig:
     """(name, text) of what its author puts before a text, by task; shown, not applied."""
     is_prompt_pooled: bool = True
     """Whether a prompt's tokens count in the vector of its text; kept, not applied."""
+    refusal: str = ""
+    """Why its author's vectors cannot be made here; empty where they can."""
 
     def __post_init__(self) -> None:
         """Refuses what would give no vector."""
@@ -56,10 +58,24 @@ class SentenceConfig:
             f"model leaves them out (include_prompt false), only sentence-transformers does that"
         )
 
+    def require(self) -> None:
+        """Raises ValueError, with the reason, where the author's vectors cannot be made here."""
+        if self.refusal:
+            raise ValueError(
+                f"no sentence vector as the author of this model made it: {self.refusal}. Choose a "
+                f"pooling yourself for vectors of your own, or use sentence-transformers"
+            )
+
     def overruled(self, pooling: Pooling | None, is_normalized: bool | None) -> SentenceConfig:
-        """The same with what a person chose instead; None is no choice."""
+        """The same with what a person chose instead; None is no choice.
+
+        Raises ValueError for no choice of a pooling where the author's vectors cannot be made.
+        """
+        if pooling is None:
+            self.require()
         return replace(
             self,
+            refusal="",
             pooling=self.pooling if pooling is None else (pooling,),
             is_normalized=self.is_normalized if is_normalized is None else is_normalized,
         )

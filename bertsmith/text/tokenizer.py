@@ -73,11 +73,15 @@ class Tokenizer:
 
         `config` replaces the choices found in the files. A `vocab.txt` alone says nothing of case:
         it counts as uncased when none of its entries holds a capital, and as accent-stripping when
-        it is uncased and holds no Hangul syllable. Raises FileNotFoundError, or ValueError for
-        files that are no WordPiece vocabulary.
+        it is uncased and holds no Hangul syllable. One that keeps accents and holds Hangul only
+        decomposed wants texts in NFKD. Raises FileNotFoundError, or ValueError for files that are
+        no WordPiece vocabulary.
         """
         vocabulary, found = tokenizer_files.read(Path(path))
-        return cls(vocabulary, config or found)
+        try:
+            return cls(vocabulary, config or found)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def save(self, directory: str | Path, *, max_tokens: int | None = None) -> None:
         """Writes the four Hugging Face files, which load in `transformers` with equal ids.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tokenizers import AddedToken, decoders, normalizers, processors
 from tokenizers import Tokenizer as NativeTokenizer
 
 from bertsmith import files
+from bertsmith.text import vocab_txt
 from bertsmith.text.rules import SPECIAL_TOKENS, TokenizerConfig
 from bertsmith.text.wordpiece import native_tokenizer
 
@@ -33,8 +33,6 @@ _SETTINGS = {
     "strip_accents": "strip_accents",
     "split_cjk": "tokenize_chinese_chars",
 }
-_CAPITAL = re.compile("[A-ZÀ-ÖØ-Þ]")
-_SYLLABLE = re.compile("[가-힣]")
 
 
 def read(path: Path) -> tuple[list[str], TokenizerConfig]:
@@ -55,11 +53,11 @@ def read(path: Path) -> tuple[list[str], TokenizerConfig]:
             f"no vocabulary at {path}: expected a directory with tokenizer.json or vocab.txt, or "
             f"one of these files"
         )
-    vocabulary, choices = _read_tokenizer_json(json_file) if has_json else ([], {})
-    if has_vocabulary and not has_json:
-        vocabulary = _read_vocabulary(vocabulary_file)
     settings_file = directory / "tokenizer_config.json"
     settings = files.read_json(settings_file) if settings_file.is_file() else {}
+    vocabulary, choices = (
+        _read_tokenizer_json(json_file) if has_json else _read_vocabulary(vocabulary_file, settings)
+    )
     if settings.get("tokenizer_class") == "BertJapaneseTokenizer":
         raise ValueError(
             f"{settings_file}: BertJapaneseTokenizer finds words with a dictionary, which is not "
@@ -124,15 +122,14 @@ def _for_library(vocabulary: Sequence[str], config: TokenizerConfig) -> NativeTo
     return native
 
 
-def _read_vocabulary(path: Path) -> list[str]:
-    """One entry a line; the line's number is the row."""
-    try:
-        lines = path.read_bytes().decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: {error}") from error
-    if lines[-1] == "":
-        del lines[-1]
-    return [line.removesuffix("\r") for line in lines]
+def _read_vocabulary(
+    path: Path, settings: Mapping[str, object]
+) -> tuple[list[str], dict[str, object]]:
+    """A vocab.txt and the tokens added to it, which are to be taken whole."""
+    added = vocab_txt.added_tokens(path.parent, settings)
+    vocabulary = vocab_txt.with_added(vocab_txt.read(path), added, path.parent)
+    whole = tuple(token for token in added if token not in SPECIAL_TOKENS)
+    return vocabulary, {"added_tokens": whole}
 
 
 def _read_tokenizer_json(path: Path) -> tuple[list[str], dict[str, object]]:
@@ -208,7 +205,11 @@ def _config(
     own = settings.get(_OWN_KEY)
     if isinstance(own, dict):
         _require_known(own, settings_file)
-        return TokenizerConfig(**{**own, "added_tokens": tuple(own.get("added_tokens", ()))})
+        own = {**own, "added_tokens": tuple(own.get("added_tokens", ()))}
+        try:
+            return TokenizerConfig(**own)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{settings_file}: {_OWN_KEY}: {error}") from error
     merged = dict(choices)
     for name, key in _SETTINGS.items():
         if settings.get(key) is not None:
@@ -216,10 +217,13 @@ def _config(
     words = [token for token in vocabulary if not token.startswith("[")]
     is_said = "lowercase" in merged
     if not is_said:
-        merged["lowercase"] = not any(map(_CAPITAL.search, words))
+        merged["lowercase"] = not vocab_txt.has_capitals(words)
     if merged.get("strip_accents") is None:
-        has_syllables = any(map(_SYLLABLE.search, words))
-        merged["strip_accents"] = merged["lowercase"] and (is_said or not has_syllables)
+        is_whole = not is_said and vocab_txt.has_syllables(words)
+        merged["strip_accents"] = merged["lowercase"] and not is_whole
+    # Stripping accents takes syllables apart anyhow.
+    if not merged["strip_accents"] and vocab_txt.is_decomposed(words):
+        merged.setdefault("unicode_form", "NFKD")
     return TokenizerConfig(**merged)  # type: ignore[arg-type]
 
 

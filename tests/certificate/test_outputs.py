@@ -16,7 +16,7 @@ from bertsmith.certificate.outputs import CHECKS
 from bertsmith.certificate.subject import Subject
 from bertsmith.model import attention, elementwise, padded, pooling
 from bertsmith.model.stream import Rectangle
-from tests.certificate.breaking import Break, names, saved, status
+from tests.certificate.breaking import Break, names, row_of, saved, status
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +181,8 @@ def test_one_directional_models_pass_too(tmp_path: Path, direction: str) -> None
     objective = f"{direction}_lm"
     subject = Subject.read(saved(tmp_path / "m", objective, direction=direction))
     found = {check.__name__: status(check, subject) for check in CHECKS}
+    spelt = direction.replace("_", "-")
+    assert row_of(outputs.pooled, subject).found == f"this {spelt} model has no pooler"
     without = dict.fromkeys(("pooled", "next_sentence", "sentences"), "skipped")
     assert found == {**dict.fromkeys(names(CHECKS), "passed"), **without}
 
@@ -190,6 +192,14 @@ def test_a_left_to_right_model_pools_its_last_token_in_both(tmp_path: Path) -> N
     subject = Subject.read(saved(tmp_path / "m", *objectives, direction="left_to_right"))
     assert status(outputs.pooled, subject) == "passed"
     assert status(outputs.next_sentence, subject) == "passed"
+
+
+def test_sentence_vectors_that_cannot_be_made_are_skipped_with_the_reason(folder: Path) -> None:
+    subject = Subject.read(folder)
+    config = replace(subject.loaded.sentence, refusal="the module Dense is none")
+    changed = replace(subject, loaded=replace(subject.loaded, sentence=config))
+    row = row_of(outputs.sentences, changed)
+    assert (row.status, row.found) == ("skipped", "the module Dense is none")
 
 
 def test_a_decoder_of_its_own_has_the_bias_of_its_own_that_the_file_holds(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ class TestBeside:
         found = rows(Subject.read(saved(tmp_path / "m", hidden_act=activation)))
         passed = {name for name, row in found.items() if row.status == "passed"}
         assert passed == {
-            "hidden states", "pooled vectors", "masked-LM logits", "next-sentence logits", TEXTS
+            "hidden states", "pooled vectors", "language-model logits", "next-sentence logits",
+            TEXTS,
         }  # fmt: skip
         for name in (RARE, FIRST_WEIGHTS):
             assert found[name].status == "failed"
@@ -63,7 +64,7 @@ class TestBeside:
         [
             ("bert.layers.1.attention.qkv.weight", "hidden states"),
             ("bert.pooler.weight", "pooled vectors"),
-            ("masked_lm.dense.weight", "masked-LM logits"),
+            ("masked_lm.dense.weight", "language-model logits"),
             ("next_sentence.weight", "next-sentence logits"),
         ],
     )
@@ -138,8 +139,8 @@ class TestBeside:
             "transformers.models.bert.modeling_bert.BertLMPredictionHead.forward", old
         )
         found = rows(Subject.read(saved(tmp_path / "m")))
-        assert found["masked-LM logits"].status == "skipped"
-        assert found["masked-LM logits"].found == "RuntimeError: too old"
+        assert found["language-model logits"].status == "skipped"
+        assert found["language-model logits"].found == "RuntimeError: too old"
         assert found["hidden states"].status == found["next-sentence logits"].status == "passed"
 
     def test_what_this_installation_raises_beside_the_peer_fails(self, tmp_path) -> None:
@@ -156,7 +157,12 @@ class TestBeside:
     def test_one_directional_models_are_compared_as_far_as_the_peer_goes(self, tmp_path) -> None:
         left = saved(tmp_path / "l", "left_to_right_lm", direction="left_to_right")
         found = rows(Subject.read(left))
-        assert found["hidden states"].status == found["masked-LM logits"].status == "passed"
+        assert found["hidden states"].status == found["language-model logits"].status == "passed"
+        assert found["pooled vectors"].found == "this left-to-right model has no pooler"
+        objectives = ("left_to_right_lm", "next_sentence")
+        found = rows(Subject.read(saved(tmp_path / "p", *objectives, direction="left_to_right")))
+        for name in ("pooled vectors", "next-sentence logits"):
+            assert found[name].found.startswith("transformers pools the first token, which has")
         right = saved(tmp_path / "r", "right_to_left_lm", direction="right_to_left")
         found = rows(Subject.read(right))
         assert found["hidden states and logits"].status == "skipped"
@@ -167,12 +173,12 @@ class TestBeside:
         decoder = tensors["bert.embeddings.word_embeddings.weight"].flip(0).contiguous()
         own = {**tensors, "cls.predictions.decoder.weight": decoder}
         save_file(own, folder / "model.safetensors")
-        assert rows(Subject.read(folder))["masked-LM logits"].status == "passed"
+        assert rows(Subject.read(folder))["language-model logits"].status == "passed"
         own["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].flip(0).contiguous()
         save_file(own, folder / "model.safetensors")
-        assert rows(Subject.read(folder))["masked-LM logits"].status == "passed"
+        assert rows(Subject.read(folder))["language-model logits"].status == "passed"
         bare = {name: each for name, each in tensors.items() if name.startswith("bert.e")}
         save_file(bare, folder / "model.safetensors")
         found = rows(Subject.read(folder))
         assert found["hidden states"].status == "passed"
-        assert found["masked-LM logits"].status == found["pooled vectors"].status == "skipped"
+        assert found["language-model logits"].status == found["pooled vectors"].status == "skipped"

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bertsmith.checkpoints.misfits import MisfitError, Source
 from bertsmith.checkpoints.names import (
     from_hugging_face,
     hugging_face_names,
@@ -65,13 +66,13 @@ def test_everything_missing_misshapen_and_left_over_is_named_in_one_error():
     written["bert.embeddings.LayerNorm.bias"] = torch.zeros(8, dtype=torch.int64)
     written["bert.encoder.layer.2.output.dense.bias"] = torch.zeros(8)
     with pytest.raises(ValueError, match="missing: ") as caught:
-        from_hugging_face(written, shapes_of(state), "somewhere")
+        from_hugging_face(written, shapes_of(state), Source(where="somewhere"))
     for part in (
         "somewhere",
         "cls.predictions.bias",
         "bert.encoder.layer.0.attention.self.key.bias",
         "bert.pooler.dense.weight has shape (8, 7), expected (8, 8)",
-        "bert.embeddings.LayerNorm.bias holds torch.int64",
+        "bert.embeddings.LayerNorm.bias has torch.int64, expected floating-point numbers",
         "unexpected: bert.encoder.layer.2.output.dense.bias",
     ):
         assert part in str(caught.value)
@@ -95,12 +96,83 @@ def test_harmless_extras_are_left_aside_and_so_are_heads():
     )
 
 
-def test_a_copy_that_differs_from_its_original_is_refused():
+@pytest.mark.parametrize("is_original", [False, True])
+def test_an_error_holds_every_name_as_the_file_spells_it(is_original):
     state = native_state()
     written = to_hugging_face(state)
-    written["cls.predictions.decoder.bias"] = torch.ones(11)
-    with pytest.raises(ValueError, match=r"differs from cls\.predictions\.bias"):
+    layers = [name for name in written if name.startswith("bert.encoder.layer.0.")]
+    kept = {name: each for name, each in written.items() if name not in layers}
+    kept["bert.encoder.layer.1.intermediate.dense.weight"] = torch.zeros(32, 7)
+    source = Source(where="somewhere", is_original=is_original)
+    with pytest.raises(MisfitError) as caught:
+        from_hugging_face(kept, shapes_of(state), source)
+    assert caught.value.missing == tuple(map(source.name, layers))
+    assert len(layers) > 12
+    assert all(name in "".join(caught.value.__notes__) for name in caught.value.missing)
+    said = str(caught.value)
+    assert " and 4 more" in said
+    assert "All names are in the traceback (BERTSMITH_TRACEBACK=1)" in said
+    if is_original:
+        assert "bert/encoder/layer_0/attention/self/query/kernel" in said
+        up = "bert/encoder/layer_1/intermediate/dense/kernel"
+        assert f"not as bert_config.json says: {up} has shape (7, 32), expected (8, 32)" in said
+    else:
+        assert "bert.encoder.layer.0.attention.self.query.weight" in said
+        up = "bert.encoder.layer.1.intermediate.dense.weight"
+        assert f"not as config.json says: {up} has shape (32, 7), expected (32, 8)" in said
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
+def test_a_weight_that_is_no_number_is_refused_by_name(number):
+    state = native_state()
+    state["bert.layers.1.attention.qkv.weight"][17, 2] = number
+    written = to_hugging_face(state) | {"classifier.weight": torch.full((2, 8), number)}
+    with pytest.raises(MisfitError, match="earlier checkpoint of its training") as caught:
         from_hugging_face(written, shapes_of(state))
+    assert caught.value.not_finite == ("bert.encoder.layer.1.attention.self.value.weight",)
+    assert caught.value.not_finite[0] in str(caught.value)
+
+
+def test_numbers_whose_sum_is_too_large_are_finite():
+    state = native_state() | {"bert.pooler.weight": torch.full((8, 8), 3e38)}
+    back, _ = from_hugging_face(to_hugging_face(state), shapes_of(state))
+    assert torch.equal(back["bert.pooler.weight"], state["bert.pooler.weight"])
+
+
+@pytest.mark.parametrize("is_decoder_own", [False, True])
+def test_of_two_biases_the_decoders_counts_and_the_other_is_left_aside(is_decoder_own):
+    state = native_state()
+    if is_decoder_own:
+        state["masked_lm.decoder.weight"] = torch.randn(11, 8)
+    written = to_hugging_face(state)
+    written["cls.predictions.decoder.bias"] = torch.ones(11)
+    back, (group,) = from_hugging_face(written, shapes_of(state))
+    assert torch.equal(back["masked_lm.bias"], torch.ones(11))
+    assert group.note == (
+        "left aside, overruled by cls.predictions.decoder.bias, which differs and is what "
+        "transformers adds: cls.predictions.bias"
+    )
+
+
+def test_a_copy_of_another_shape_is_refused():
+    state = native_state()
+    written = to_hugging_face(state)
+    written["cls.predictions.decoder.weight"] = torch.zeros(7, 8)
+    with pytest.raises(MisfitError, match=r"differs from bert\.embeddings\.word_emb"):
+        from_hugging_face(written, shapes_of(state))
+
+
+def test_a_tensor_under_both_its_names_must_be_the_same_under_both():
+    state = native_state()
+    norm = "bert.embeddings.LayerNorm"
+    both = to_hugging_face(state)
+    both = {f"{norm}.gamma": both[f"{norm}.weight"].clone(), **both}
+    back, (group,) = from_hugging_face(both, shapes_of(state))
+    assert torch.equal(back["bert.embeddings.norm.weight"], both[f"{norm}.weight"])
+    assert group.names == (f"{norm}.gamma",)
+    both[f"{norm}.gamma"] += 1.0
+    with pytest.raises(ValueError, match=r"gamma and .*LayerNorm\.weight are two names of one"):
+        modern_names(both)
 
 
 def test_a_decoder_of_its_own_has_a_name():

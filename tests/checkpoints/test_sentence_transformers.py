@@ -1,9 +1,12 @@
 import json
+import re
 
+import numpy as np
 import pytest
 import torch
 
 from bertsmith.checkpoints import sentence_transformers, store
+from bertsmith.inference import Predictor
 from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
@@ -83,12 +86,28 @@ def test_an_encoder_in_a_folder_of_its_own_is_found_there(tmp_path):
     [
         ({"more": [("Dense", "2_Dense")]}, r"2_Dense.*none of Transformer, Pooling and Normalize"),
         ({"pooling": {"pooling_mode_lasttoken": True}}, "asks for pooling_mode_lasttoken"),
-        ({"more": [("Normalize", "../elsewhere")]}, "outside its directory"),
+        ({"pooling": {"pooling_mode": ["mean", "weightedmean"]}}, "asks for weightedmean"),
     ],
 )
-def test_what_would_give_other_vectors_is_refused(saved, changes, message):
+def test_only_a_vector_that_would_be_another_is_refused(saved, changes, message):
     add_modules(saved, **changes)
-    with pytest.raises(ValueError, match=message):
+    loaded = store.load(saved)
+    (note,) = loaded.notes
+    assert re.search(f"^no sentence vectors as its author made them: .*{message}", note)
+    predictor = Predictor(loaded)
+    (filled,) = predictor.fill_mask(["the [MASK]"])
+    assert filled.masks
+    for ask in (predictor.embed, lambda texts: predictor.similarity([(texts[0], texts[0])])):
+        with pytest.raises(ValueError, match=message):
+            ask(["the cat"])
+    own = predictor.embed(["the cat"], pooling="mean")
+    (saved / "modules.json").unlink()
+    assert np.array_equal(own, Predictor(store.load(saved)).embed(["the cat"], pooling="mean"))
+
+
+def test_a_module_outside_its_directory_is_refused(saved):
+    add_modules(saved, more=[("Normalize", "../elsewhere")])
+    with pytest.raises(ValueError, match="outside its directory"):
         store.load(saved)
 
 
@@ -128,12 +147,11 @@ def test_prompts_and_similarity_are_handed_on_and_written_again(saved, tmp_path)
 def test_a_prompt_that_is_always_used_is_refused_and_named(saved):
     add_modules(saved)
     add_prompts(saved, prompts={"query": "query: "}, default_prompt_name="query")
-    with pytest.raises(ValueError, match=r"puts the prompt 'query' \('query: '\) before each text"):
-        store.load(saved)
+    told = store.load(saved).sentence.refusal
+    assert "puts the prompt 'query' ('query: ') before each text" in told
     file = saved / "1_Pooling/config.json"
     file.write_text(json.dumps(MEAN | {"include_prompt": False}))
-    with pytest.raises(ValueError, match=r"\(include_prompt false\): only sentence-trans"):
-        store.load(saved)
+    assert "(include_prompt false): only sentence-trans" in store.load(saved).sentence.refusal
 
 
 @pytest.mark.parametrize("is_pooled", [True, False])
@@ -167,11 +185,8 @@ def test_lower_casing_is_left_to_a_tokenizer_that_does_it(saved, choice):
     (saved / "sentence_bert_config.json").write_text(json.dumps({"do_lower_case": True}))
     file = saved / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"do_lower_case": choice}))
-    if choice:
-        assert sentence_transformers.read(saved) is not None
-    else:
-        with pytest.raises(ValueError, match="asks for lower-cased texts"):
-            sentence_transformers.read(saved)
+    refusal = sentence_transformers.read(saved).refusal
+    assert ("asks for lower-cased texts" in refusal) is (not choice)
 
 
 def test_a_download_brings_the_prompts_and_no_pickle_it_can_do_without():

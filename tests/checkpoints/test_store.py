@@ -151,6 +151,12 @@ def test_an_encoder_without_a_pooler_loads_without_one(saved):
     loaded = store.load(saved)
     assert loaded.model.bert.pooler is None
     assert loaded.model.objectives == ("masked_lm",)
+    assert loaded.notes == ()  # as our own are
+    content = json.loads((saved / "config.json").read_text())
+    del content["bertsmith_direction"]
+    (saved / "config.json").write_text(json.dumps(content))
+    (note,) = store.load(saved).notes
+    assert note.startswith("the file holds no pooler (bert.pooler.dense.weight and its bias)")
 
 
 @pytest.mark.parametrize("is_said", [True, False])
@@ -206,6 +212,22 @@ def test_a_vocabulary_of_another_size_is_noted_or_refused(tmp_path):
     store.save(tmp_path / "narrow", state, narrow, tiny_tokenizer())
     with pytest.raises(ValueError, match="do not belong together"):
         store.load(tmp_path / "narrow")
+
+
+def test_added_tokens_must_have_rows_of_the_embedding(saved):
+    (saved / "tokenizer.json").unlink()
+    (saved / "tokenizer_config.json").unlink()
+    (saved / "added_tokens.json").write_text(json.dumps({"<e>": len(VOCABULARY)}))
+    with pytest.raises(ValueError, match=r"26 entries, 1 of them added tokens, .* only 25 rows"):
+        store.load(saved)
+
+
+def test_a_file_that_holds_a_tensor_twice_is_named(saved):
+    tensors = load_file(saved / "model.safetensors")
+    tensors["bert.embeddings.LayerNorm.gamma"] = torch.zeros(32)
+    save_file(tensors, saved / "model.safetensors")
+    with pytest.raises(ValueError, match=rf"{saved}: .*gamma and .* two names of one tensor"):
+        store.load(saved)
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,6 @@ def weights():
     return {name: google_arrays()[name] for name in variables()}
 
 
-def bundle(directory, *names):
-    """Empty bundles of these names."""
-    for name in names:
-        tensor_bundle.write(directory / name, {"output_bias": np.zeros(2, np.float32)})
-
-
 def test_the_originals_checkpoint_gives_hugging_face_tensors():
     tensors, _ = tensorflow.read(GOOGLE)
     written = weights()
@@ -209,53 +203,6 @@ def test_the_optimizer_costs_no_memory(tmp_path):
     assert list(tensors) == ["bert.pooler.dense.weight"]
     assert held < kernel.nbytes + (1 << 19)
     assert peak < 2 * kernel.nbytes + (3 << 20)  # the matrix turned round, and one read
-
-
-def test_a_prefix_each_of_its_files_and_its_directory_mean_the_same():
-    assert tensorflow.find_prefix(GOOGLE) == GOOGLE
-    assert tensorflow.find_prefix(GOOGLE.parent) == GOOGLE
-    for suffix in (".index", ".data-00000-of-00001", ".meta"):
-        assert tensorflow.find_prefix(GOOGLE.with_name(GOOGLE.name + suffix)) == GOOGLE
-
-
-def test_what_is_no_checkpoint_has_no_prefix(tmp_path):
-    (tmp_path / "faiss.index").write_bytes(b"something else")
-    assert tensorflow.find_prefix(tmp_path) is None
-    assert tensorflow.find_prefix(tmp_path / "nothing") is None
-    assert tensorflow.find_prefix(tmp_path / "nothing" / "more") is None
-    assert tensorflow.find_prefix(GOOGLE.with_name("bert_config.json")) is None
-
-
-def test_half_a_checkpoint_is_found_so_that_its_reader_says_what_is_missing(tmp_path):
-    shutil.copy(GOOGLE.with_name(GOOGLE.name + ".data-00000-of-00001"), tmp_path)
-    prefix = tensorflow.find_prefix(tmp_path / GOOGLE.name)
-    assert prefix == tmp_path / GOOGLE.name
-    with pytest.raises(FileNotFoundError, match=r"bert_model\.ckpt\.index is missing"):
-        tensorflow.read(prefix)
-
-
-def test_of_several_the_highest_step_is_the_newest(tmp_path):
-    bundle(tmp_path, "model.ckpt-9", "model.ckpt-1000", "model.ckpt-200")
-    assert tensorflow.find_prefix(tmp_path) == tmp_path / "model.ckpt-1000"
-
-
-def test_the_savers_own_word_comes_before_the_steps(tmp_path):
-    bundle(tmp_path, "model.ckpt-9", "model.ckpt-1000")
-    state = tmp_path / "checkpoint"
-    state.write_text(
-        'model_checkpoint_path: "/elsewhere/model.ckpt-9"\n'
-        'all_model_checkpoint_paths: "/elsewhere/model.ckpt-1000"\n'
-    )
-    assert tensorflow.find_prefix(tmp_path) == tmp_path / "model.ckpt-9"
-    state.write_text('model_checkpoint_path: "model.ckpt-7"\n')
-    assert tensorflow.find_prefix(tmp_path) == tmp_path / "model.ckpt-1000"
-
-
-def test_several_without_a_newest_are_listed(tmp_path):
-    bundle(tmp_path, "bert_model.ckpt", "model.ckpt-1000")
-    with pytest.raises(ValueError, match=r"bert_model\.ckpt, model\.ckpt-1000; name one") as caught:
-        tensorflow.find_prefix(tmp_path)
-    assert str(tmp_path) in str(caught.value)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])

@@ -208,6 +208,20 @@ def test_the_pooling_is_the_models_own_unless_typed(model, tmp_path, capsys):
     assert "left out: the pooling of sentence vectors" in capsys.readouterr().err
 
 
+def test_a_pooling_that_cannot_be_made_is_refused_where_it_would_be_written(model, tmp_path):
+    source = tmp_path / "m"
+    convert(Convert(model=model, out=source, to="sentence-transformers"))
+    (source / "1_Pooling/config.json").write_text('{"pooling_mode": "lasttoken"}')
+    with pytest.raises(ValueError, match="asks for lasttoken"):
+        convert(Convert(model=str(source), out=tmp_path / "a", to="sentence-transformers"))
+    convert(Convert(model=str(source), out=tmp_path / "b", to="hugging-face"))
+    typed = Convert(
+        model=str(source), out=tmp_path / "c", to="sentence-transformers", pooling=("mean",)
+    )
+    convert(typed)
+    assert store.load(tmp_path / "c").sentence.pooling == ("mean",)
+
+
 def test_prompts_are_kept_or_told(model, tmp_path, capsys):
     first = tmp_path / "first"
     convert(Convert(model=model, out=first, to="sentence-transformers"))

@@ -169,6 +169,26 @@ def test_a_sentence_models_own_way_is_followed_and_said_unless_overruled(model, 
         np.testing.assert_allclose(arrays["vectors"], means, atol=2e-6)
 
 
+def test_only_texts_of_a_sentence_model_that_cannot_be_followed_are_refused(model, tmp_path):
+    shutil.copytree(model, tmp_path / "m")
+    sentence_transformers.write(tmp_path / "m", SentenceConfig(), CONFIG.hidden_size)
+    modules = json.loads((tmp_path / "m/modules.json").read_text())
+    modules.append({"path": "2_Dense", "type": "sentence_transformers.models.Dense"})
+    (tmp_path / "m/modules.json").write_text(json.dumps(modules))
+    (tmp_path / "a.txt").write_text("the dog\n")
+    out, named = tmp_path / "a.npz", str(tmp_path / "m")
+    run = run_of(tmp_path / "a.txt", named, out, plan={"per": "token"})
+    assert "note: no sentence vectors as its author made them" in shown(run)[0]
+    assert out.exists()
+    for chosen in ({"pooling": "mean"}, {}):
+        run = run_of(tmp_path / "a.txt", named, out, force=True, plan={"per": "text", **chosen})
+        if chosen:
+            shown(run)
+        else:
+            with pytest.raises(ValueError, match="the module '2_Dense'"):
+                shown(run)
+
+
 def test_nothing_is_said_of_a_model_that_has_no_way_of_its_own(model, tmp_path):
     (tmp_path / "a.txt").write_text("the dog\n")
     run = run_of(tmp_path / "a.txt", model, tmp_path / "a.npz", plan={"per": "text"})

@@ -70,10 +70,17 @@ def test_where_nothing_is_near_the_choices_are_named(
         ("build-corpus X --out O --vocab", "--vocab needs a value"),
         ("build-corpus X", "build-corpus needs --vocab and --out"),
         ("predict fill-mask x", "predict fill-mask needs --model"),
+        ("verify", "verify needs MODEL: a name under models/, a path (a run stands for its newest "
+         "checkpoint), or a Hub id; for example: bertsmith verify mini-en"),
+        ("verify --jsonl --profile google", "verify needs MODEL: a name under models/"),
+        ("verify --profile=google", "verify needs MODEL: a name under models/"),
+        ("convert x", "convert needs OUT and --to; for example: bertsmith convert mini-en out/"),
+        ("convert --to onnx x", "convert needs OUT: the directory to write; it must be new or"),
+        ("extract", "extract needs FILE and --model and --out; for example: bertsmith extract"),
         ("learn-vocab X --out O --workers -1", "workers must not be negative, found -1"),
         ("pretrain X --optimizer.beta1 7", "beta1 must be in [0, 1), found 7.0"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_with_a_value_is_said(
     typed: str, answer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,3 +49,15 @@ def test_contradictions_are_refused_with_both_values():
         BertConfig(num_hidden_layers=0)
     with pytest.raises(ValueError, match="hidden_dropout_prob must be in"):
         BertConfig(hidden_dropout_prob=1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"layer_norm_eps": -1.0}, {"layer_norm_eps": 0.0}, {"layer_norm_eps": float("nan")},
+     {"layer_norm_eps": float("inf")}, {"pad_token_id": -1}, {"pad_token_id": 30_522},
+     {"hidden_size": 0}, {"type_vocab_size": 0}],
+)  # fmt: skip
+def test_a_number_that_no_bert_can_have_is_refused_by_name(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=rf"^{name} must be .* found {value:,}"):
+        BertConfig(**wrong)

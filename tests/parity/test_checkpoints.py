@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints import store
@@ -67,6 +68,22 @@ def test_what_transformers_writes_computes_the_same_here(tmp_path, activation):
     assert loaded.model.objectives == ("masked_lm", "next_sentence")
     for found, expected in zip(ours(loaded.model), theirs(peer), strict=True):
         torch.testing.assert_close(found, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_a_bias_of_the_decoder_counts_as_it_does_in_transformers(tmp_path, is_tied):
+    torch.manual_seed(0)
+    transformers.BertForPreTraining(peer_config(tie_word_embeddings=is_tied)).save_pretrained(
+        tmp_path
+    )
+    tiny_tokenizer().save(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["cls.predictions.decoder.bias"] = torch.randn(len(VOCABULARY))
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    peer = transformers.BertForPreTraining.from_pretrained(tmp_path)
+    loaded = store.load(tmp_path)
+    torch.testing.assert_close(ours(loaded.model)[0], theirs(peer)[0], **TOLERANCE)
+    assert "overruled by cls.predictions.decoder.bias" in loaded.notes[0]
 
 
 def test_a_decoder_that_transformers_writes_computes_the_same_here(tmp_path):

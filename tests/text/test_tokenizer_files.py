@@ -14,6 +14,7 @@ from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
 from tests.text.texts import VOCABULARY
 
+HA = "\u1112\u1161"  # a syllable, decomposed
 TEXTS = ["My dog is cute, don't he?", "한국어 中国 É e\u0301 Å", "x" * 150, "[MASK] my", ""]
 CONFIGS = [
     TokenizerConfig(),
@@ -132,6 +133,25 @@ def test_a_vocabulary_alone_shows_its_case(
     assert Tokenizer.load(tmp_path, chosen).config == chosen
 
 
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        ([HA, "##\u11ab", "A"], "NFKD"),
+        ([HA, "한", "A"], "none"),  # whole syllables can be spelt
+        ([HA, "a"], "none"),  # uncased: accents are stripped, and that decomposes syllables
+        (["\u1112", "\u1161", "A"], "none"),  # the jamo of an alphabet
+    ],
+)
+def test_decomposed_hangul_in_a_vocabulary_shows_the_unicode_form(
+    words: list[str], form: str, tmp_path: Path
+) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, *words]), encoding="utf-8")
+    tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer.config.unicode_form == form
+    if form != "none":
+        assert tokenizer.tokenize("한 A") == [*words]
+
+
 def test_added_tokens_and_empty_rows_keep_their_numbers(tmp_path: Path) -> None:
     write_library_file(tmp_path / "tokenizer.json", normalizers.BertNormalizer())
     value = json.loads((tmp_path / "tokenizer.json").read_text())
@@ -141,6 +161,53 @@ def test_added_tokens_and_empty_rows_keep_their_numbers(tmp_path: Path) -> None:
     tokenizer = Tokenizer.load(tmp_path)
     assert tokenizer.vocabulary[last:] == (f"[row {last}]", "<e>")
     assert tokenizer.encode("my<e>", add_special_tokens=False).ids.tolist()[1] == last + 1
+
+
+LAST = len(VOCABULARY)
+OLD_FORM = ("added_tokens.json", lambda rows: rows)
+NEW_FORM = (
+    "tokenizer_config.json",
+    lambda rows: {"added_tokens_decoder": {str(row): {"content": t} for t, row in rows.items()}},
+)
+
+
+@pytest.mark.parametrize(("name", "written"), [OLD_FORM, NEW_FORM])
+def test_tokens_added_to_a_vocab_txt_stand_behind_it(name: str, written, tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    rows = {"[MASK]": VOCABULARY.index("[MASK]"), "<e>": LAST + 1}
+    (tmp_path / name).write_text(json.dumps(written(rows)))
+    tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer.vocabulary == (*VOCABULARY, f"[row {LAST}]", "<e>")
+    assert tokenizer.config.added_tokens == ("<e>",)
+    assert tokenizer.encode("my<e>", add_special_tokens=False).ids.tolist()[1] == LAST + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("added_tokens.json", {"<e>": 7}, r"'<e>' has row 7 .*has '.*do not belong together"),
+        ("added_tokens.json", {"<e>": "7"}, r"must give each token its row.*found '<e>': '7'"),
+        ("tokenizer_config.json", {"added_tokens_decoder": ["<e>"]}, r"must be an object of rows"),
+        (
+            "tokenizer_config.json",
+            {"bertsmith": {"longest_word": 0}},
+            r"tokenizer_config\.json: bertsmith: longest_word must be at least 1",
+        ),
+    ],
+)
+def test_files_that_contradict_the_vocabulary_are_named(
+    name: str, content: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.load(tmp_path)
+
+
+def test_a_vocabulary_without_special_tokens_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\nmy\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"^{tmp_path}: .* of 4 entries lacks \[SEP\], \[MASK"):
+        Tokenizer.load(tmp_path)
 
 
 @pytest.mark.parametrize("model", [models.BPE(), models.Unigram(), models.WordLevel()])
