@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 from bertsmith.commands.preparation import corpus_of
-from bertsmith.commands.pretrain_options import Request
+from bertsmith.commands.request import Request
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import SIZES
@@ -124,7 +124,9 @@ def _require_two_documents(request: Request) -> None:
     """Looks no further than the second document; a corpus is asked when it is opened."""
     if any((path / MANIFEST).is_file() for path in request.texts):
         return
-    sources = find_sources(request.texts, request.text.format, request.text.text_field)
+    sources = find_sources(
+        request.texts, request.text.reading.format, request.text.reading.text_field
+    )
     if len(list(islice(chain.from_iterable(map(read_raw, sources)), 2))) < 2:
         raise ValueError(
             f"next_sentence needs at least 2 documents, found 1 in {request.texts[0]}: separate "

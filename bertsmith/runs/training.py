@@ -16,8 +16,8 @@ from torch import nn
 from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints import store
 from bertsmith.corpus.store import Corpus
+from bertsmith.data.config import Masking
 from bertsmith.data.loader import batches
-from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
 from bertsmith.files import atomic_directory, keep_freed_memory

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from bertsmith.commands import decision
 from bertsmith.commands.decision import with_size
-from bertsmith.commands.preparation import TextChoices, corpus_of, vocabulary_size
+from bertsmith.commands.preparation import corpus_of, vocabulary_size
+from bertsmith.commands.text_options import ReadingChoices, TextChoices
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import BASE, LARGE, MINI, SIZES, TINY, Objective
 from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
@@ -28,7 +29,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """200 documents of six sentences."""
     folder = tmp_path_factory.mktemp("planning")
     text = write_text(folder / "text", num_documents=200)
-    choices = TextChoices(vocab_size=200, held_out=0.1, workers=1)
+    choices = TextChoices(vocab_size=200, held_out=0.1, reading=ReadingChoices(workers=1))
     return Corpus.open(corpus_of([text], choices, folder, Console(quiet=True)))
 
 
@@ -198,7 +199,17 @@ def test_a_measurement_that_took_its_share_of_the_time_is_not_repeated(
 
 
 @pytest.mark.parametrize(
-    ("megabytes", "entries"), [(0.5, 2_000), (3, 4_000), (12, 8_000), (60, 16_000), (311, 30_522)]
+    ("megabytes", "entries", "of_large_script"),
+    [
+        (0.5, 2_000, 8_000),
+        (3, 4_000, 8_000),
+        (12, 8_000, 8_000),
+        (60, 16_000, 16_000),
+        (311, 30_522, 30_522),
+    ],
 )
-def test_the_vocabulary_grows_with_the_text(megabytes: float, entries: int) -> None:
-    assert vocabulary_size(int(megabytes * 1e6)) == entries
+def test_the_vocabulary_grows_with_the_text(
+    megabytes: float, entries: int, of_large_script: int
+) -> None:
+    size = int(megabytes * 1e6)
+    assert (vocabulary_size(size, False), vocabulary_size(size, True)) == (entries, of_large_script)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertsmith.data.masking import Masking
+from bertsmith.data.config import Masking
 from bertsmith.recipes.pretraining import mini_cpu, paper_base
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.runs.training import (
