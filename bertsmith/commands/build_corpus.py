@@ -67,10 +67,10 @@ def _shown(stage: Stage) -> Callable[[build.Progress], None]:
         if not first:
             first.append((now, progress.tokens))
         began, before = first[0]
-        facts = f"{progress.documents:,} documents, {progress.tokens:,} tokens"
+        facts = [f"{progress.documents:,} documents", f"{progress.tokens:,} tokens"]
         if now > began:
-            facts += f", {(progress.tokens - before) / (now - began):,.0f} tokens/s"
-        stage.reach(progress.bytes_read, facts)
+            facts.append(f"{(progress.tokens - before) / (now - began):,.0f} tokens/s")
+        stage.reach(progress.bytes_read, *facts)
 
     return show
 
