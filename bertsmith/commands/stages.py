@@ -29,7 +29,7 @@ class Stage:
         self._first: tuple[float, int] | None = None
         self._line: LiveLine | None = None
         if console.is_terminal:
-            self._line = LiveLine(console, total=total, done=0, words=f"{name}: starting")
+            self._line = LiveLine(console, total=total, done=0, waiting=f"{name}: starting")
 
     def __enter__(self) -> Stage:
         """Starts the line."""

@@ -18,11 +18,16 @@ _LONGEST_BAR, _SHORTEST_BAR = 24, 8
 
 
 class LiveLine:
-    """A bar and words that renew themselves; a context manager."""
+    """A bar and words that renew themselves; a context manager.
 
-    def __init__(self, console: Console, *, total: int, done: int, words: str) -> None:
+    Until the first words are shown, `waiting` says what is going on, with the seconds it has taken.
+    """
+
+    def __init__(self, console: Console, *, total: int, done: int, waiting: str) -> None:
         self._progress = Progress(_Fitting(console), console=console)
-        self._task = self._progress.add_task("", total=total, completed=done, wordings=(words,))
+        self._task = self._progress.add_task(
+            "", total=total, completed=done, wordings=(), waiting=waiting
+        )
 
     def __enter__(self) -> LiveLine:
         """Starts it."""
@@ -53,7 +58,8 @@ class _Fitting(ProgressColumn):
     def render(self, task: Task) -> RenderableType:
         """One line: the width is asked for every time, since a window may change."""
         width = self._console.width
-        wordings: tuple[str, ...] = task.fields["wordings"]
+        waiting = f"{task.fields['waiting']}, {task.elapsed or 0.0:.0f} s"
+        wordings: tuple[str, ...] = task.fields["wordings"] or (waiting,)
         words = next((one for one in wordings if len(one) <= width), wordings[-1])
         room = min(_LONGEST_BAR, width - len(words) - 1)
         text = Text(words, no_wrap=True, overflow="ellipsis")

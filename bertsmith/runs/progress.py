@@ -116,8 +116,8 @@ class LiveDisplay:
     def __init__(self, console: Console, num_steps: int, done: int, unigram: float) -> None:
         self._console, self._num_steps = console, num_steps
         self._unigram, self._pace = unigram, Pace(num_steps, done)
-        words = "the first step is slow: kernels are being made"
-        self._line = LiveLine(console, total=num_steps, done=done, words=words)
+        waiting = "the first step is slow: kernels are being made"
+        self._line = LiveLine(console, total=num_steps, done=done, waiting=waiting)
 
     def __enter__(self) -> LiveDisplay:
         """Starts the live line."""
