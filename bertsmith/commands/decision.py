@@ -139,7 +139,8 @@ def _measuring(bench: Bench, minutes: float | None, console: Console) -> Measuri
         until = time.perf_counter() + _SHARE_FOR_MEASURING * 60.0 * minutes
 
     def measured(run: PretrainRun) -> Measurement:
-        with Stage(console, "measuring", "steps", num_steps_to_measure(run)) as stage:
+        total, waiting = num_steps_to_measure(run), "kernels are being made"
+        with Stage(console, "measuring", "steps", total, waiting) as stage:
             return measure(run, bench, until, stage.reach)
 
     return measured

@@ -20,16 +20,18 @@ class Stage:
     """Progress from 0 to `total` units; a context manager.
 
     Time left is measured from the first `reach` on, so that a stage that goes on after a stop
-    counts from where it went on.
+    counts from where it went on. `waiting` says what happens before it.
     """
 
-    def __init__(self, console: Console, name: str, unit: str, total: int) -> None:
+    def __init__(
+        self, console: Console, name: str, unit: str, total: int, waiting: str = "starting"
+    ) -> None:
         self._console, self._name, self._unit, self._total = console, name, unit, total
         self._started = self._shown = time.perf_counter()
         self._first: tuple[float, int] | None = None
         self._line: LiveLine | None = None
         if console.is_terminal:
-            self._line = LiveLine(console, total=total, done=0, waiting=f"{name}: starting")
+            self._line = LiveLine(console, total=total, done=0, waiting=f"{name}: {waiting}")
 
     def __enter__(self) -> Stage:
         """Starts the line."""

@@ -23,7 +23,6 @@ from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.recipes.run import PretrainRun, stretched
-from bertsmith.runs.evaluation import num_to_evaluate
 from bertsmith.runs.measuring import Bench, Measurement
 from bertsmith.runs.progress import duration
 from bertsmith.runs.training import plan_of
@@ -131,11 +130,13 @@ def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
     """What a person should know before the start, a sentence each."""
     found: list[str] = []
     num_held_out = corpus.manifest.report.held_out_documents
-    if num_held_out < num_to_evaluate(run):
+    advice = "raise --held-out, or cut the text into more documents"
+    if num_held_out == 0:
+        found.append(f"no document is held out: there will be no held-out figures; {advice}")
+    elif num_held_out == 1 and "next_sentence" in run.objectives:
         found.append(
-            f"{num_held_out} documents are held out, and it takes {num_to_evaluate(run)} to "
-            f"evaluate: there will be no held-out figures; raise --held-out, or cut the text "
-            f"into more documents"
+            f"one document is held out, and a random B comes from another: next_sentence is not "
+            f"evaluated, the language model is; {advice}"
         )
     if corpus.num_tokens < FEWEST_TOKENS:
         found.append(
