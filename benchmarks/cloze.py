@@ -32,8 +32,8 @@ from benchmarks.ngrams import SYSTEMS, count
 from benchmarks.questions import KINDS, Question, pose, read_clozes
 from bertsmith.batch import PackedBatch
 from bertsmith.corpus.store import Corpus
+from bertsmith.data.config import Masking
 from bertsmith.data.items import one_text
-from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
 from bertsmith.inference import Predictor

@@ -21,8 +21,8 @@ from benchmarks.machine import append_row
 from benchmarks.systems import ours
 from bertsmith.batch import PretrainBatch
 from bertsmith.corpus.store import Corpus
+from bertsmith.data.config import Masking
 from bertsmith.data.epochs import Epochs
-from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
 from bertsmith.model.config import SIZES

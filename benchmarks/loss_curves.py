@@ -19,7 +19,7 @@ from torch import nn
 from benchmarks.systems import padded, peer
 from bertsmith.batch import PackedBatch, PretrainBatch
 from bertsmith.corpus.store import Corpus
-from bertsmith.data.masking import Masking
+from bertsmith.data.config import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
 from bertsmith.model.config import BertConfig, Objective

@@ -23,8 +23,9 @@ import tokenizers
 
 from benchmarks.machine import append_row
 from bertsmith.reading.documents import find_sources, read_raw, sentences_of
+from bertsmith.text.config import VocabularyConfig
 from bertsmith.text.counting import count_words
-from bertsmith.text.learn import LearnedVocabulary, VocabularyConfig, learn
+from bertsmith.text.learn import LearnedVocabulary, learn
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
 
 HELD_OUT_EVERY = 10

@@ -63,12 +63,12 @@ COMMANDS = {
         default="pretrain_options.defaults_of",
     ),
     "learn-vocab": Command(
-        options="learn_vocab.LearnVocab",
+        options="text_options.LearnVocab",
         function="learn_vocab.learn_vocab",
         summary="A folder of text -> a WordPiece vocabulary.",
     ),
     "build-corpus": Command(
-        options="build_corpus.BuildCorpus",
+        options="text_options.BuildCorpus",
         function="build_corpus.build_corpus",
         summary="A folder of text and a vocabulary -> a tokenised corpus.",
     ),

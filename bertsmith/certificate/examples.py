@@ -18,7 +18,8 @@ from bertsmith.certificate.values import golden_values
 from bertsmith.corpus.manifest import Manifest, Report
 from bertsmith.corpus.store import COUNTS_FILE, Corpus
 from bertsmith.corpus.writer import Documents, ShardWriter
-from bertsmith.data.masking import Masking, VocabularyFacts, mask
+from bertsmith.data.config import Masking
+from bertsmith.data.masking import VocabularyFacts, mask
 from bertsmith.data.pairs import PairRules, draw
 from bertsmith.randomness import Int64Array, integers
 

@@ -9,55 +9,20 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.console import Console
 
 from bertsmith.commands.stages import Stage
+from bertsmith.commands.text_options import BuildCorpus
 from bertsmith.corpus import build
 from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.manifest import FILE_NAME, Manifest
 from bertsmith.corpus.preflight import check_vocabulary
-from bertsmith.reading.documents import Format, Language, find_sources
+from bertsmith.reading.documents import find_sources
 from bertsmith.runs.progress import duration, say
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.workers import choose_workers
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildCorpus:
-    """Turns text into token ids with sentence and document boundaries, once.
-
-    Interrupted or killed, it goes on when it is started again in the same way.
-    """
-
-    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Files or folders: plain text, JSONL, Parquet, WikiExtractor output, a MediaWiki dump;
-    compressed (.gz .xz .bz2 .zst, .tar) or not."""
-    vocab: Path
-    """A vocab.txt, a tokenizer.json or a directory that holds them."""
-    out: Path
-    """The corpus's directory."""
-    workers: int = 0
-    """Processes that encode; 0: one a core. The result does not depend on it."""
-    held_out: float = 0.01
-    """Share of the documents kept for evaluation."""
-    language: Language = "auto"
-    """Whose rules split prose into sentences."""
-    format: Format = "auto"
-    """What the files are; auto looks at each."""
-    text_field: str = "text"
-    """The field or column that holds the text, in JSONL and Parquet."""
-    seed: int = 0
-    """Chooses the documents that are held out."""
-
-    def __post_init__(self) -> None:
-        """Refuses what could only fail later."""
-        if self.workers < 0:
-            raise ValueError(f"workers must be at least 0, found {self.workers}")
 
 
 def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
@@ -67,14 +32,15 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
     not belong to it, before the long work.
     """
     console = console or Console()
-    rules = BuildRules(language=run.language, held_out=run.held_out, seed=run.seed)
+    reading = run.reading
+    rules = BuildRules(language=reading.language, held_out=run.held_out, seed=run.seed)
     require_outside(run)
     tokenizer = Tokenizer.load(run.vocab)
     skipped: Counter[str] = Counter()
-    sources = find_sources(run.inputs, run.format, run.text_field, skipped=skipped)
+    sources = find_sources(run.inputs, reading.format, reading.text_field, skipped=skipped)
     is_new = not (run.out / FILE_NAME).is_file()
     if is_new:
-        for warning in check_vocabulary(sources, tokenizer, run.language):
+        for warning in check_vocabulary(sources, tokenizer, reading.language):
             say(console, f"warning: {warning}")
     size = sum(source.size_bytes for source in sources)
     start = time.perf_counter()
@@ -84,7 +50,7 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
             tokenizer,
             run.out,
             rules,
-            num_workers=choose_workers(run.workers, size),
+            num_workers=choose_workers(reading.workers, size),
             skipped=skipped,
             on_progress=_shown(stage),
         )
@@ -101,10 +67,10 @@ def _shown(stage: Stage) -> Callable[[build.Progress], None]:
         if not first:
             first.append((now, progress.tokens))
         began, before = first[0]
-        facts = f"{progress.documents:,} documents, {progress.tokens:,} tokens"
+        facts = [f"{progress.documents:,} documents", f"{progress.tokens:,} tokens"]
         if now > began:
-            facts += f", {(progress.tokens - before) / (now - began):,.0f} tokens/s"
-        stage.reach(progress.bytes_read, facts)
+            facts.append(f"{(progress.tokens - before) / (now - began):,.0f} tokens/s")
+        stage.reach(progress.bytes_read, *facts)
 
     return show
 

@@ -6,9 +6,10 @@ counts. The rules are in `runs/planning.py`; it does not train.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -17,7 +18,8 @@ import torch
 from rich.console import Console
 
 from bertsmith.commands.preparation import corpus_of
-from bertsmith.commands.pretrain_options import Request
+from bertsmith.commands.request import Request
+from bertsmith.commands.stages import Stage
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import SIZES
@@ -25,22 +27,16 @@ from bertsmith.reading.documents import find_sources, read_raw
 from bertsmith.recipes.pretraining import scaled
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.directory import Record, fingerprint, versions
-from bertsmith.runs.planning import (
-    PEAK_RATES,
-    Bench,
-    Measurement,
-    choose_size,
-    described,
-    fitted,
-    measure,
-    warnings,
-)
+from bertsmith.runs.measuring import Bench, Measurement, measure, num_steps_to_measure
+from bertsmith.runs.planning import PEAK_RATES, choose_size, described, fitted, warnings
 from bertsmith.runs.progress import say
 from bertsmith.runs.together import command_line
 from bertsmith.train.device import Processes, choose_precision
 
 _LEAST_SECONDS = 20.0  # of training, whatever the preparation took
-_SHARE_FOR_MEASURING = 0.05  # of the time left, at most, for measuring again
+_SHARE_FOR_MEASURING = 0.1  # of the minutes asked, at most
+_SHARE_FOR_MEASURING_AGAIN = 0.05  # of the time left: later no further measurement begins
+Measuring = Callable[[PretrainRun], Measurement]
 _NEAR = 1.25  # rates within this factor of each other agree
 
 
@@ -63,10 +59,10 @@ def decide(
     model = replace(request.run.model, vocab_size=bench.corpus.tokenizer().vocab_size)
     precision = choose_precision(request.run.precision, device)
     run = replace(request.run, model=model, precision=precision)
-    say(console, "measuring real steps on this machine ...")
+    measured = _measuring(bench, request.minutes, console)
     until = None if request.minutes is None else began + 60.0 * request.minutes
-    run, notes, measurement = _sized(run, request, bench, until)
-    run, measurement = _fitted(run, bench, until, request.kept, measurement)
+    run, notes, measurement = _sized(run, request, bench.corpus, measured, until)
+    run, measurement = _fitted(run, request.kept, bench.corpus, measured, until, measurement)
     if request.minutes is not None:
         notes.append(f"{run.num_steps:,} steps chosen for {request.minutes:g} minutes in all")
     for name, value in described(run, bench, measurement):
@@ -105,15 +101,15 @@ def with_size(run: PretrainRun, size: str, brings: Iterable[str]) -> PretrainRun
     return replace(run, model=model, optimizer=optimizer)
 
 
-def settled(run: PretrainRun, bench: Bench, seconds: float) -> Measurement:
+def settled(run: PretrainRun, measured: Measuring, seconds: float) -> Measurement:
     """Measures until two rates in a row agree, for a busy moment is not the machine.
 
     No further measurement begins after `seconds`; the last one is believed.
     """
     until = time.perf_counter() + seconds
-    found = measure(run, bench)
+    found = measured(run)
     while time.perf_counter() < until:
-        before, found = found, measure(run, bench)
+        before, found = found, measured(run)
         slower, faster = sorted((before.tokens_per_second, found.tokens_per_second))
         if faster <= _NEAR * slower:
             break
@@ -124,7 +120,9 @@ def _require_two_documents(request: Request) -> None:
     """Looks no further than the second document; a corpus is asked when it is opened."""
     if any((path / MANIFEST).is_file() for path in request.texts):
         return
-    sources = find_sources(request.texts, request.text.format, request.text.text_field)
+    sources = find_sources(
+        request.texts, request.text.reading.format, request.text.reading.text_field
+    )
     if len(list(islice(chain.from_iterable(map(read_raw, sources)), 2))) < 2:
         raise ValueError(
             f"next_sentence needs at least 2 documents, found 1 in {request.texts[0]}: separate "
@@ -133,8 +131,27 @@ def _require_two_documents(request: Request) -> None:
         )
 
 
+def _measuring(bench: Bench, minutes: float | None, console: Console) -> Measuring:
+    """Measures in view of the person, all measurements together in a tenth of the minutes."""
+    say(console, "measuring real steps on this machine ...")
+    until = math.inf
+    if minutes is not None:
+        until = time.perf_counter() + _SHARE_FOR_MEASURING * 60.0 * minutes
+
+    def measured(run: PretrainRun) -> Measurement:
+        total, waiting = num_steps_to_measure(run), "kernels are being made"
+        with Stage(console, "measuring", "steps", total, waiting) as stage:
+            return measure(run, bench, until, stage.reach)
+
+    return measured
+
+
 def _sized(
-    run: PretrainRun, request: Request, bench: Bench, until: float | None
+    run: PretrainRun,
+    request: Request,
+    corpus: Corpus,
+    measured: Measuring,
+    until: float | None,
 ) -> tuple[PretrainRun, list[str], Measurement | None]:
     """The run with the size that was asked for or, for `auto`, chosen; why; what is known of it."""
     if request.size == "recipe":
@@ -143,10 +160,10 @@ def _sized(
         return with_size(run, request.size, request.brings), [], None
     mini = with_size(run, "mini", request.brings)
     seconds = _seconds_to(until)
-    known = settled(mini, bench, _SHARE_FOR_MEASURING * seconds)
-    size = choose_size(known.tokens_per_second, "mini", seconds, bench.corpus.num_tokens)
+    known = settled(mini, measured, _SHARE_FOR_MEASURING_AGAIN * seconds)
+    size = choose_size(known.tokens_per_second, "mini", seconds, corpus.num_tokens)
     note = (
-        f"size {size} chosen for {bench.corpus.num_tokens:,} tokens of text and "
+        f"size {size} chosen for {corpus.num_tokens:,} tokens of text and "
         f"{seconds / 60:.0f} minutes at mini's {known.tokens_per_second:,.0f} tokens/s"
     )
     if size == "mini":
@@ -156,18 +173,20 @@ def _sized(
 
 def _fitted(
     run: PretrainRun,
-    bench: Bench,
-    until: float | None,
     kept: Collection[str],
+    corpus: Corpus,
+    measured: Measuring,
+    until: float | None,
     known: Measurement | None,
 ) -> tuple[PretrainRun, Measurement]:
     """The run with as many steps as the time allows, and what one costs."""
     if until is None:
-        return run, measure(run, bench)
-    measurement = known or settled(run, bench, _SHARE_FOR_MEASURING * _seconds_to(until))
-    longer = fitted(run, measurement, _seconds_to(until), bench.corpus, kept)
+        return run, measured(run)
+    again = _SHARE_FOR_MEASURING_AGAIN * _seconds_to(until)
+    measurement = known or settled(run, measured, again)
+    longer = fitted(run, measurement, _seconds_to(until), corpus, kept)
     if longer.phases[0].batch_size != run.phases[0].batch_size:
-        measurement = measure(longer, bench)
+        measurement = measured(longer)
     return longer, measurement
 
 

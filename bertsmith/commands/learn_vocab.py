@@ -16,15 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import tyro
 from rich.console import Console
 
 from bertsmith.commands.stages import Stage
+from bertsmith.commands.text_options import LearnVocab
 from bertsmith.corpus.build_rules import input_digest
 from bertsmith.corpus.preflight import sample_sentences
 from bertsmith.files import lock, remove_leftovers, write_json
 from bertsmith.reading.documents import (
-    Format,
     RawDocument,
     Source,
     find_sources,
@@ -33,83 +32,15 @@ from bertsmith.reading.documents import (
 )
 from bertsmith.runs.progress import say
 from bertsmith.text.counting import CountRules, WordCounts, count_batches
-from bertsmith.text.learn import VocabularyConfig, learn
-from bertsmith.text.merges import Score
+from bertsmith.text.learn import learn
 from bertsmith.text.sentences import Language
-from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig, UnicodeForm, warn_about_hangul
+from bertsmith.text.tokenizer import Tokenizer, warn_about_hangul
 from bertsmith.text.vocabulary_report import described, report_on
 from bertsmith.workers import choose_workers
 
 REPORT_FILE = "vocabulary-report.json"
 
 _BATCH_CHARACTERS = 2_000_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnVocab:
-    """Learns a WordPiece vocabulary from text."""
-
-    inputs: tyro.conf.Positional[tuple[Path, ...]]
-    """Files or folders: plain text, JSONL, Parquet, WikiExtractor, MediaWiki; compressed or not."""
-    out: Path
-    """Directory for the tokenizer's files."""
-    vocab_size: int = 30_522
-    """Rows, special and `[unused]` ones included (paper: 30,522 uncased, 28,996 cased)."""
-    cased: bool = False
-    """Keep capital letters, and accents unless --strip-accents says otherwise."""
-    strip_accents: bool | None = None
-    """Decompose and drop accents; by default with lower-casing only. Breaks Hangul into jamo."""
-    unicode_form: UnicodeForm = "none"
-    """Unicode form to bring the text into first (original: none)."""
-    split_cjk: bool = True
-    """Make every Chinese character a word (original: on)."""
-    workers: int = 0
-    """Processes that count words; 0: one a core. The result does not depend on it."""
-    format: Format = "auto"
-    """What the files are; `auto` looks at them."""
-    text_field: str = "text"
-    """The field or column that holds the text, in JSONL and Parquet."""
-    language: Language = "auto"
-    """Whose rules split sentences."""
-    min_count: int = 2
-    """A character seen less often is left out; words that hold it become `[UNK]`."""
-    alphabet_limit: int = 0
-    """The most characters kept; 0: as many as cover all but 1 in 100,000 characters of the text."""
-    score: Score = "frequency"
-    """`frequency`: join the most frequent pair; `likelihood`: the highest count/(left * right)."""
-    min_pair_count: int = 2
-    """Pairs seen less often are never joined; with `likelihood` a higher value (100) is wise."""
-    unused_rows: int | None = None
-    """`[unused]` rows; by default 994, the released layout, from 28,000 rows on, else none."""
-    memory_mb: int = 1024
-    """Memory for the words, MB; what does not fit is spilled to disk, or left out and counted."""
-
-    def __post_init__(self) -> None:
-        """Refuses a contradiction before any text is read."""
-        if not self.inputs:
-            raise ValueError("no input was named; name at least one file or folder of text")
-        if self.workers < 0:
-            raise ValueError(f"workers must not be negative, found {self.workers}")
-        self.vocabulary_config()
-
-    def vocabulary_config(self) -> VocabularyConfig:
-        """The options that shape the vocabulary."""
-        lowercase = not self.cased
-        return VocabularyConfig(
-            vocab_size=self.vocab_size,
-            tokenizer=TokenizerConfig(
-                lowercase=lowercase,
-                strip_accents=lowercase if self.strip_accents is None else self.strip_accents,
-                unicode_form=self.unicode_form,
-                split_cjk=self.split_cjk,
-            ),
-            min_count=self.min_count,
-            alphabet_limit=self.alphabet_limit,
-            score=self.score,
-            min_pair_count=self.min_pair_count,
-            unused_rows=self.unused_rows,
-            memory_bytes=self.memory_mb << 20,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +65,8 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     config = run.vocabulary_config()
     skipped: Counter[str] = Counter()
     _require_no_model(run.out)
-    sources = find_sources(run.inputs, run.format, run.text_field, skipped=skipped)
-    warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.language))
+    sources = find_sources(run.inputs, run.reading.format, run.reading.text_field, skipped=skipped)
+    warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.reading.language))
     if warning is not None:
         say(console, f"warning: {warning}")
     with lock(run.out / ".lock"):
@@ -172,10 +103,15 @@ def _require_no_model(directory: Path) -> None:
 
 def settings_of(run: LearnVocab, sources: Sequence[Source]) -> dict[str, str]:
     """What decides the vocabulary, as words; paths are left out, so that folders may move."""
-    decided_by_sources = ("inputs", "format", "text_field")
-    left_out = ("out", "workers", *decided_by_sources)
-    choices = {name: str(value) for name, value in asdict(run).items() if name not in left_out}
-    return {"input": input_digest(sources), **choices}
+    choices = {
+        "vocab_size": run.vocab_size,
+        **asdict(run.vocabulary),
+        "language": run.reading.language,
+    }
+    return {
+        "input": input_digest(sources),
+        **{name: str(value) for name, value in choices.items()},
+    }
 
 
 def _count(
@@ -188,13 +124,13 @@ def _count(
     total = sum(source.size_bytes for source in sources)
     rules = CountRules(
         tokenizer=run.vocabulary_config().tokenizer,
-        workers=choose_workers(run.workers, total),
+        workers=choose_workers(run.reading.workers, total),
         scratch=scratch,
-        memory_bytes=(run.memory_mb << 20) // 2,
+        memory_bytes=(run.vocabulary.memory_mb << 20) // 2,
     )
     with Stage(console, "counting words", "bytes", total) as stage:
         counts = count_batches(
-            _batches(sources, run.language, skipped),
+            _batches(sources, run.reading.language, skipped),
             read_batch,
             rules,
             stage.reach,

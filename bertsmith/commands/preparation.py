@@ -5,69 +5,42 @@ found again, the rest is made by learn-vocab and build-corpus. It does not know 
 
 Vocabulary sizes by bytes of text (compressed files count three times): below 1 MB 2,000 entries,
 5 MB 4,000, 20 MB 8,000, 100 MB 16,000, above it the paper's 30,522. An entry should be seen some
-hundred times.
+hundred times. Hangul, kana and ideographs get 8,000 at least, however little text there is: the
+alphabet alone takes half of them.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from bertsmith.commands.build_corpus import BuildCorpus, build_corpus, require_outside
-from bertsmith.commands.learn_vocab import REPORT_FILE, LearnVocab, learn_vocab, settings_of
+from bertsmith.commands.build_corpus import build_corpus, require_outside
+from bertsmith.commands.learn_vocab import REPORT_FILE, learn_vocab, settings_of
+from bertsmith.commands.text_options import BuildCorpus, LearnVocab, TextChoices
 from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings, input_digest
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.manifest import Manifest
 from bertsmith.corpus.preflight import sample_sentences
 from bertsmith.files import read_json
 from bertsmith.reading.compressed import is_compressed
-from bertsmith.reading.documents import Format, Source, find_sources
+from bertsmith.reading.documents import Source, find_sources
 from bertsmith.runs.progress import say
-from bertsmith.text.sentences import Language
 from bertsmith.text.tokenizer import Tokenizer
 
 _VOCABULARY_SIZES = ((1, 2_000), (5, 4_000), (20, 8_000), (100, 16_000))  # megabytes, entries
 _LARGEST_VOCABULARY = 30_522
 _COMPRESSION = 3
+_LEAST_OF_LARGE_SCRIPT = 8_000
 _HANGUL = re.compile("[가-힣]")
+_LARGE_SCRIPT = re.compile("[가-힣\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+"""Hangul, kana, ideographs."""
 _STRAY_SHARE = 0.02
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextChoices:
-    """How text becomes a vocabulary and a corpus."""
-
-    vocab: Path | None = None
-    """An existing vocabulary to use (a directory, vocab.txt or tokenizer.json)."""
-    vocab_size: int = 0
-    """Entries to learn; 0: by the amount of text."""
-    cased: bool = False
-    """Keep capital letters."""
-    strip_accents: bool | None = None
-    """Drop accents; by default with lower-casing, except for Korean, which it would break."""
-    language: Language = "auto"
-    """Whose rules split sentences."""
-    format: Format = "auto"
-    """What the files are; auto looks at them."""
-    text_field: str = "text"
-    """The field or column that holds the text, in JSONL and Parquet."""
-    held_out: float = 0.01
-    """Share of documents kept for evaluation."""
-    workers: int = 0
-    """Processes that read text; 0: one a core. The result does not depend on it."""
-
-    def to_json(self) -> dict[str, object]:
-        """The choices as JSON values; workers left out, since they change nothing."""
-        values = dataclasses.asdict(self)
-        del values["workers"]
-        return {**values, "vocab": None if self.vocab is None else str(self.vocab.resolve())}
 
 
 def corpus_of(
@@ -85,11 +58,8 @@ def corpus_of(
         inputs=tuple(texts),
         vocab=choices.vocab or directory / "vocab",
         out=directory / "corpus",
-        workers=choices.workers,
         held_out=choices.held_out,
-        language=choices.language,
-        format=choices.format,
-        text_field=choices.text_field,
+        reading=choices.reading,
     )
     require_outside(run)
     if choices.vocab is None:
@@ -116,35 +86,40 @@ def is_of_other_text(corpus: Path, texts: Sequence[Path], choices: TextChoices) 
     """
     if is_corpus(texts):
         return False
-    sources = find_sources(texts, choices.format, choices.text_field)
+    sources = _sources_of(texts, choices)
     return Manifest.read(corpus).settings["input"] != input_digest(sources)
 
 
-def vocabulary_size(text_bytes: int) -> int:
-    """Entries for so much text."""
+def vocabulary_size(text_bytes: int, is_large_script: bool) -> int:
+    """Entries for so much text; `is_large_script`: its characters are thousands, not dozens."""
+    least = _LEAST_OF_LARGE_SCRIPT if is_large_script else 0
     for megabytes, entries in _VOCABULARY_SIZES:
         if text_bytes < megabytes * 1_000_000:
-            return entries
+            return max(entries, least)
     return _LARGEST_VOCABULARY
+
+
+def _sources_of(texts: Sequence[Path], choices: TextChoices) -> list[Source]:
+    return find_sources(texts, choices.reading.format, choices.reading.text_field)
 
 
 def _learn(texts: Sequence[Path], choices: TextChoices, vocabulary: Path, console: Console) -> None:
     """Learns the vocabulary, unless it was learned before from this text with these choices."""
-    sources = find_sources(texts, choices.format, choices.text_field)
-    strip_accents = choices.strip_accents
-    if strip_accents is None and not choices.cased and _is_korean(sources, choices.language):
+    sources = _sources_of(texts, choices)
+    sentences = list(sample_sentences(sources, choices.reading.language))
+    how = choices.vocabulary
+    if how.strip_accents is None and not how.cased and _is_common(_HANGUL, sentences):
         say(console, "the text holds Korean: accents are kept, so that Hangul stays whole")
-        strip_accents = False
+        how = replace(how, strip_accents=False)
+    rows = choices.vocab_size or vocabulary_size(
+        sum(map(_text_bytes, sources)), _is_common(_LARGE_SCRIPT, sentences)
+    )
     run = LearnVocab(
         inputs=tuple(texts),
         out=vocabulary,
-        vocab_size=choices.vocab_size or vocabulary_size(sum(map(_text_bytes, sources))),
-        cased=choices.cased,
-        strip_accents=strip_accents,
-        workers=choices.workers,
-        format=choices.format,
-        text_field=choices.text_field,
-        language=choices.language,
+        vocab_size=rows,
+        vocabulary=how,
+        reading=choices.reading,
     )
     if (vocabulary / "vocab.txt").is_file():
         differing = _differing(run, sources)
@@ -174,11 +149,10 @@ def _differing(run: LearnVocab, sources: Sequence[Source]) -> str:
     return differing
 
 
-def _is_korean(sources: Sequence[Source], language: Language) -> bool:
-    """True when more than a stray sentence of a sample holds Hangul."""
-    sentences = list(sample_sentences(sources, language))
-    num_korean = sum(_HANGUL.search(sentence) is not None for sentence in sentences)
-    return num_korean > _STRAY_SHARE * len(sentences)
+def _is_common(script: re.Pattern[str], sentences: Sequence[str]) -> bool:
+    """True when more than a stray sentence of the sample holds a character of the script."""
+    found = sum(script.search(sentence) is not None for sentence in sentences)
+    return found > _STRAY_SHARE * len(sentences)
 
 
 def _text_bytes(source: Source) -> int:

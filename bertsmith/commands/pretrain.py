@@ -20,13 +20,8 @@ from rich.console import Console
 from bertsmith.commands.decision import decide
 from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import is_of_other_text
-from bertsmith.commands.pretrain_options import (
-    Pretrain,
-    Request,
-    defaults_of,
-    request_of,
-    require_effective,
-)
+from bertsmith.commands.pretrain_options import Pretrain, defaults_of
+from bertsmith.commands.request import Request, request_of, require_effective
 from bertsmith.corpus.store import Corpus
 from bertsmith.files import lock, remove_leftovers
 from bertsmith.fusion import unfused

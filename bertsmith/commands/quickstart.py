@@ -13,14 +13,11 @@ import platform
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
-from bertsmith.commands.preparation import TextChoices
 from bertsmith.commands.pretrain_options import Pretrain
+from bertsmith.commands.text_options import ReadingChoices, TextChoices
 from bertsmith.files import write_text
 from bertsmith.reading.interpreter import interpreter_documents
 from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.runs.progress import say
 
 QUESTIONS = (
     "Return the [MASK] of the list.",
@@ -51,7 +48,10 @@ def quickstart(options: Quickstart) -> None:
     A model that is there already is shown again.
     """
     # They import torch, which takes seconds: only now, when the options are known to be sound.
+    from rich.console import Console
+
     from bertsmith.commands.pretrain import pretrain
+    from bertsmith.runs.progress import say
     from bertsmith.runs.report import samples
 
     console = Console()
@@ -69,7 +69,11 @@ def quickstart(options: Quickstart) -> None:
             recipe="quickstart",
             minutes=options.minutes,
             out=run_directory,
-            text=TextChoices(vocab_size=_VOCAB_SIZE, held_out=_HELD_OUT, language="en"),
+            text=TextChoices(
+                vocab_size=_VOCAB_SIZE,
+                held_out=_HELD_OUT,
+                reading=ReadingChoices(language="en"),
+            ),
             run=replace(RECIPES["quickstart"](), seed=options.seed),
         )
     )

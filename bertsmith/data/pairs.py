@@ -26,16 +26,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from bertsmith.corpus.store import Corpus, Shard
+from bertsmith.data.config import PairForm
 from bertsmith.data.filling import fill
 from bertsmith.randomness import Counter, Int64Array, Stream, hash64, integers, uniform
 
-PairForm = Literal["pairs", "consecutive_pair", "one_segment"]
 Key = tuple[int, ...]
 
 TRIES_FOR_ANOTHER_DOCUMENT = 10

@@ -18,9 +18,10 @@ import numpy as np
 
 from bertsmith.batch import PackedBatch, PretrainBatch
 from bertsmith.corpus.store import Corpus
+from bertsmith.data.config import Masking
 from bertsmith.data.epochs import Epochs, Measure
 from bertsmith.data.inputs import Int32Array, assemble, neighbour_targets
-from bertsmith.data.masking import Masking, VocabularyFacts, mask
+from bertsmith.data.masking import VocabularyFacts, mask
 from bertsmith.data.pairs import PairRules
 from bertsmith.randomness import Int64Array, hash64
 from bertsmith.text.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from bertsmith.data.masking import Masking
+from bertsmith.data.config import Masking
 from bertsmith.model.config import BASE, LARGE, MINI, TINY, BertConfig
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.train.config import OptimizerConfig

@@ -14,8 +14,7 @@ from typing import Annotated, Any
 
 from tyro.constructors import PrimitiveConstructorSpec
 
-from bertsmith.data.masking import Masking
-from bertsmith.data.pairs import PairForm
+from bertsmith.data.config import Masking, PairForm
 from bertsmith.model.config import BASE, BertConfig, Objective
 from bertsmith.train.config import OptimizerConfig, PrecisionChoice
 

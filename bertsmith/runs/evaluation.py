@@ -18,7 +18,6 @@ import torch
 from bertsmith.batch import IntArray, PackedBatch, PretrainBatch
 from bertsmith.data.plan import Plan
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.recipes.run import PretrainRun
 
 EVALUATION_SEED = 20_181_011
 _SEQUENCES_A_BATCH = 32
@@ -77,11 +76,6 @@ class Evaluation:
         )
 
 
-def num_to_evaluate(run: PretrainRun) -> int:
-    """Held-out documents without which nothing is evaluated: a random B comes from another."""
-    return 2 if "next_sentence" in run.objectives else 1
-
-
 def held_out_batches(plan: Plan, num_sequences: int) -> list[PretrainBatch]:
     """The first `num_sequences` sequences of the plan, each batch of one next-sentence label.
 
@@ -128,11 +122,16 @@ def selected(batch: PretrainBatch, sequences: IntArray) -> PretrainBatch:
 
 @torch.no_grad()
 def evaluate(model: PretrainModel, batches: Sequence[PretrainBatch]) -> Evaluation:
-    """Evaluates without dropout; the model's mode and random state stay untouched."""
+    """Evaluates without dropout; the model's mode and random state stay untouched.
+
+    Of batches without labels next_sentence is not evaluated.
+    """
     total: Counter[str] = Counter()
     by_label: dict[int, Counter[str]] = {}
     for batch in batches:
-        sums = {name: value.item() for name, value in model(batch).sums.items()}
+        # The model judges every pair; what it says without a label is not looked at.
+        labelled = replace(batch, next_labels=_labels(batch))
+        sums = {name: value.item() for name, value in model(labelled).sums.items()}
         total.update(sums)
         if batch.next_labels is not None:
             by_label.setdefault(int(batch.next_labels[0]), Counter()).update(sums)

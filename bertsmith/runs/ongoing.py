@@ -19,7 +19,7 @@ from bertsmith.checkpoints.places import newest_checkpoint
 from bertsmith.corpus.store import Corpus
 from bertsmith.data.plan import Plan
 from bertsmith.runs.directory import Record, checkpoint_path, drop_old_checkpoints
-from bertsmith.runs.evaluation import Evaluation, evaluate, held_out_batches, num_to_evaluate
+from bertsmith.runs.evaluation import Evaluation, evaluate, held_out_batches
 from bertsmith.runs.first_vectors import begin_with_first_vectors
 from bertsmith.runs.progress import View
 from bertsmith.runs.training import (
@@ -221,9 +221,10 @@ class OngoingRun:
         length = phase.sequence_length
         if length not in self._held_out:
             held_out = Corpus.open(self.record.corpus, "held_out")
+            rules = held_out_rules(run, phase, held_out.num_documents)
             self._held_out[length] = (
-                held_out_batches(Plan(held_out, held_out_rules(run, phase)), run.evaluate_sequences)
-                if held_out.num_documents >= num_to_evaluate(run) and held_out.num_tokens > 0
+                held_out_batches(Plan(held_out, rules), run.evaluate_sequences)
+                if held_out.num_tokens > 0
                 else []
             )
         return self._held_out[length]

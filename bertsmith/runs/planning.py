@@ -5,7 +5,7 @@ Three rules, each one line of arithmetic, so that a person can foresee and overr
   epochs. In an hour that is MINI from 17,500 tokens a second on, and TINY below.
 - Steps: as many as fit into the minutes at the measured rate, and at most 40 epochs, the paper's
   own number. Beyond 20,000 steps the batch grows instead.
-- Expected time and memory: measured on real steps of the chosen model, not estimated.
+- Expected time and memory: those of real steps of the chosen model (`measuring.py`), not estimated.
 
 It does not train: `pretrain` does.
 
@@ -14,22 +14,18 @@ Source: 20 tokens a weight: Hoffmann et al. 2022; 40 epochs: Devlin et al. 2018,
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 
 import torch
 
 from bertsmith.corpus.store import Corpus
-from bertsmith.files import peak_memory_bytes
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.recipes.run import PretrainRun, stretched
-from bertsmith.runs.evaluation import num_to_evaluate
+from bertsmith.runs.measuring import Bench, Measurement
 from bertsmith.runs.progress import duration
-from bertsmith.runs.training import plan_of, trainee
-from bertsmith.train.device import Processes
-from bertsmith.train.loop import train
+from bertsmith.runs.training import plan_of
 
 TOKENS_A_WEIGHT = 20
 MOST_EPOCHS = 40
@@ -43,63 +39,7 @@ PEAK_RATES = {
 }  # fmt: skip
 """Peak learning rates for short runs: smaller models bear larger ones (paper: 1e-4)."""
 
-_WARM_STEPS = 2
-_MEASURED_STEPS = 4
-_MEASURED_SECONDS = 4.0
 _SHARE_FOR_THE_REST = 0.05  # of the minutes: evaluations, checkpoints, samples
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """What real steps of a run cost on this machine."""
-
-    seconds_per_step: tuple[float, ...]
-    """One number a phase."""
-    tokens_per_second: float
-    """Real tokens, over all phases and processes."""
-    peak_bytes: int
-    """Memory of this process (a CPU) or of the device at its peak."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """Where a run is measured."""
-
-    corpus: Corpus
-    device: torch.device
-    processes: Processes
-
-    def describe(self, run: PretrainRun) -> str:
-        """The machine in one line."""
-        where = str(self.device)
-        if self.device.type == "cpu":
-            where = f"cpu, {torch.get_num_threads()} threads"
-        elif self.device.type == "cuda":
-            where = f"{self.processes.world_size} x {torch.cuda.get_device_name(self.device)}"
-        masters = "" if run.precision == "fp32" else " with fp32 masters"
-        return f"{where}; {run.precision}{masters}"
-
-
-def measure(run: PretrainRun, bench: Bench) -> Measurement:
-    """Trains a throw-away copy of the model for a few seconds a phase, after two steps of warm-up.
-
-    At least three steps a phase: minutes for BASE on a laptop.
-
-    With several processes, one measures its own share of a step; what crosses between them is not
-    in the number.
-    """
-    if bench.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(bench.device)
-    found = [_seconds_per_step(run, number, bench) for number in range(len(run.phases))]
-    seconds, tokens = (
-        sum(phase.steps * part for phase, part in zip(run.phases, parts, strict=True))
-        for parts in zip(*found, strict=True)
-    )
-    return Measurement(
-        seconds_per_step=tuple(seconds for seconds, _ in found),
-        tokens_per_second=tokens / seconds,
-        peak_bytes=peak_bytes(bench.device),
-    )
 
 
 def choose_size(tokens_per_second: float, measured: str, seconds: float, tokens: int) -> str:
@@ -179,7 +119,8 @@ def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[
                      f"linear to 0 at step {run.num_steps:,}"),
         ("machine", bench.describe(run)),
         ("expected", f"{duration(total)} at {measurement.tokens_per_second:,.0f} tokens/s "
-                     f"(measured), {measurement.peak_bytes / 2**30:.1f} GiB of memory"),
+                     f"({measurement.worth()}), "
+                     f"{measurement.peak_bytes / 2**30:.1f} GiB of memory"),
         ("unigram line", f"{corpus.unigram_entropy:.3f} nats: the loss of knowing only how "
                          f"frequent each token is"),
     ]  # fmt: skip
@@ -189,11 +130,13 @@ def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
     """What a person should know before the start, a sentence each."""
     found: list[str] = []
     num_held_out = corpus.manifest.report.held_out_documents
-    if num_held_out < num_to_evaluate(run):
+    advice = "raise --held-out, or cut the text into more documents"
+    if num_held_out == 0:
+        found.append(f"no document is held out: there will be no held-out figures; {advice}")
+    elif num_held_out == 1 and "next_sentence" in run.objectives:
         found.append(
-            f"{num_held_out} documents are held out, and it takes {num_to_evaluate(run)} to "
-            f"evaluate: there will be no held-out figures; raise --held-out, or cut the text "
-            f"into more documents"
+            f"one document is held out, and a random B comes from another: next_sentence is not "
+            f"evaluated, the language model is; {advice}"
         )
     if corpus.num_tokens < FEWEST_TOKENS:
         found.append(
@@ -224,35 +167,6 @@ def num_parameters(run: PretrainRun) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def peak_bytes(device: torch.device) -> int:
-    """The most memory used so far: of the GPU where one trains, else of this process."""
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    return peak_memory_bytes()
-
-
-def _seconds_per_step(run: PretrainRun, number: int, bench: Bench) -> tuple[float, float]:
-    """(median seconds, mean tokens of a whole step) of a phase."""
-    plan = plan_of(run, number, bench.corpus)
-    parts = trainee(run, bench.device)
-    steps = [plan.step(step) for step in range(_WARM_STEPS + _MEASURED_STEPS)]
-    own = [step.split(bench.processes.world_size)[bench.processes.rank] for step in steps]
-    seconds: list[float] = []
-    began = time.perf_counter()
-    updates = train(
-        parts.learner, parts.optimizer, parts.schedule, own, accumulation=run.accumulation
-    )
-    for update in updates:
-        _ = update.loss  # fetched, so that the device has finished
-        now = time.perf_counter()
-        if update.number > _WARM_STEPS:
-            seconds.append(now - began)
-        began = now
-        if sum(seconds) > _MEASURED_SECONDS:
-            break
-    return _median(seconds), sum(step.num_tokens for step in steps) / len(steps)
-
-
 def _work(config: BertConfig) -> float:
     """Multiplications a token: layers, and the masked-LM head on 15% of the positions."""
     head = 0.15 * config.hidden_size * (config.hidden_size + 30_522)
@@ -262,7 +176,3 @@ def _work(config: BertConfig) -> float:
 def _size_name(config: BertConfig) -> str:
     shapes = {(size.num_hidden_layers, size.hidden_size): name for name, size in SIZES.items()}
     return shapes.get((config.num_hidden_layers, config.hidden_size), "own size")
-
-
-def _median(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 2]

@@ -1,7 +1,8 @@
 """Steps as they happen -> a live line on a terminal, or plain lines elsewhere.
 
 It shows what it is told and decides nothing. On a terminal: a bar, the losses beside the
-unigram-entropy line, the rate, the time left. In a file or a pipe: one line every so many steps.
+unigram-entropy line, the rate, the time left; on a narrow one the steps done, the loss, the speed
+and the time left. In a file or a pipe: one line every so many steps.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from bertsmith.runs.live_line import LiveLine
 
 _RATE_WINDOW = 50
 
@@ -100,7 +102,7 @@ class PlainDisplay:
         """Prints every `every`th step and the last."""
         rate, left = self._pace.add(view)
         if view.step % self._every == 0 or view.step == self._num_steps:
-            line = described(view, self._unigram, rate)
+            line = wordings(view, self._unigram, rate)[0]
             self.note(f"step {view.step:,}/{self._num_steps:,}  {line}  {duration(left)} left")
 
     def note(self, text: str) -> None:
@@ -112,22 +114,14 @@ class LiveDisplay:
     """A bar and one line of figures that renew themselves at the bottom of a terminal."""
 
     def __init__(self, console: Console, num_steps: int, done: int, unigram: float) -> None:
+        self._console, self._num_steps = console, num_steps
         self._unigram, self._pace = unigram, Pace(num_steps, done)
-        self._progress = Progress(
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.description}"),
-            console=console,
-        )
-        self._task: TaskID = self._progress.add_task(
-            "the first step is slow: kernels are being made", total=num_steps, completed=done,
-            left="",
-        )  # fmt: skip
+        waiting = "the first step is slow: kernels are being made"
+        self._line = LiveLine(console, total=num_steps, done=done, waiting=waiting)
 
     def __enter__(self) -> LiveDisplay:
         """Starts the live line."""
-        self._progress.start()
+        self._line.__enter__()
         return self
 
     def __exit__(
@@ -137,21 +131,22 @@ class LiveDisplay:
         traceback: TracebackType | None,
     ) -> None:
         """Leaves the last state standing."""
-        self._progress.stop()
+        self._line.__exit__(kind, error, traceback)
 
     def step(self, view: View) -> None:
         """Renews bar and figures."""
         rate, left = self._pace.add(view)
-        self._progress.update(
-            self._task,
-            completed=view.step,
-            left=f"{duration(left)} left",
-            description=described(view, self._unigram, rate),
+        ahead = f"{duration(left)} left"
+        figures = wordings(view, self._unigram, rate)
+        count, share = f"{view.step:,}/{self._num_steps:,}", f"{view.step / self._num_steps:.0%}"
+        counted = [f"{count}  {ahead}  {line}" for line in figures[:-1]]
+        self._line.show(
+            view.step, [*counted, *(f"{share}  {ahead}  {line}" for line in figures[-2:])]
         )
 
     def note(self, text: str) -> None:
         """Prints the sentence above the live line."""
-        say(self._progress.console, text)
+        say(self._console, text)
 
 
 def display(
@@ -163,16 +158,25 @@ def display(
     return PlainDisplay(console, num_steps, done, unigram, every)
 
 
-def described(view: View, unigram: float, tokens_per_second: float) -> str:
-    """The figures of a step in one line."""
-    parts = [
-        f"{_SHORT.get(name, name)} {loss:.3f} ({view.accuracies[name]:.0%})"
-        for name, loss in view.losses.items()
+def wordings(view: View, unigram: float, tokens_per_second: float) -> list[str]:
+    """The figures of a step in one line: all of them, then without what is needed least."""
+    losses = [f"{_SHORT.get(name, name)} {loss:.3f}" for name, loss in view.losses.items()]
+    shares = [
+        f"{loss} ({view.accuracies[name]:.0%})"
+        for loss, name in zip(losses, view.losses, strict=True)
     ]
-    return (
-        f"{'  '.join(parts)}  unigram {unigram:.3f}  lr {view.learning_rate:.2e}  "
-        f"{tokens_per_second:,.0f} tokens/s"
-    )
+    line, speed = f"unigram {unigram:.3f}", f"{tokens_per_second:,.0f} tokens/s"
+    return [
+        "  ".join(parts)
+        for parts in (
+            [*shares, line, f"lr {view.learning_rate:.2e}", speed],
+            [*shares, line, speed],
+            [*losses, line, speed],
+            [*losses, speed],
+            [losses[0], speed],
+            [losses[0]],
+        )
+    ]
 
 
 def say(console: Console, text: str) -> None:

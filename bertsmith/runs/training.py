@@ -16,8 +16,8 @@ from torch import nn
 from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints import store
 from bertsmith.corpus.store import Corpus
+from bertsmith.data.config import Masking
 from bertsmith.data.loader import batches
-from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
 from bertsmith.files import atomic_directory, keep_freed_memory
@@ -116,11 +116,15 @@ def rules_of(run: PretrainRun, phase: Phase, *, seed: int, first_sequence: int =
     )
 
 
-def held_out_rules(run: PretrainRun, phase: Phase) -> StepRules:
+def held_out_rules(run: PretrainRun, phase: Phase, num_documents: int) -> StepRules:
     """What decides the batches of an evaluation: the phase's length, always the paper's masking.
 
-    So the figures of runs that mask otherwise, or with other seeds, compare.
+    So the figures of runs that mask otherwise, or with other seeds, compare. A single document has
+    no other to take a random B from: there B always follows, and next_sentence is left out.
     """
+    if num_documents < 2 and "next_sentence" in run.objectives:
+        others = tuple(name for name in run.objectives if name != "next_sentence")
+        run = replace(run, objectives=others, form="consecutive_pair")
     return replace(rules_of(run, phase, seed=EVALUATION_SEED), masking=Masking())
 
 

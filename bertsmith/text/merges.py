@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from bertsmith.text.chains import Int64Array, Join, SymbolChains, pair_numbers
-
-Score = Literal["frequency", "likelihood"]
+from bertsmith.text.config import Score
 
 
 def joined_texts(chains: SymbolChains, score: Score, min_pair_count: int) -> Iterator[str]:

@@ -12,8 +12,9 @@ from itertools import islice
 
 import numpy as np
 
+from bertsmith.text.config import VocabularyConfig
 from bertsmith.text.counting import WordCounts
-from bertsmith.text.learn import LearnedVocabulary, VocabularyConfig
+from bertsmith.text.learn import LearnedVocabulary
 from bertsmith.text.tokenizer import Tokenizer
 
 _WORDS_AT_ONCE = 20_000

@@ -12,7 +12,7 @@ from bertsmith.batch import starts_of
 from bertsmith.certificate import examples
 from bertsmith.certificate.examples import CHECKS
 from bertsmith.data import masking, pairs
-from bertsmith.data.masking import Masking
+from bertsmith.data.config import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.randomness import uniform
 from tests.certificate.breaking import Break, names, status

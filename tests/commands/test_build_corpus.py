@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bertsmith.commands.build_corpus import BuildCorpus, build_corpus
+from bertsmith.commands.build_corpus import build_corpus
+from bertsmith.commands.text_options import BuildCorpus, ReadingChoices
 from bertsmith.corpus import build
 from bertsmith.corpus.store import Corpus
 from bertsmith.text.tokenizer import Tokenizer
@@ -27,9 +28,10 @@ def written(folder: Path, text: str) -> Path:
     return folder
 
 
-def run(text: Path, vocab: Path, out: Path, **choices: object) -> str:
+def run(text: Path, vocab: Path, out: Path, workers: int = 0, **choices: object) -> str:
     output = io.StringIO()
-    options = BuildCorpus(inputs=(text,), vocab=vocab, out=out, **choices)  # type: ignore[arg-type]
+    reading = ReadingChoices(workers=workers)
+    options = BuildCorpus(inputs=(text,), vocab=vocab, out=out, reading=reading, **choices)  # type: ignore[arg-type]
     build_corpus(options, Console(file=output, width=200))
     return output.getvalue()
 
@@ -95,8 +97,8 @@ def test_a_corpus_inside_its_own_input_is_refused(tmp_path: Path, vocab: Path) -
 
 
 def test_negative_workers_are_refused() -> None:
-    with pytest.raises(ValueError, match="workers must be at least 0, found -1"):
-        BuildCorpus(inputs=(), vocab=Path("v"), out=Path("o"), workers=-1)
+    with pytest.raises(ValueError, match="workers must not be negative, found -1"):
+        ReadingChoices(workers=-1)
 
 
 def test_lines_of_progress_name_the_time_left(

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from bertsmith.commands import learn_vocab as command
-from bertsmith.commands.learn_vocab import REPORT_FILE, LearnVocab, learn_vocab
+from bertsmith.commands.learn_vocab import REPORT_FILE, learn_vocab
+from bertsmith.commands.text_options import LearnVocab, ReadingChoices, VocabularyChoices
 from bertsmith.text.tokenizer import Tokenizer
 
 ENGLISH = [
@@ -39,8 +40,16 @@ def english(tmp_path: Path) -> Path:
     return folder
 
 
-def run(folder: Path, out: Path, **choices: object) -> LearnVocab:
-    return LearnVocab(inputs=(folder,), out=out, **{"vocab_size": 160, "workers": 1, **choices})  # type: ignore[arg-type]
+def run(
+    folder: Path, out: Path, vocab_size: int = 160, workers: int = 1, **choices: object
+) -> LearnVocab:
+    return LearnVocab(
+        inputs=(folder,),
+        out=out,
+        vocab_size=vocab_size,
+        vocabulary=VocabularyChoices(**choices),  # type: ignore[arg-type]
+        reading=ReadingChoices(workers=workers),
+    )
 
 
 def test_writes_a_tokenizer_that_spells_the_text(english: Path, tmp_path: Path) -> None:

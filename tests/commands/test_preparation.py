@@ -14,7 +14,13 @@ import pytest
 from rich.console import Console
 
 from bertsmith.commands import preparation
-from bertsmith.commands.preparation import TextChoices, corpus_of
+from bertsmith.commands.preparation import corpus_of
+from bertsmith.commands.text_options import (
+    LearnVocab,
+    ReadingChoices,
+    TextChoices,
+    VocabularyChoices,
+)
 from bertsmith.corpus import build
 from bertsmith.corpus.store import Corpus
 from bertsmith.reading.documents import find_sources
@@ -22,7 +28,7 @@ from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.tokenizer import Tokenizer
 from tests.commands.small_run import write_text
 
-CHOICES = TextChoices(vocab_size=240, held_out=0.1, workers=1)
+CHOICES = TextChoices(vocab_size=240, held_out=0.1, reading=ReadingChoices(workers=1))
 KOREAN = "어제 늦게 잤어?\n어쩐지 피곤해 보이더라.\n\n"
 
 
@@ -63,7 +69,7 @@ def test_the_same_text_is_neither_learned_from_nor_read_again(
     before = made(run)
     monkeypatch.setattr(preparation, "learn_vocab", nothing)
     monkeypatch.setattr(build, "read_blocks", nothing)
-    said = prepare(text, run, replace(CHOICES, workers=3))
+    said = prepare(text, run, replace(CHOICES, reading=ReadingChoices(workers=3)))
     assert said.count("made before") == 2
     assert made(run) == before
 
@@ -83,9 +89,17 @@ def test_other_text_is_learned_from_and_built_as_if_nothing_had_been_there(
     ("changed", "said_of_vocabulary", "said_of_corpus"),
     [
         (replace(CHOICES, vocab_size=132), "vocab_size (there 240, now 132)", "vocabulary (there"),
-        (replace(CHOICES, language="ko"), "language (there auto, now ko)", "language (there auto"),
+        (
+            replace(CHOICES, reading=ReadingChoices(workers=1, language="ko")),
+            "language (there auto, now ko)",
+            "language (there auto",
+        ),
         (replace(CHOICES, held_out=0.2), "made before", "held_out (there 0.1, now 0.2)"),
-        (replace(CHOICES, strip_accents=False), "strip_accents (there None, now", "vocabulary ("),
+        (
+            replace(CHOICES, vocabulary=VocabularyChoices(strip_accents=False)),
+            "strip_accents (there None, now",
+            "vocabulary (",
+        ),
     ],
 )
 def test_another_choice_is_named_and_what_depends_on_it_made_again(
@@ -169,6 +183,29 @@ def test_accents_are_kept_where_a_part_of_the_text_is_korean(
     prepare(text, tmp_path / "run")
     tokenizer = Tokenizer.load(tmp_path / "run" / "vocab")
     assert tokenizer.config.strip_accents is not keeps_accents
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        ("어제 늦게 잤어?", 8_000),
+        ("昨日は遅く寝た。", 8_000),
+        ("ひらがなと", 8_000),
+        ("昨天睡得很晚。", 8_000),
+        ("she slept late .", 2_000),
+        ("она поздно легла .", 2_000),
+    ],
+)
+def test_a_script_of_thousands_of_characters_gets_rows_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, rows: int
+) -> None:
+    learned: list[LearnVocab] = []
+    monkeypatch.setattr(preparation, "learn_vocab", lambda run, _: learned.append(run))
+    (tmp_path / "text.txt").write_text(f"{line}\n\n" * 200, encoding="utf-8")
+    choices = TextChoices(vocabulary=VocabularyChoices(min_count=3, split_cjk=False))
+    preparation._learn([tmp_path / "text.txt"], choices, tmp_path / "vocab", Console(quiet=True))
+    assert learned[0].vocab_size == rows
+    assert (learned[0].vocabulary.min_count, learned[0].vocabulary.split_cjk) == (3, False)
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.tgz"])

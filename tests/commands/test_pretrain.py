@@ -274,6 +274,18 @@ def test_one_document_with_next_sentence_is_refused_with_what_to_do(
     assert not (tmp_path / "run" / "vocab").exists()
 
 
+def test_a_single_held_out_document_evaluates_the_language_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, out = write_text(tmp_path / "text", num_documents=12), tmp_path / "run"
+    assert bertsmith("pretrain", text, *TOY, "--held-out", "0.08", "--out", out) == 0
+    assert "warning: one document is held out" in capsys.readouterr().out
+    evaluated = [row for row in read_metrics(out / "metrics.jsonl") if "evaluation_loss" in row]
+    assert [row["step"] for row in evaluated] == [8, 16, 24]
+    assert all("evaluation_next_accuracy" not in row for row in evaluated)
+    assert "| loss |" in (out / "README.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

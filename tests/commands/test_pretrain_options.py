@@ -10,12 +10,9 @@ import pytest
 import tyro
 
 from bertsmith.commands.decision import with_size
-from bertsmith.commands.pretrain_options import (
-    Pretrain,
-    defaults_of,
-    request_of,
-    require_effective,
-)
+from bertsmith.commands.pretrain_options import Pretrain, defaults_of
+from bertsmith.commands.request import request_of, require_effective
+from bertsmith.commands.text_options import LearnVocab, VocabularyChoices
 from bertsmith.recipes.pretraining import RECIPES
 from bertsmith.recipes.run import Phase, PretrainRun
 
@@ -118,6 +115,43 @@ def test_what_a_finished_corpus_settles_is_refused(words: tuple[str, ...], tmp_p
     option = words[0].partition("=")[0].replace("_", "-")
     with pytest.raises(ValueError, match=f"is a finished corpus, and {option} would change"):
         require_effective(options)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--vocab", "v", "--cased"), "v is a finished vocabulary, and --cased would change"),
+        (
+            ("--vocab", "v", "--vocab_size=9", "--no-split-cjk"),
+            "--vocab-size, --no-split-cjk would",
+        ),
+        (("--model.vocab-size", "9"), "--model.vocab-size would change nothing: .* --vocab-size"),
+    ],
+)
+def test_what_the_vocabulary_settles_is_refused(words: tuple[str, ...], answer: str) -> None:
+    with pytest.raises(ValueError, match=answer):
+        require_effective(parsed("texts", *words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--unicode-form", "NFC"),
+        ("--no-split-cjk",),
+        ("--min-count", "3"),
+        ("--alphabet-limit", "90"),
+        ("--score", "likelihood"),
+        ("--min-pair-count", "9"),
+        ("--unused-rows", "7"),
+        ("--memory-mb", "99"),
+    ],
+)
+def test_pretrain_learns_a_vocabulary_with_every_choice_of_learn_vocab(
+    words: tuple[str, ...],
+) -> None:
+    learned = tyro.cli(LearnVocab, args=("texts", "--out", "vocab", *words)).vocabulary
+    assert learned != VocabularyChoices()
+    assert parsed("texts", *words).text.vocabulary == learned
 
 
 @pytest.mark.parametrize("minutes", [0.0, -3.0, math.nan, math.inf])

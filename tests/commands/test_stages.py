@@ -48,6 +48,34 @@ def test_terminal_gets_a_bar() -> None:
     assert "4,000/4,000 bytes" in file.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (
+            100,
+            "build-corpus: 50% (1,234,567 documents, 234,567,890 tokens, 123,456 tokens/s), "
+            "about 4 s left",
+        ),
+        (80, "build-corpus: 50% (234,567,890 tokens, 123,456 tokens/s), about 4 s left"),
+        (60, "build-corpus: 50% (123,456 tokens/s), about 4 s left"),
+        (40, "build-corpus: 50%, about 4 s left"),
+    ],
+)
+def test_a_narrow_terminal_keeps_the_share_and_the_time_left(
+    width: int, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: now)
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, color_system=None)
+    facts = ("1,234,567 documents", "234,567,890 tokens", "123,456 tokens/s")
+    with Stage(console, "build-corpus", "bytes", 4_000) as stage:
+        stage.reach(0, *facts)
+        now = 4.0
+        stage.reach(2_000, *facts)
+    assert shown in file.getvalue()
+
+
 def test_failed_stage_does_not_say_done() -> None:
     file = io.StringIO()
     with (

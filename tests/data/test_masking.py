@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertsmith.data.masking import Masking, VocabularyFacts, mask
+from bertsmith.data.config import Masking
+from bertsmith.data.masking import VocabularyFacts, mask
 from bertsmith.randomness import Stream, hash64, integers, uniform
 
 ORDER, FATE, RANDOM_TOKEN = 1, 2, 3

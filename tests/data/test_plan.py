@@ -10,8 +10,8 @@ import pytest
 
 from bertsmith.batch import PretrainBatch
 from bertsmith.corpus.store import Corpus
+from bertsmith.data.config import Masking
 from bertsmith.data.epochs import Epochs
-from bertsmith.data.masking import Masking
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
 from tests.data.corpora import write_corpus

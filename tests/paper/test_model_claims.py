@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertsmith.batch import PretrainBatch
-from bertsmith.data.masking import Masking, VocabularyFacts, mask
+from bertsmith.data.config import Masking
+from bertsmith.data.masking import VocabularyFacts, mask
 from bertsmith.model import config as sizes
 from bertsmith.model.attention import AttentionRules, attention_probabilities
 from bertsmith.model.bert import Bert

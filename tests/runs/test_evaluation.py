@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -105,6 +107,16 @@ def test_evaluating_twice_gives_the_same_numbers() -> None:
     batches = held_out_batches(MadeUpPlan(), 12)  # type: ignore[arg-type]
     with unfused():
         assert evaluate(made, batches) == evaluate(made, batches)
+
+
+def test_without_labels_the_language_model_alone_is_evaluated() -> None:
+    made, batches = model(), held_out_batches(MadeUpPlan(), 12)  # type: ignore[arg-type]
+    with unfused():
+        whole = evaluate(made, batches)
+        found = evaluate(made, [replace(batch, next_labels=None) for batch in batches])
+    assert (found.loss, found.targets) == (whole.loss, whole.targets)
+    assert found.next_accuracy is None
+    assert found.next_loss is None
 
 
 def test_without_pairs_there_is_no_next_sentence_figure() -> None:

@@ -10,7 +10,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from bertsmith.commands.preparation import TextChoices, corpus_of
+from bertsmith.commands.preparation import corpus_of
+from bertsmith.commands.text_options import ReadingChoices, TextChoices
 from bertsmith.corpus.store import Corpus
 from bertsmith.recipes.pretraining import mini_cpu
 from bertsmith.recipes.run import Phase, PretrainRun
@@ -26,7 +27,7 @@ EMBEDDING, BIAS = "bert.embeddings.token.weight", "masked_lm.bias"
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     folder = tmp_path_factory.mktemp("vectors")
-    choices = TextChoices(vocab_size=200, held_out=0.2, workers=1)
+    choices = TextChoices(vocab_size=200, held_out=0.2, reading=ReadingChoices(workers=1))
     return Corpus.open(
         corpus_of([write_text(folder / "text")], choices, folder, Console(quiet=True))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -45,6 +46,46 @@ def test_losses_stand_beside_the_unigram_line_with_rate_speed_and_time(is_termin
     for part in ("mlm 5.432 (25%)", "nsp 0.600 (75%)", "unigram 6.500", "lr 1.00e-04", "left"):
         assert part in text
     assert "2,000 tokens/s" in text
+
+
+@pytest.mark.parametrize(
+    ("width", "num_steps", "shown"),
+    [
+        (40, 1_000_000, "0%  83 min left  mlm 5.432"),
+        (60, 1_000_000, "100/1,000,000  83 min left  mlm 5.432  24,690 tokens/s"),
+        (
+            80,
+            1_000_000,
+            "100/1,000,000  83 min left  mlm 5.432  nsp 0.600  unigram 6.500  24,690 tokens/s",
+        ),
+        (
+            80,
+            200,
+            "━━━━     100/200  0 s left  mlm 5.432  nsp 0.600  unigram 6.500  24,690 tokens/s",
+        ),
+        (
+            100,
+            1_000_000,
+            "100/1,000,000  83 min left  mlm 5.432 (25%)  nsp 0.600 (75%)  "
+            "unigram 6.500  24,690 tokens/s",
+        ),
+        (
+            120,
+            200,
+            "━━━━━━━━━━━╸            100/200  0 s left  mlm 5.432 (25%)  nsp 0.600 (75%)  "
+            "unigram 6.500  lr 1.00e-04  24,690 tokens/s",
+        ),
+    ],
+)
+def test_a_terminal_of_any_width_shows_whole_words_and_what_is_needed_most(
+    width: int, num_steps: int, shown: str
+) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, color_system=None)
+    with display(console, num_steps=num_steps, done=0, unigram=6.5, every=4) as place:
+        place.step(view(100, tokens=12_345))
+    line = [line for line in file.getvalue().splitlines() if " left" in line][-1]
+    assert re.sub(r"\x1b\[[\d;?]*[A-Za-z]|\r", "", line).strip() == shown
 
 
 def test_the_first_step_does_not_count_for_the_time_left() -> None:

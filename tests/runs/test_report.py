@@ -10,7 +10,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from bertsmith.commands.preparation import TextChoices, corpus_of
+from bertsmith.commands.preparation import corpus_of
+from bertsmith.commands.text_options import ReadingChoices, TextChoices
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import Direction
 from bertsmith.recipes.pretraining import mini_cpu
@@ -35,7 +36,7 @@ from tests.commands.small_run import write_text
 def corpus_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     text = write_text(folder / "text", num_documents=60)
-    choices = TextChoices(vocab_size=200, held_out=0.3, workers=1)
+    choices = TextChoices(vocab_size=200, held_out=0.3, reading=ReadingChoices(workers=1))
     return corpus_of([text], choices, folder, Console(quiet=True))
 
 

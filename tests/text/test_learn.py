@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bertsmith.text.config import RELEASED_UNUSED_ROWS, VocabularyConfig
 from bertsmith.text.learn import (
-    RELEASED_UNUSED_ROWS,
-    VocabularyConfig,
     learn,
     learn_vocabulary,
     special_rows,

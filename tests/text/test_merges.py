@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.text.chains import SymbolChains
-from bertsmith.text.merges import Score, joined_texts
+from bertsmith.text.config import Score
+from bertsmith.text.merges import joined_texts
 
 WORD_COUNTS = st.dictionaries(
     st.text(alphabet="ab가", min_size=1, max_size=9), st.integers(1, 6), min_size=1, max_size=10

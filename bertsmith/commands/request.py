@@ -1,0 +1,161 @@
+"""The options of `bertsmith pretrain` -> what a person asks for, or why it cannot be asked for.
+
+What was left at auto is chosen later, from the text and the machine: it looks at neither.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.commands.mistakes import options_of
+from bertsmith.commands.preparation import is_corpus
+from bertsmith.commands.pretrain_options import Pretrain, recipe_of
+from bertsmith.commands.text_options import TextChoices, VocabularyChoices
+from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.recipes.run import STEP_FIELDS, PretrainRun, stretched, to_json
+
+DEFAULT_MINUTES = 60.0
+_BESIDE_RESUME = ("resume", "device", "threads", "tensorboard")
+"""Options that a resumed run takes; all others were settled when it began."""
+_BESIDE_A_CORPUS = frozenset({"--workers"})
+"""Options on text that mean something for a finished corpus."""
+_FITTED = ("auto", "mini-cpu", "quickstart")
+"""Recipes whose peak rate and initial weights are chosen for a size; others state theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a person asked for."""
+
+    texts: tuple[Path, ...]
+    """Folders or files of text, or one corpus."""
+    text: TextChoices
+    """How they become a corpus."""
+    run: PretrainRun
+    """The values to begin with."""
+    size: str
+    """A name of `model.config.SIZES`, `auto` to choose one, `recipe` to keep the run's own."""
+    brings: frozenset[str] = frozenset()
+    """Of `learning_rate` and `initializer_range`, those that a size brings with it."""
+    kept: frozenset[str] = frozenset()
+    """Of `STEP_FIELDS`, those that were typed: another number of steps leaves them alone."""
+    minutes: float | None
+    """Time of the whole command, to fit the steps to; None keeps the run's own steps."""
+    asked: dict[str, object]
+    """The request as JSON values, to recognise it when it is made again."""
+
+
+def require_effective(options: Pretrain) -> None:
+    """Raises ValueError where a typed option would be passed over."""
+    if options.resume is not None:
+        told = [option for option in options.typed if _field(option) not in _BESIDE_RESUME]
+        if told or options.texts:
+            beside = ", ".join([*map(str, options.texts), *told])
+            raise ValueError(
+                f"--resume takes everything from {options.resume}, {beside} included: leave it "
+                f"out, or start a new run in another directory"
+            )
+        return
+    if is_corpus(options.texts):
+        _require_none_of(
+            {option.name for option in options_of(TextChoices)} - _BESIDE_A_CORPUS,
+            options,
+            f"{options.texts[0]} is a finished corpus, and",
+            "name the text that the corpus was made of",
+        )
+    if options.text.vocab is not None:
+        _require_none_of(
+            {"--vocab-size", *(option.name for option in options_of(VocabularyChoices))},
+            options,
+            f"{options.text.vocab} is a finished vocabulary, and",
+            "leave --vocab out to learn one from the text",
+        )
+    _require_none_of(
+        {"--model.vocab-size"},
+        options,
+        "the model has a row for every entry of the vocabulary:",
+        "say with --vocab-size how many to learn",
+    )
+
+
+def request_of(options: Pretrain) -> Request:
+    """What the options ask for: what was left at auto is chosen only where nothing else was set.
+
+    Raises ValueError for options that contradict each other.
+    """
+    is_auto, size, minutes = options.recipe == "auto", str(options.size), options.minutes
+    recipe, run = recipe_of(options.recipe), options.run
+    kept = frozenset(n for n in STEP_FIELDS if "--" + n.replace("_", "-") in options.typed)
+    if minutes is not None and not 0.0 < minutes < math.inf:
+        raise ValueError(f"--minutes must be above 0, found {minutes:g}")
+    if options.steps is not None:
+        if minutes is not None:
+            raise ValueError("give --steps or --minutes, not both: each decides how long to train")
+        run = stretched(run, options.steps, kept)
+    if size in SIZES and _shape(run.model) != _shape(recipe.model):
+        raise ValueError(
+            f"--size {size} decides layers, width, heads and feed-forward width: give it, or these "
+            f"fields of --model, not both"
+        )
+    if size == "auto" and not (is_auto and run.model == recipe.model):
+        size = "recipe"
+    if minutes is None and is_auto and run.phases == recipe.phases:
+        minutes = DEFAULT_MINUTES
+    if minutes is None and size == "auto":
+        size = "recipe"
+    return Request(
+        texts=options.texts,
+        text=options.text,
+        run=run,
+        size=size,
+        brings=_brings(options, recipe),
+        kept=kept,
+        minutes=minutes,
+        asked={
+            "texts": [str(path.resolve()) for path in options.texts],
+            "text": options.text.to_json(),
+            "recipe": options.recipe,
+            "size": size,
+            "minutes": minutes,
+            "run": json.loads(json.dumps(to_json(run))),
+        },
+    )
+
+
+def _require_none_of(names: Set[str], options: Pretrain, reason: str, instead: str) -> None:
+    told = [option for option in options.typed if option in names]
+    if told:
+        raise ValueError(
+            f"{reason} {', '.join(told)} would change nothing: leave that out, or {instead}"
+        )
+
+
+def _field(option: str) -> str:
+    """`--no-plan-only` -> `plan_only`."""
+    return option.removeprefix("--").removeprefix("no-").replace("-", "_")
+
+
+def _shape(model: BertConfig) -> tuple[int, int, int, int]:
+    return (
+        model.num_hidden_layers,
+        model.hidden_size,
+        model.num_attention_heads,
+        model.intermediate_size,
+    )
+
+
+def _brings(options: Pretrain, recipe: PretrainRun) -> frozenset[str]:
+    if options.recipe not in _FITTED:
+        return frozenset()
+    run = options.run
+    is_untouched = {
+        "learning_rate": run.optimizer.learning_rate == recipe.optimizer.learning_rate
+        and "--optimizer.learning-rate" not in options.typed,
+        "initializer_range": run.model.initializer_range == recipe.model.initializer_range
+        and "--model.initializer-range" not in options.typed,
+    }
+    return frozenset(name for name, untouched in is_untouched.items() if untouched)
