@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from bertsmith.model.config import Direction
+
 Pooling = Literal["cls", "mean", "max"]
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 
@@ -55,6 +57,14 @@ class SentenceConfig:
             f"{told}; do not put them there by hand, where their tokens would be pooled: this "
             f"model leaves them out (include_prompt false), only sentence-transformers does that"
         )
+
+    def require_context(self, direction: Direction) -> None:
+        """Raises ValueError for a vector that no token of the text but the first has a part in."""
+        if direction == "left_to_right" and "cls" in self.pooling:
+            raise ValueError(
+                "the first token of a left-to-right model has seen nothing but itself: choose "
+                "mean or max as pooling"
+            )
 
     def overruled(self, pooling: Pooling | None, is_normalized: bool | None) -> SentenceConfig:
         """The same with what a person chose instead; None is no choice."""
