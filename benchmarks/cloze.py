@@ -86,7 +86,7 @@ def main() -> None:
 
 def measure(predictor: Predictor, corpus: Path, language: Language, num_sequences: int) -> Row:
     """One row: the model and the n-gram models of the corpus on the language's questions."""
-    predictor.require("masked_lm")
+    predictor.abilities.require("masked_lm")
     train, tokenizer = Corpus.open(corpus, "train"), predictor.tokenizer
     train.check_vocabulary(tokenizer)
     clozes = read_clozes(FOLDER / f"{language}.jsonl")

@@ -20,6 +20,7 @@ from typing import cast
 
 from bertsmith.commands.mistakes import hint, mistake_in, told_by_tyro
 from bertsmith.files import InUseError
+from bertsmith.tasks.generation import refusal
 
 PERSON_MISTAKES = (ValueError, OSError, InUseError, ModuleNotFoundError)
 EXIT_MISTAKE, EXIT_INTERRUPTED = 2, 130
@@ -152,6 +153,8 @@ def overview() -> str:
 def _chosen(name: str) -> Command:
     if name in COMMANDS:
         return COMMANDS[name]
+    if told := refusal(name):
+        raise ValueError(told)
     raise ValueError(f"there is no command '{name}'; {hint(name, COMMANDS)}")
 
 

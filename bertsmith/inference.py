@@ -1,8 +1,8 @@
 """Questions -> answers: the one path from items to what a model says of them.
 
-Answers come back in the order of the questions. How a question is read, and what its answer is made
-of, stands in `tasks`, a file for each; how items become batches, in `packing`. This file knows
-neither files nor terminals.
+Answers come back in the order of the questions. What is handed in goes through `tasks.given`. How a
+question is read, and what its answer is made of, stands in `tasks` too, a file for each; how items
+become batches, in `packing`. This file knows neither files nor terminals.
 
 Legend: N texts, D width of a sentence vector.
 """
@@ -10,10 +10,10 @@ Legend: N texts, D width of a sentence vector.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Never, TypeVar
 
 import numpy as np
 import torch
@@ -21,18 +21,28 @@ import torch
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item
-from bertsmith.model.config import DIRECTION_OF, Objective
+from bertsmith.model.config import DIRECTION_OF
 from bertsmith.model.sentence import Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
-from bertsmith.packing import Packing
-from bertsmith.tasks import fill_mask, look, next_sentence, pseudo_perplexity, sentence_vectors
+from bertsmith.packing import Packing, Watch, part
+from bertsmith.tasks import (
+    fill_mask,
+    generation,
+    given,
+    look,
+    next_sentence,
+    pseudo_perplexity,
+    sentence_vectors,
+)
+from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.fill_mask import FilledText
+from bertsmith.tasks.given import Pair
 from bertsmith.tasks.look import Look
 from bertsmith.tasks.next_sentence import Follows
 from bertsmith.tasks.pseudo_perplexity import ScoredText
 from bertsmith.tasks.sentence_vectors import FloatArray, SentenceVector, Similar
 from bertsmith.train.config import PrecisionChoice
-from bertsmith.train.device import cast_, choose_precision
+from bertsmith.train.device import cast_, choose_device, choose_precision
 
 Answer = TypeVar("Answer")
 
@@ -57,6 +67,7 @@ class Predictor:
         self.tokenizer = loaded.tokenizer
         self.sentence = loaded.sentence or SentenceConfig()
         self.is_sentence_model = loaded.sentence is not None
+        self.abilities = Abilities(name=self.name, model=self.model, tokenizer=self.tokenizer)
         self.device = torch.device(device)
         config = self.model.config
         self.packing = Packing(
@@ -65,6 +76,8 @@ class Predictor:
             values_per_token=config.num_hidden_layers * config.hidden_size,
             tokens_per_batch=tokens_per_batch,
         )
+        self.watch: Watch = lambda share: None
+        """Told after every batch; for whoever shows progress, who may replace it."""
 
     @classmethod
     def load(
@@ -77,9 +90,11 @@ class Predictor:
     ) -> Predictor:
         """Reads a model as `checkpoints.store.load` does, once, for any number of questions.
 
-        `precision` is chosen as in training: `auto` is bf16 where the hardware multiplies it.
+        Device and precision are chosen as in training: `auto` is bf16 where the hardware multiplies
+        it. Raises ValueError for one that is not there, before anything is read.
         """
-        chosen = choose_precision(precision, torch.device(device))
+        device = choose_device(str(device))
+        chosen = choose_precision(precision, device)
         loaded = load(name_or_path)
         cast_(loaded.model, chosen)
         return cls(loaded, device=device, tokens_per_batch=tokens_per_batch)
@@ -95,37 +110,33 @@ class Predictor:
         return self.sentence.limit(self.limit)
 
     def fill_mask(
-        self, texts: Sequence[str], *, top_k: int = 5, targets: Sequence[str] = ()
+        self, texts: Iterable[str], *, top_k: int = 5, targets: Iterable[str] = ()
     ) -> list[FilledText]:
         """The `top_k` likeliest tokens at every `[MASK]` of every text, or all of `targets`.
 
         Raises ValueError for a model that was not pre-trained to fill masks, for targets that are
         no single token, and for texts that `tasks.fill_mask.encode` refuses.
         """
-        self.require("masked_lm")
-        if not targets and top_k < 1:
+        texts = given.texts(texts, "fill_mask")
+        words = given.texts(targets, "targets", "word")
+        self.abilities.require("masked_lm")
+        if not words and top_k < 1:
             raise ValueError(f"top_k must be at least 1, found {top_k}")
-        only = fill_mask.target_ids(targets, self.tokenizer) if targets else None
+        only = fill_mask.target_ids(words, self.tokenizer) if words else None
         questions = fill_mask.encode(texts, self.tokenizer, self.limit)
+        windows = [window for question in questions for window in question.windows]
+        answer = partial(fill_mask.answers, self.model, self.tokenizer, windows, top_k, only)
+        return fill_mask.filled(questions, self._read([each.item for each in windows], answer))
 
-        def answer(numbers: list[int], stream: Stream) -> list[fill_mask.Masks]:
-            masks = fill_mask.candidates(self.model, stream, self.tokenizer, top_k, only)
-            return [tuple(next(masks) for _ in questions[number].mask_spans) for number in numbers]
-
-        answers = self._read([question.item for question in questions], answer)
-        return [
-            FilledText(question=question, masks=masks)
-            for question, masks in zip(questions, answers, strict=True)
-        ]
-
-    def next_sentence(self, pairs: Sequence[tuple[str, str]]) -> list[Follows]:
+    def next_sentence(self, pairs: Iterable[Pair]) -> list[Follows]:
         """The probability that the second text of each pair follows the first.
 
         Raises ValueError for a model without a next-sentence head or without a second segment, and
         for pairs that `tasks.next_sentence.encode` refuses.
         """
-        self.require("next_sentence")
-        self.require_pairs()
+        pairs = given.pairs(pairs, "next_sentence")
+        self.abilities.require("next_sentence")
+        self.abilities.require_pairs()
         items = next_sentence.encode(pairs, self.tokenizer, self.limit)
         answers = self._read(items, lambda _, stream: next_sentence.answers(self.model, stream))
         return [
@@ -135,7 +146,7 @@ class Predictor:
 
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         pooling: Pooling | None = None,
         is_normalized: bool | None = None,
     ) -> FloatArray:
@@ -144,6 +155,7 @@ class Predictor:
         `pooling` and `is_normalized` overrule the model. Warns of texts whose end was not read;
         `sentence_vectors` counts it text by text.
         """
+        texts = given.texts(texts, "embed")
         found = self.sentence_vectors(texts, pooling, is_normalized)
         if num_cut := sum(each.num_unread > 0 for each in found):
             warnings.warn(
@@ -157,12 +169,17 @@ class Predictor:
 
     def sentence_vectors(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         pooling: Pooling | None = None,
         is_normalized: bool | None = None,
     ) -> list[SentenceVector]:
-        """What `embed` gives, each with the number of its text's tokens that were not read."""
+        """What `embed` gives, each with the number of its text's tokens that were not read.
+
+        Raises ValueError for the first token of a model that reads from left to right.
+        """
+        texts = given.texts(texts, "sentence_vectors")
         config = self.sentence.overruled(pooling, is_normalized)
+        config.require_context(self.model.config.direction)
         items = sentence_vectors.encode(texts, self.tokenizer, self.sentence_limit)
         answers = self._read(
             items, lambda _, stream: sentence_vectors.answers(self.model.bert, stream, config)
@@ -172,32 +189,35 @@ class Predictor:
             for vector, item in zip(answers, items, strict=True)
         ]
 
-    def similarity(
-        self, pairs: Sequence[tuple[str, str]], pooling: Pooling | None = None
-    ) -> list[Similar]:
+    def similarity(self, pairs: Iterable[Pair], pooling: Pooling | None = None) -> list[Similar]:
         """The cosine of the sentence vectors of each pair; a text in many pairs is read once."""
+        pairs = given.pairs(pairs, "similarity")
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         found = self.sentence_vectors(texts, pooling, is_normalized=True)
         of = dict(zip(texts, found, strict=True))
         return [sentence_vectors.similar(of[first], of[second]) for first, second in pairs]
 
-    def pseudo_perplexity(self, texts: Sequence[str]) -> list[ScoredText]:
+    def pseudo_perplexity(self, texts: Iterable[str]) -> list[ScoredText]:
         """How well the model foretells every token of every text; `.perplexity` sums it up.
 
         With both sides in view each token is masked in turn: a text of n tokens is n sequences. A
         model of one side gives its ordinary perplexity. Raises ValueError for a model without a
         language-model head and for a text without a token.
         """
-        self.require(*DIRECTION_OF)
+        texts = given.texts(texts, "pseudo_perplexity")
+        self.abilities.require(*DIRECTION_OF)
         questions = pseudo_perplexity.encode(texts, self.tokenizer, self.limit)
         direction = self.model.config.direction
         windows = pseudo_perplexity.windows(questions, self.tokenizer, self.limit, direction)
         answers: list[FloatArray] = []
+        asked, total = 0, sum(len(question.tokens) for question in questions)
         for chunk in pseudo_perplexity.chunks(
             windows, _BATCHES_AT_ONCE * self.packing.tokens_per_batch
         ):
             answer = partial(pseudo_perplexity.answers, self.model, self.tokenizer, chunk)
-            answers += self._read([window.item for window in chunk], answer)
+            before, asked = asked, asked + sum(len(window.rows) for window in chunk)
+            watch = part(self.watch, before / total, asked / total)
+            answers += self._read([window.item for window in chunk], answer, watch)
         return pseudo_perplexity.scored(questions, answers)
 
     def look(
@@ -208,42 +228,41 @@ class Predictor:
         With `special_tokens_in_text` a `[MASK]` in it is the mask, not six characters. Raises
         ValueError for a pair and a model without a second segment.
         """
+        asked = (text,) if pair is None else (text, pair)
+        sides = [given.text(side, "what look reads") for side in asked]
         if pair is not None:
-            self.require_pairs()
-        sides = (text,) if pair is None else (text, pair)
+            self.abilities.require_pairs()
         question = look.encode(sides, self.tokenizer, self.limit, special_tokens_in_text)
         (answer,) = self._read(
             [question.item], lambda _, stream: [look.answer(question, self.model.bert, stream)]
         )
         return answer
 
-    def require(self, *objectives: Objective) -> None:
-        """Raises ValueError when the model was pre-trained for none of these objectives."""
-        has = " and ".join(self.model.objectives)
-        if not set(objectives) & set(self.model.objectives):
-            only = f"was pre-trained for {has} only" if has else "holds no pre-training head"
-            needed = " or ".join(objectives)
-            raise ValueError(f"{self.name} {only}; this needs a model pre-trained for {needed}")
-
-    def require_pairs(self) -> None:
-        """Raises ValueError when the model has no segment for the second text of a pair."""
-        if self.model.config.type_vocab_size < 2:
-            raise ValueError(
-                f"{self.name} reads no pairs: it has one segment (type_vocab_size 1), and the "
-                f"second text needs another; ask of one text at a time"
-            )
-
     def in_order(
         self,
         items: Sequence[Item],
         answer: Callable[[list[int], PackedBatch], Sequence[Answer]],
+        watch: Watch | None = None,
     ) -> list[Answer]:
         """As `Packing.in_order`, for whoever has made items of their own."""
-        return self.packing.in_order(items, answer)
+        return self.packing.in_order(items, answer, watch or self.watch)
+
+    if not TYPE_CHECKING:  # a checker still knows which names there are
+
+        def __getattr__(self, name: str) -> Never:
+            """Raises AttributeError, which for a request to write text says why."""
+            told = generation.refusal(name)
+            raise AttributeError(told or f"'Predictor' object has no attribute '{name}'")
 
     def _read(
-        self, items: Sequence[Item], answer: Callable[[list[int], Stream], Sequence[Answer]]
+        self,
+        items: Sequence[Item],
+        answer: Callable[[list[int], Stream], Sequence[Answer]],
+        watch: Watch | None = None,
     ) -> list[Answer]:
         """`in_order` for an `answer` that takes tensors on the model's device."""
-        device = self.device
-        return self.in_order(items, lambda n, packed: answer(n, Stream.of(packed, device=device)))
+
+        def on_device(numbers: list[int], packed: PackedBatch) -> Sequence[Answer]:
+            return answer(numbers, Stream.of(packed, device=self.device))
+
+        return self.in_order(items, on_device, watch)

@@ -8,7 +8,8 @@ Legend: L layers, H hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TypeVar
 
@@ -20,6 +21,8 @@ from bertsmith.fusion import is_available, unfused
 from bertsmith.threads import one_a_thread
 
 Answer = TypeVar("Answer")
+Watch = Callable[[float], None]
+"""Is told the share of the tokens that are read."""
 
 TOKENS_PER_BATCH = 2048
 _TOKENS_PER_BATCH_ON_GPU = 16_384
@@ -29,6 +32,11 @@ _FEWEST_TOKENS_PER_BATCH = 512
 # figures stand in docs/log.md); else it saves passes over hidden states, so it is their values that
 # count, tokens * L * H: from about 250,000 tokens of Mini on, whose L * H is 1,024.
 _VALUES_BEFORE_FUSING = 250_000 * 1024
+
+
+def part(watch: Watch, start: float, end: float) -> Watch:
+    """A watch over the work between two shares of the whole."""
+    return lambda share: watch(start + share * (end - start))
 
 
 class Packing:
@@ -54,17 +62,25 @@ class Packing:
         self,
         items: Sequence[Item],
         answer: Callable[[list[int], PackedBatch], Sequence[Answer]],
+        watch: Watch,
     ) -> list[Answer]:
         """Calls `answer` with packed batches of `items`, and gives its answers in items' order.
 
         `answer` takes the items' numbers and their batch, and returns one answer a sequence. On a
-        CPU it is called from several threads at once.
+        CPU it is called from several threads at once; `watch` is not, after every batch.
         """
-        is_fused = self._fuses(sum(len(item.token_ids) for item in items))
+        total = sum(len(item.token_ids) for item in items)
+        is_fused = self._fuses(total)
+        lock, read = threading.Lock(), 0
 
-        def answers(batch: tuple[list[int], PackedBatch]) -> Iterable[tuple[int, Answer]]:
+        def answers(batch: tuple[list[int], PackedBatch]) -> list[tuple[int, Answer]]:
+            nonlocal read
             with torch.inference_mode(), unfused(not is_fused):
-                return zip(batch[0], answer(*batch), strict=True)
+                found = list(zip(batch[0], answer(*batch), strict=True))
+            with lock:
+                read += batch[1].num_tokens
+                watch(read / total)
+            return found
 
         if self.device.type == "cpu" and not is_fused:
             answered = one_a_thread(answers, self._even_batches(items))

@@ -29,13 +29,22 @@ PAIRS = [
     ("the capital of france is paris . london was", "the dog"),
     ("a", "a"),
 ]
+LONG = "the dog likes the cat . " * 6
+MANY = [f"{text} my dog is [MASK]" for text in TEXTS] * 20 + [f"{LONG}[MASK]"]
+QUESTIONS = {
+    "fill_mask": lambda p: [[c.probability for c in f.masks[-1]] for f in p.fill_mask(MANY)],
+    "next_sentence": lambda p: [each.probability for each in p.next_sentence(PAIRS * 40)],
+    "embed": lambda p: p.embed(MANY),
+    "pseudo_perplexity": lambda p: [each.perplexity for each in p.pseudo_perplexity(MANY)],
+}
 
 
 def plain_distributions(predictor, text):
     """The definition: one text alone, every row's logits, softmax over the vocabulary."""
     (question,) = encode([text], predictor.tokenizer, CONFIG.max_position_embeddings)
-    model, ids = predictor.model, question.item.token_ids
-    stream = Stream.of(PackedBatch.from_padded(ids[None], None, question.item.segment_ids[None]))
+    (window,) = question.windows
+    model, ids = predictor.model, window.item.token_ids
+    stream = Stream.of(PackedBatch.from_padded(ids[None], None, window.item.segment_ids[None]))
     with torch.no_grad(), unfused():
         logits = model.masked_lm(model.bert(stream), model.bert.embeddings.token.weight)
     return logits.softmax(1)[torch.from_numpy(ids == predictor.tokenizer.mask_id)]
@@ -137,6 +146,16 @@ def test_an_encoder_without_heads_makes_vectors_and_says_what_it_cannot_do():
         predictor.pseudo_perplexity(SENTENCES[:1])
 
 
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_is_read_is_told_as_a_share_that_rises_to_the_whole(question):
+    predictor, shares = predictor_of(tokens_per_batch=64), []
+    predictor.watch = shares.append
+    QUESTIONS[question](predictor)
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1]
+    assert shares[-1] == pytest.approx(1)
+
+
 def test_no_questions_get_no_answers():
     assert predictor_of().fill_mask([]) == []
     assert predictor_of().next_sentence([]) == []
@@ -198,16 +217,6 @@ def test_only_long_work_waits_for_a_compiler(monkeypatch):
     assert asked == [True, False, False, True]
 
 
-LONG = "the dog likes the cat . " * 6
-MANY = [f"{text} my dog is [MASK]" for text in TEXTS] * 20 + [f"{LONG}[MASK]"]
-QUESTIONS = {
-    "fill_mask": lambda p: [[c.probability for c in f.masks[-1]] for f in p.fill_mask(MANY)],
-    "next_sentence": lambda p: [each.probability for each in p.next_sentence(PAIRS * 40)],
-    "embed": lambda p: p.embed(MANY),
-    "pseudo_perplexity": lambda p: [each.perplexity for each in p.pseudo_perplexity(MANY)],
-}
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_two_threads_answer_as_one(question, monkeypatch):
     expected = QUESTIONS[question](predictor_of())
@@ -229,6 +238,53 @@ def test_two_threads_answer_as_one(question, monkeypatch):
     assert threading.get_ident() not in threads
 
 
+BROKEN = {
+    "fill_mask": lambda p: p.fill_mask(TEXTS),
+    "next_sentence": lambda p: p.next_sentence(PAIRS),
+    "embed": lambda p: p.embed(SENTENCES),
+    "embed, first token": lambda p: p.embed(SENTENCES, pooling="cls"),
+    "similarity": lambda p: p.similarity(PAIRS),
+    "pseudo_perplexity": lambda p: p.pseudo_perplexity(SENTENCES[:1]),
+    "look": lambda p: p.look(SENTENCES[0]),
+}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("question", BROKEN)
+def test_weights_that_are_no_numbers_give_an_error_and_no_answer(question, value):
+    predictor = predictor_of()
+    with torch.no_grad():
+        predictor.model.bert.layers[-1].feed_forward.down.weight[0] = value
+    with pytest.raises(ValueError, match=r"are no finite numbers: found (NaN|infinity); the weig"):
+        BROKEN[question](predictor)
+
+
+def test_a_far_mask_is_answered_from_the_window_around_it():
+    predictor = predictor_of()
+    text = f"my [MASK] likes {'the dog ' * 20}is [MASK] ."
+    (answer,) = predictor.fill_mask([text], top_k=len(VOCABULARY))
+    ids = predictor.tokenizer.encode(
+        text, add_special_tokens=False, special_tokens_in_text=True
+    ).ids
+    room = CONFIG.max_position_embeddings - 2
+    for candidates, near in zip(answer.masks, (ids[:room], ids[-room:]), strict=True):
+        alone = " ".join(map(predictor.tokenizer.token_of, near))
+        (expected,) = plain_distributions(predictor, alone)
+        found = {each.token_id: each.probability for each in candidates}
+        assert found == pytest.approx(dict(enumerate(expected.tolist())), abs=1e-6)
+    assert answer.num_unread == len(ids) - 2 * room
+    assert answer.filled.count("[MASK]") == 0
+
+
+@pytest.mark.parametrize("ask", [Predictor.embed, Predictor.sentence_vectors, Predictor.similarity])
+def test_the_first_token_of_a_left_to_right_model_stands_for_no_text(ask):
+    predictor = predictor_of("left_to_right_lm", direction="left_to_right")
+    given = PAIRS if ask is Predictor.similarity else SENTENCES
+    with pytest.raises(ValueError, match="has seen nothing but itself: choose mean"):
+        ask(predictor, given, pooling="cls")
+    assert len(ask(predictor, given, pooling="max")) == len(given)
+
+
 @pytest.fixture
 def saved(tmp_path):
     directory = tmp_path / "tiny"
@@ -243,6 +299,19 @@ def test_a_model_is_loaded_in_what_the_hardware_multiplies(saved, monkeypatch, c
     assert model.bert.layers[0].attention.qkv.weight.dtype == expected
     assert model.bert.layers[0].attention.norm.weight.dtype == torch.float32
     assert Predictor.load(saved, precision="fp32").model.masked_lm.bias.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ({"precision": "int8"}, "there is no precision 'int8': expected one of auto, bf16"),
+        ({"precision": None}, "there is no precision None"),
+        ({"device": "gpu"}, "unknown device 'gpu': expected auto, cpu, cuda or mps"),
+    ],
+)
+def test_a_precision_or_device_that_is_none_is_told_before_the_model_is_looked_for(choice, told):
+    with pytest.raises(ValueError, match=told):
+        Predictor.load("no/such/model", **choice)
 
 
 def test_bf16_answers_are_those_of_float32_within_its_rounding(saved):

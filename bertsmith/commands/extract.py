@@ -12,25 +12,30 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
 
+from bertsmith.commands.extract_report import Report, lines
 from bertsmith.commands.stages import Stage
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.features.vectors import Layout, Text, TextVectors
 from bertsmith.features.writers import check_format, open_writer
 from bertsmith.reading.tables import TEXT, Row, rows
-from bertsmith.runs.progress import duration, say
+from bertsmith.runs.progress import say
 from bertsmith.train.config import PrecisionChoice
 
 if TYPE_CHECKING:
+    from bertsmith.features.extraction import Reading
     from bertsmith.inference import Predictor
     from bertsmith.model.sentence import SentenceConfig
+
+_ROWS_A_SHOW = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +56,9 @@ class Extract:
     """Whether the first row of CSV and TSV names the columns; without, they are 1, 2, 3, ..."""
     plan: Annotated[FeaturePlan, tyro.conf.arg(name="")] = field(default_factory=FeaturePlan)
     """Which vectors."""
+    skip_malformed: bool = False
+    """Leave out, count and report rows of another width or without the field; without this the
+    first one stops."""
     force: bool = False
     """Replace what is at --out."""
     device: str = "auto"
@@ -60,66 +68,29 @@ class Extract:
     faster, and the vectors' third digit is no longer exact)."""
 
 
-@dataclass(kw_only=True)
-class Report:
-    """What was read and written, counted as it comes."""
-
-    texts: int = 0
-    """Texts of the input, and of the output."""
-    empty: int = 0
-    """Texts without a token."""
-    tokens: int = 0
-    """Tokens that were read, special ones not counted."""
-    unread_texts: int = 0
-    """Texts that were cut."""
-    unread_tokens: int = 0
-    """Tokens that were not read."""
-    windowed_texts: int = 0
-    """Texts that were read in several windows."""
-    windows: int = 0
-    """Windows of these."""
-    vectors: int = 0
-    """Vectors written."""
-
-    def add(self, texts: Sequence[TextVectors]) -> None:
-        """Counts some texts."""
-        for text in texts:
-            self.texts += 1
-            self.empty += text.num_tokens == 0
-            self.tokens += text.num_tokens
-            self.unread_texts += text.num_unread > 0
-            self.unread_tokens += text.num_unread
-            self.windowed_texts += text.num_windows > 1
-            self.windows += text.num_windows if text.num_windows > 1 else 0
-            self.vectors += len(text.vectors)
-
-
 def extract(run: Extract, console: Console | None = None) -> Report:
     """Extracts, shows how far it is, and reports what was read, cut and written.
 
     Raises ValueError or FileNotFoundError before the model is loaded for an output that exists or
-    has no known format and for an input without rows or without the column; later, with file and
-    line, for a row that cannot be read.
+    has no known format, for an input without rows or without the column, and with file and line for
+    a row that cannot be read.
     """
     console = console or Console()
     _check_out(run)
-    texts = _texts(run)
+    _check_rows(run, console)
+    report = Report()
+    texts = _texts(run, report)
     predictor = _loaded(run, console)
     layout = _layout(run, predictor)
-    report, start = Report(), time.perf_counter()
+    start = time.perf_counter()
     with (
         open_writer(run.out, layout) as writer,
         Stage(console, "extract", "bytes", run.file.stat().st_size) as stage,
     ):
-        for chunk in _vectors(texts, predictor, run.plan):
+        for chunk in _vectors(texts, predictor, run.plan, _shown(stage, report)):
             writer.write(chunk)
             report.add(chunk)
-            rate = report.tokens / (time.perf_counter() - start)
-            stage.reach(
-                chunk[-1].text.bytes_read,
-                f"{report.texts:,} texts, {report.tokens:,} tokens, {rate:,.0f} tokens/s",
-            )
-    for line in _lines(run, report, layout, time.perf_counter() - start):
+    for line in lines(report, run.out, layout, time.perf_counter() - start):
         say(console, line)
     return report
 
@@ -137,10 +108,21 @@ def _check_out(run: Extract) -> None:
         raise ValueError(f"{above} is no directory: {run.out} cannot be written in it")
 
 
-def _texts(run: Extract) -> Iterator[Text]:
+def _check_rows(run: Extract, console: Console) -> None:
+    """Reads the whole input, which is quick: its last row must not end hours of work."""
+    texts = _texts(run, Report())
+    with Stage(console, "check", "bytes", run.file.stat().st_size) as stage:
+        for number, text in enumerate(texts, start=1):
+            if number % _ROWS_A_SHOW == 0:
+                stage.reach(text.bytes_read, f"{number:,} rows")
+
+
+def _texts(run: Extract, report: Report) -> Iterator[Text]:
     """The file's texts; opened, and its columns checked, at once."""
     names = [run.text_field] if run.id_field is None else [run.text_field, run.id_field]
-    return _named(rows(run.file, names, has_header=run.header), run.text_field, run.id_field)
+    leave_out = report.leave_out if run.skip_malformed else None
+    found = rows(run.file, names, has_header=run.header, on_malformed=leave_out)
+    return _named(found, run.text_field, run.id_field)
 
 
 def _named(found: Iterator[Row], text_field: str, id_field: str | None) -> Iterator[Text]:
@@ -178,11 +160,36 @@ def _loaded(run: Extract, console: Console) -> Predictor:
 
 
 def _vectors(
-    texts: Iterable[Text], predictor: Predictor, plan: FeaturePlan
+    texts: Iterable[Text],
+    predictor: Predictor,
+    plan: FeaturePlan,
+    show: Callable[[Sequence[Reading], float], None],
 ) -> Iterator[list[TextVectors]]:
-    from bertsmith.features.extraction import vectors_of
+    """`show` is told how much of which texts is computed."""
+    from bertsmith.features.extraction import readings_of, vectors_of
 
-    return vectors_of(texts, predictor, plan)
+    for chunk in readings_of(texts, predictor, plan):
+        predictor.watch = partial(show, chunk)
+        yield vectors_of(chunk, predictor, plan)
+
+
+def _shown(stage: Stage, report: Report) -> Callable[[Sequence[Reading], float], None]:
+    start = time.perf_counter()
+    bytes_read = 0
+
+    def show(chunk: Sequence[Reading], share: float) -> None:
+        nonlocal bytes_read
+        chunk_end = chunk[-1].text.bytes_read
+        texts = report.texts + int(share * len(chunk))
+        tokens = report.tokens + int(share * sum(reading.num_read for reading in chunk))
+        rate = tokens / (time.perf_counter() - start)
+        stage.reach(
+            bytes_read + int(share * (chunk_end - bytes_read)),
+            f"{texts:,} texts, {tokens:,} tokens, {rate:,.0f} tokens/s",
+        )
+        bytes_read = chunk_end if share == 1 else bytes_read
+
+    return show
 
 
 def _layout(run: Extract, predictor: Predictor) -> Layout:
@@ -218,29 +225,3 @@ def _pooling(plan: FeaturePlan, own: SentenceConfig) -> dict[str, str]:
     else:
         pooling, is_normalized = plan.word_pooling if plan.per == "word" else "none", False
     return {"pooling": pooling, "is_normalized": str(is_normalized)}
-
-
-def _lines(run: Extract, report: Report, layout: Layout, seconds: float) -> Iterator[str]:
-    rate = report.tokens / max(seconds, 1e-9)
-    yield (
-        f"{run.out}: {report.vectors:,} vectors of {layout.width:,} {layout.dtype} numbers, of "
-        f"{report.texts:,} texts with {report.tokens:,} tokens "
-        f"({run.out.stat().st_size / 1e6:,.1f} MB; {duration(seconds)}, {rate:,.0f} tokens/s)"
-    )
-    longer = (
-        f"of {report.texts:,} texts were longer than the {layout.metadata['max_tokens']} tokens "
-        f"that are read at once"
-    )
-    if report.unread_texts:
-        yield (
-            f"{report.unread_texts:,} {longer}: {report.unread_tokens:,} tokens at their ends were "
-            f"not read (--long-texts window reads all)"
-        )
-    if report.windowed_texts:
-        yield (
-            f"{report.windowed_texts:,} {longer}: read in {report.windows:,} windows, a new one "
-            f"every {layout.metadata['stride_tokens']} tokens; each token's vector is from the "
-            f"window where it sees most around it"
-        )
-    if report.empty:
-        yield f"{report.empty:,} of {report.texts:,} texts hold no token; their rows are kept"

@@ -16,12 +16,12 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-import textwrap
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from bertsmith.commands import answers
+from bertsmith.commands.answering import watched
 from bertsmith.commands.predict_options import (
     Asking,
     Attention,
@@ -35,6 +35,7 @@ from bertsmith.commands.predict_options import (
     refuse_to_generate,
 )
 from bertsmith.commands.questions import Questions
+from bertsmith.tasks.given import short
 
 if TYPE_CHECKING:
     from bertsmith.inference import Predictor
@@ -75,26 +76,32 @@ def predict(run: Question) -> None:
 
 
 def _fill_masks(run: FillMask) -> None:
-    questions = Questions(_one_by_one(run.texts), run.asking.file, _with_mask)
+    advice = "; each target has a --targets of its own" if run.targets else ""
+    questions = Questions(_one_by_one(run.texts), run.asking.file, partial(_with_mask, advice))
     predictor = _loaded(run.asking, questions)
     show = answers.filled_as_json if run.jsonl else answers.filled_as_table
     num_cut = 0
-    for texts in questions.windows():
-        for answer in predictor.fill_mask(texts, top_k=run.top_k, targets=run.targets):
-            show(answer)
-            num_cut += answer.num_unread > 0
+    with watched(questions, predictor) as windows:
+        for texts in windows:
+            for answer in predictor.fill_mask(texts, top_k=run.top_k, targets=run.targets):
+                show(answer)
+                num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.limit, "only the part around their masks was read")
 
 
 def _judge_pairs(run: NextSentence) -> None:
     questions = Questions(_as_pair(run.texts), run.asking.file, _two_texts)
     predictor = _loaded(run.asking, questions)
+    predictor.abilities.require("next_sentence")
+    predictor.abilities.require_pairs()
+    questions.check(lambda pair: predictor.abilities.require_tokens(*pair))
     show = answers.follows_as_json if run.jsonl else answers.follows_as_line
     num_cut = 0
-    for pairs in questions.windows():
-        for pair, answer in zip(pairs, predictor.next_sentence(pairs), strict=True):
-            show(pair, answer)
-            num_cut += answer.num_unread > 0
+    with watched(questions, predictor) as windows:
+        for pairs in windows:
+            for pair, answer in zip(pairs, predictor.next_sentence(pairs), strict=True):
+                show(pair, answer)
+                num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.limit, "the end of their longer text was not read")
 
 
@@ -102,11 +109,12 @@ def _embed(run: Embed) -> None:
     questions = Questions(_one_by_one(run.texts), run.asking.file, str)
     predictor = _loaded(run.asking, questions)
     num_cut = 0
-    for texts in questions.windows():
-        found = predictor.sentence_vectors(texts, run.pooling, run.is_normalized)
-        for text, answer in zip(texts, found, strict=True):
-            answers.vector_as_json(text, answer)
-            num_cut += answer.num_unread > 0
+    with watched(questions, predictor) as windows:
+        for texts in windows:
+            found = predictor.sentence_vectors(texts, run.pooling, run.is_normalized)
+            for text, answer in zip(texts, found, strict=True):
+                answers.vector_as_json(text, answer)
+                num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.sentence_limit, _CUT)
 
 
@@ -115,16 +123,18 @@ def _compare(run: Similarity) -> None:
     predictor = _loaded(run.asking, questions)
     show = answers.similar_as_json if run.jsonl else answers.similar_as_line
     num_cut = 0
-    for pairs in questions.windows():
-        for pair, answer in zip(pairs, predictor.similarity(pairs, run.pooling), strict=True):
-            show(pair, answer)
-            num_cut += answer.num_unread > 0
+    with watched(questions, predictor) as windows:
+        for pairs in windows:
+            for pair, answer in zip(pairs, predictor.similarity(pairs, run.pooling), strict=True):
+                show(pair, answer)
+                num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.sentence_limit, _CUT)
 
 
 def _score(run: PseudoPerplexity) -> None:
     questions = Questions(_one_by_one(run.texts), run.asking.file, str)
     predictor = _loaded(run.asking, questions)
+    questions.check(predictor.abilities.require_tokens)
     as_text = answers.scored_as_table if run.tokens else answers.scored_as_line
     total, num_texts, num_tokens, num_unknown, num_windowed = 0.0, 0, 0, 0, 0
     for answer in _scores(predictor, questions):
@@ -146,9 +156,9 @@ def _score(run: PseudoPerplexity) -> None:
 
 
 def _scores(predictor: Predictor, questions: Questions[str]) -> Iterator[ScoredText]:
-    for texts in questions.windows():
-        for start in range(0, len(texts), _SCORED_AT_ONCE):
-            yield from predictor.pseudo_perplexity(texts[start : start + _SCORED_AT_ONCE])
+    with watched(questions, predictor, _SCORED_AT_ONCE) as windows:
+        for texts in windows:
+            yield from predictor.pseudo_perplexity(texts)
 
 
 def _look(run: Attention) -> None:
@@ -163,14 +173,14 @@ def _look(run: Attention) -> None:
         _look_into_file(run, questions)
         return
     predictor = _loaded(run.asking, questions)
-    questions = Questions(asked, run.asking.file, partial(_readable, predictor))
-    questions.check()  # again: a pair that this model cannot read shows before the first answer
+    questions.check(partial(_require_readable, predictor))
     show = answers.look_as_json if run.jsonl else answers.look_as_table
     num_cut = 0
-    for sides in itertools.chain.from_iterable(questions.windows()):
-        answer = predictor.look(*sides, special_tokens_in_text=run.special_tokens_in_text)
-        show(answer, run)
-        num_cut += answer.num_unread > 0
+    with watched(questions, predictor, size=1) as windows:
+        for (sides,) in windows:
+            answer = predictor.look(*sides, special_tokens_in_text=run.special_tokens_in_text)
+            show(answer, run)
+            num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.limit, _CUT)
 
 
@@ -215,16 +225,17 @@ def _as_pair(texts: tuple[str, ...]) -> list[tuple[str, str]]:
     return [("the arguments", "\t".join(texts))] if texts else []
 
 
-def _with_mask(text: str) -> str:
+def _with_mask(advice: str, text: str) -> str:
     if _MASK not in text:
-        raise ValueError(f"no {_MASK} in {_short(text)}: write {_MASK} where a word is to be found")
+        told = f"no {_MASK} in {short(text)}: write {_MASK} where a word is missing"
+        raise ValueError(told + advice)
     return text
 
 
 def _two_texts(text: str) -> tuple[str, str]:
     first, _, second = text.partition("\t")
     if not (first.strip() and second.strip()) or "\t" in second:
-        raise ValueError(f"expected two texts with one tab between them, found {_short(text)}")
+        raise ValueError(f"expected two texts with one tab between them, found {short(text)}")
     return first, second
 
 
@@ -232,12 +243,6 @@ def _one_or_two_texts(text: str) -> Sides:
     return _two_texts(text) if "\t" in text else (text, None)
 
 
-def _readable(predictor: Predictor, text: str) -> Sides:
-    sides = _one_or_two_texts(text)
+def _require_readable(predictor: Predictor, sides: Sides) -> None:
     if sides[1] is not None:
-        predictor.require_pairs()
-    return sides
-
-
-def _short(text: str) -> str:
-    return repr(textwrap.shorten(text, 60, placeholder="…"))
+        predictor.abilities.require_pairs()

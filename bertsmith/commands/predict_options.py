@@ -13,13 +13,8 @@ from typing import Annotated
 import tyro
 
 from bertsmith.model.sentence import Pooling
+from bertsmith.tasks.generation import refusal
 from bertsmith.train.config import PrecisionChoice
-
-_GENERATION = frozenset({
-    "generate", "generation", "text-generation", "text2text-generation", "complete", "completion",
-    "continue", "chat", "talk", "write", "rewrite", "paraphrase", "summarize", "summarise",
-    "summary", "translate", "translation",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +44,8 @@ class FillMask:
     """Which model answers, and on what."""
     top_k: int = 5
     """Candidates shown for each mask."""
-    targets: tuple[str, ...] = ()
-    """Judge only these words; each must be one token of the vocabulary."""
+    targets: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Judge only this word, which must be one token of the vocabulary; once for each word."""
     jsonl: bool = False
     """One JSON object a text instead of a table."""
 
@@ -179,13 +174,8 @@ Predict = (
 
 def refuse_to_generate(arguments: Sequence[str]) -> object:
     """No defaults but those of the fields. Raises ValueError for a request to write text."""
-    if arguments and arguments[0].lower() in _GENERATION:
-        raise ValueError(
-            f"BERT understands text and does not generate it ('{arguments[0]}'): it reads a whole "
-            f"text at once, from both sides, and never learned to write what comes next; use "
-            f"'bertsmith predict fill-mask' for words in their place, or a left-to-right generator "
-            f"(a GPT-style model) for text"
-        )
+    if arguments and (told := refusal(arguments[0])):
+        raise ValueError(told)
     return tyro.MISSING_NONPROP
 
 

@@ -1,7 +1,7 @@
 """Arguments, files and the pipe -> questions, checked and in windows, for a command that answers.
 
-Input streams through window by window, so that a file may be larger than memory. It does not know
-what the questions are.
+Input streams through window by window, so that a file may be larger than memory. Files and the pipe
+are UTF-8, whatever the terminal's encoding. It does not know what the questions are.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Generic, TextIO, TypeVar
+from typing import BinaryIO, Generic, TypeVar
+
+from bertsmith.reading.compressed import checked_utf8
 
 Question = TypeVar("Question")
 
-_WINDOW = 4096
+WINDOW = 4096
+"""Questions that are read before the first of them is answered."""
 _STANDARD_INPUT = Path("-")
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 class Questions(Generic[Question]):
@@ -34,25 +38,54 @@ class Questions(Generic[Question]):
         self._asked = asked
         self._files = files if files or asked else (_STANDARD_INPUT,)
         self._checked = checked
-        self._num_asked = self._num_blank = 0
+        self._also: Callable[[Question], None] = lambda question: None
+        self.num_asked = self._num_blank = 0
+        self.bytes_read = 0
+        """Of the files and the pipe, up to the window in hand."""
 
-    def check(self) -> None:
-        """Reads arguments and files once, so that a mistake in them shows before the long work."""
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to be read; 0 where that cannot be known, as of a pipe."""
+        sizes = [file.stat().st_size for file in self._files if _can_be_read_twice(file)]
+        return sum(sizes) if len(sizes) == len(self._files) else 0
+
+    def check(self, also: Callable[[Question], None] | None = None) -> None:
+        """Reads arguments and files once, so that a mistake in them shows before the long work.
+
+        From here on `also` is asked of every question, and raises ValueError for one that the model
+        at hand cannot answer.
+        """
+        self._also = also or self._also
         for _ in self._read(list(filter(_can_be_read_twice, self._files))):
             pass
 
-    def windows(self) -> Iterator[list[Question]]:
-        """Lists of questions; one by one where a person is typing them."""
+    def windows(self, size: int = WINDOW) -> Iterator[list[Question]]:
+        """Lists of questions; one by one where a person is typing them.
+
+        What stands before a mistake is handed out before the mistake is raised.
+        """
         typed = _STANDARD_INPUT in self._files and sys.stdin.isatty()
         questions = self._read(self._files)
-        while window := list(itertools.islice(questions, 1 if typed else _WINDOW)):
-            yield window
+        mistake: ValueError | None = None
+        window: list[Question] = []
+        while not mistake:
+            window = []
+            try:
+                for question in itertools.islice(questions, 1 if typed else size):
+                    window.append(question)
+            except ValueError as error:
+                mistake = error
+            if window:
+                yield window
+            elif not mistake:
+                return
+        raise mistake
 
     def report(self, num_cut: int, limit: int, consequence: str) -> None:
         """Says on standard error what was not read."""
         if num_cut:
             print(
-                f"{num_cut:,} of {self._num_asked:,} were longer than the {limit} tokens that the "
+                f"{num_cut:,} of {self.num_asked:,} were longer than the {limit} tokens that the "
                 f"model reads: {consequence}",
                 file=sys.stderr,
             )
@@ -60,16 +93,29 @@ class Questions(Generic[Question]):
             print(f"blank lines passed over: {self._num_blank:,}", file=sys.stderr)
 
     def _read(self, files: Iterable[Path]) -> Iterator[Question]:
-        self._num_asked = self._num_blank = 0
-        for place, text in itertools.chain(self._asked, *map(_lines, files)):
+        self.num_asked = self._num_blank = self.bytes_read = 0
+        for place, text in itertools.chain(self._asked, *map(self._lines, files)):
             if not text.strip():
                 self._num_blank += 1
                 continue
-            self._num_asked += 1
+            self.num_asked += 1
             try:
-                yield self._checked(text)
+                question = self._checked(text)
+                self._also(question)
             except ValueError as error:
                 raise ValueError(f"{place}: {error}") from error
+            yield question
+
+    def _lines(self, file: Path) -> Iterator[tuple[str, str]]:
+        """(place, line) of a file or of standard input. Raises ValueError for what is no UTF-8."""
+        name = "standard input" if file == _STANDARD_INPUT else str(file)
+        start = self.bytes_read
+        with _opened(file) as lines:
+            for number, line in enumerate(lines, start=1):
+                text, _ = checked_utf8(line, name, self.bytes_read - start, number, final=True)
+                self.bytes_read += len(line)
+                text = text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+                yield f"{name}:{number}", text.rstrip("\r\n")
 
 
 def _can_be_read_twice(file: Path) -> bool:
@@ -77,18 +123,7 @@ def _can_be_read_twice(file: Path) -> bool:
     return file != _STANDARD_INPUT and (file.is_file() or not file.exists())
 
 
-def _lines(file: Path) -> Iterator[tuple[str, str]]:
-    """(place, line) of a file or of standard input."""
-    name = "standard input" if file == _STANDARD_INPUT else str(file)
-    with _opened(file) as lines:
-        try:
-            for number, line in enumerate(lines, start=1):
-                yield f"{name}:{number}", line.rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name} is not UTF-8 text: {error}") from error
-
-
-def _opened(file: Path) -> contextlib.AbstractContextManager[TextIO]:
+def _opened(file: Path) -> contextlib.AbstractContextManager[BinaryIO]:
     if file == _STANDARD_INPUT:
-        return contextlib.nullcontext(sys.stdin)
-    return file.open(encoding="utf-8")
+        return contextlib.nullcontext(sys.stdin.buffer)
+    return file.open("rb")

@@ -34,20 +34,27 @@ def one_text(ids: IntArray, *, limit: int, cls_id: int, sep_id: int, keep: tuple
     The cut leaves as many tokens before `keep` as after it, where the text has them. Raises
     ValueError when `keep` alone is too long.
     """
-    keep_start, keep_end = keep
-    capacity = limit - NUM_SPECIAL
-    kept = keep_end - keep_start
-    if kept > capacity:
-        raise ValueError(f"{kept} tokens must be read together, but the model reads {capacity}")
-    start = keep_start - (capacity - kept) // 2
-    start = max(0, min(start, len(ids) - capacity))
-    body = ids[start : start + capacity]
+    start, end = around(keep, len(ids), limit - NUM_SPECIAL)
+    body = ids[start:end]
     token_ids = np.concatenate([[cls_id], body, [sep_id]]).astype(np.int32)
     return Item(
         token_ids=token_ids,
         segment_ids=np.zeros_like(token_ids),
         num_unread=len(ids) - len(body),
     )
+
+
+def around(keep: tuple[int, int], num_tokens: int, capacity: int) -> tuple[int, int]:
+    """The `capacity` tokens of a text, or all of fewer, in whose middle `keep` lies (half-open).
+
+    Raises ValueError when `keep` alone is too long.
+    """
+    keep_start, keep_end = keep
+    kept = keep_end - keep_start
+    if kept > capacity:
+        raise ValueError(f"{kept} tokens must be read together, but the model reads {capacity}")
+    start = max(0, min(keep_start - (capacity - kept) // 2, num_tokens - capacity))
+    return start, min(num_tokens, start + capacity)
 
 
 def two_texts(first: IntArray, second: IntArray, *, limit: int, cls_id: int, sep_id: int) -> Item:

@@ -24,6 +24,7 @@ from bertsmith.data.windows import Window, kept_rows, windows_of
 from bertsmith.features.plan import DType, FeaturePlan
 from bertsmith.features.vectors import Text, TextVectors
 from bertsmith.features.words import pool_windows, pool_words, word_spans
+from bertsmith.model.finite import finite
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.pooling import pool_sentences
 from bertsmith.model.sentence import SentenceConfig
@@ -73,33 +74,32 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Reading:
+class Reading:
     """A text, encoded without special tokens, and the windows in which it is read."""
 
     text: Text
+    """As the input has it."""
     encoding: Encoding
+    """Of the whole text."""
     windows: list[Window]
+    """What is read of it."""
 
     @property
     def num_read(self) -> int:
+        """Tokens read, special ones not counted."""
         return self.windows[-1].end
 
 
-def vectors_of(
+def readings_of(
     texts: Iterable[Text], reader: Reader, plan: FeaturePlan
-) -> Iterator[list[TextVectors]]:
-    """Lists of texts with their vectors; every text once, in the order given.
+) -> Iterator[list[Reading]]:
+    """Lists of texts whose vectors are to be computed together; every text once, in order.
 
-    Raises ValueError at the first list for a plan that does not fit the model, and for vectors that
-    float16 cannot hold.
+    Raises ValueError at the first list for a plan that does not fit the model.
     """
     config, own = reader.model.config, reader.sentence
-    is_first = plan.per == "text" and "cls" in plan.sentence(own).pooling
-    if config.direction == "left_to_right" and is_first:
-        raise ValueError(
-            "the first token of a left-to-right model has seen nothing but itself: choose mean "
-            "or max as pooling"
-        )
+    if plan.per == "text":
+        plan.sentence(own).require_context(config.direction)
     width = plan.width(config.num_hidden_layers, config.hidden_size, own)
     limit = plan.limit(reader.limit, own)
     step = plan.step(limit)
@@ -108,48 +108,21 @@ def vectors_of(
             [text.text for text in group], add_special_tokens=False
         )
         readings = [
-            _Reading(
+            Reading(
                 text=text,
                 encoding=encoding,
                 windows=windows_of(len(encoding.ids), limit - NUM_SPECIAL, step),
             )
             for text, encoding in zip(group, encodings, strict=True)
         ]
-        for chunk in _computed_together(readings, plan, VECTOR_BYTES_AT_ONCE // (4 * width)):
-            yield _computed(chunk, reader, plan)
+        yield from _computed_together(readings, plan, VECTOR_BYTES_AT_ONCE // (4 * width))
 
 
-def _tokenised_together(texts: Iterable[Text]) -> Iterator[list[Text]]:
-    group: list[Text] = []
-    characters = 0
-    for text in texts:
-        group.append(text)
-        characters += len(text.text)
-        if len(group) == TEXTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group
+def vectors_of(chunk: Sequence[Reading], reader: Reader, plan: FeaturePlan) -> list[TextVectors]:
+    """The texts of one list with their vectors.
 
-
-def _computed_together(
-    readings: Sequence[_Reading], plan: FeaturePlan, rows_at_once: int
-) -> Iterator[list[_Reading]]:
-    """Runs of texts that have at most so many vectors, or one text."""
-    chunk: list[_Reading] = []
-    rows = 0
-    for reading in readings:
-        own = len(reading.windows) if plan.per == "text" else reading.num_read + NUM_SPECIAL
-        if chunk and rows + own > rows_at_once:
-            yield chunk
-            chunk, rows = [], 0
-        chunk.append(reading)
-        rows += own
-    if chunk:
-        yield chunk
-
-
-def _computed(chunk: list[_Reading], reader: Reader, plan: FeaturePlan) -> list[TextVectors]:
+    Raises ValueError for vectors that are no finite numbers, or that float16 cannot hold.
+    """
     bert, tokenizer = reader.model.bert, reader.tokenizer
     device = bert.embeddings.token.weight.device
     windows = [window for reading in chunk for window in reading.windows]
@@ -179,8 +152,38 @@ def _computed(chunk: list[_Reading], reader: Reader, plan: FeaturePlan) -> list[
     ]
 
 
+def _tokenised_together(texts: Iterable[Text]) -> Iterator[list[Text]]:
+    group: list[Text] = []
+    characters = 0
+    for text in texts:
+        group.append(text)
+        characters += len(text.text)
+        if len(group) == TEXTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
+
+
+def _computed_together(
+    readings: Sequence[Reading], plan: FeaturePlan, rows_at_once: int
+) -> Iterator[list[Reading]]:
+    """Runs of texts that have at most so many vectors, or one text."""
+    chunk: list[Reading] = []
+    rows = 0
+    for reading in readings:
+        own = len(reading.windows) if plan.per == "text" else reading.num_read + NUM_SPECIAL
+        if chunk and rows + own > rows_at_once:
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(reading)
+        rows += own
+    if chunk:
+        yield chunk
+
+
 def _finished(
-    reading: _Reading, found: list[Tensor], reader: Reader, plan: FeaturePlan
+    reading: Reading, found: list[Tensor], reader: Reader, plan: FeaturePlan
 ) -> TextVectors:
     """Joins what was found in a text's windows, and names what each vector stands for."""
     read = slice(0, reading.num_read)
@@ -204,7 +207,7 @@ def _finished(
         spans = spans[:0]
     return TextVectors(
         text=reading.text,
-        vectors=_cast(vectors, plan.dtype, reading.text.id),
+        vectors=_cast(finite(vectors, "vectors"), plan.dtype, reading.text.id),
         pieces=pieces,
         token_ids=token_ids,
         spans=spans,

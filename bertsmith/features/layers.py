@@ -97,18 +97,13 @@ class LayerChoice:
 
     def joined(self, states: Sequence[Tensor]) -> Tensor:
         """L + 1 hidden states of (T, H) -> (T, H) or, side by side, (T, S * H), float32."""
+        import torch  # the rest of this file is asked by a command line that must answer at once
+
         chosen = [states[number] for number in self.numbers(len(states) - 1)]
         if not self.is_sum:
-            return side_by_side(chosen)
+            return torch.cat([state.float() for state in chosen], dim=-1)
         equal = 1.0 if self.name.startswith("sum") else 1.0 / len(chosen)
         return weighted_sum(chosen, self.weights or [equal] * len(chosen))
-
-
-def side_by_side(states: Sequence[Tensor]) -> Tensor:
-    """S states of (T, H) -> (T, S * H), float32."""
-    import torch  # the rest of this file is asked by a command line that must answer at once
-
-    return torch.cat([state.float() for state in states], dim=-1)
 
 
 def weighted_sum(states: Sequence[Tensor], weights: Sequence[float] | Tensor) -> Tensor:

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from bertsmith.batch import IntArray
 from bertsmith.features.plan import WordPooling
+from bertsmith.model.pooling import to_length
 from bertsmith.model.sentence import Pooling, SentenceConfig
 
 
@@ -52,7 +52,7 @@ def pool_windows(
     vector = torch.cat(
         [_pooled(part, num_rows, each) for part, each in zip(parts, config.pooling, strict=True)]
     )  # (D,)
-    return functional.normalize(vector, dim=0) if config.is_normalized else vector
+    return to_length(vector, config)
 
 
 def _pooled(pooled: Sequence[Tensor], num_rows: Sequence[int], pooling: Pooling) -> Tensor:

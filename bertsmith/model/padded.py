@@ -29,6 +29,7 @@ from bertsmith.model.elementwise import activate, widened
 from bertsmith.model.heads import LanguageModelHead
 from bertsmith.model.layer import Layer
 from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.pooling import to_length
 from bertsmith.model.sentence import Pooling, SentenceConfig
 
 Output = Literal[
@@ -121,7 +122,7 @@ def sentence_vectors(hidden: Tensor, is_real: Tensor, config: SentenceConfig) ->
     """(N, S, H) hidden states -> (N, P * H) float32 vectors, as `pooling.sentence_vectors`."""
     rows, real = hidden.float(), is_real[:, :, None]
     pooled = torch.cat([_reduced(rows, real, each) for each in config.pooling], dim=1)
-    return functional.normalize(pooled, dim=1) if config.is_normalized else pooled
+    return to_length(pooled, config)
 
 
 def _reduced(rows: Tensor, real: Tensor, pooling: Pooling) -> Tensor:

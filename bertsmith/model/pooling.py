@@ -20,8 +20,12 @@ from bertsmith.model.stream import Stream
 
 def sentence_vectors(hidden: Tensor, stream: Stream, config: SentenceConfig) -> Tensor:
     """(T, H) hidden states -> (N, P * H) float32 vectors, of length 1 where the config says so."""
-    vectors = pool_sentences(hidden, stream, config.pooling)  # (N, P * H)
-    return functional.normalize(vectors, dim=1) if config.is_normalized else vectors
+    return to_length(pool_sentences(hidden, stream, config.pooling), config)  # (N, P * H)
+
+
+def to_length(vectors: Tensor, config: SentenceConfig) -> Tensor:
+    """(..., D) vectors as they are, or of length 1 where the config says so."""
+    return functional.normalize(vectors, dim=-1) if config.is_normalized else vectors
 
 
 def pool_sentences(hidden: Tensor, stream: Stream, pooling: tuple[Pooling, ...]) -> Tensor:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from bertsmith.model.config import Direction
+
 Pooling = Literal["cls", "mean", "max"]
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 
@@ -64,6 +66,14 @@ class SentenceConfig:
             raise ValueError(
                 f"no sentence vector as the author of this model made it: {self.refusal}. Choose a "
                 f"pooling yourself for vectors of your own, or use sentence-transformers"
+            )
+
+    def require_context(self, direction: Direction) -> None:
+        """Raises ValueError for a vector that no token of the text but the first has a part in."""
+        if direction == "left_to_right" and "cls" in self.pooling:
+            raise ValueError(
+                "the first token of a left-to-right model has seen nothing but itself: choose "
+                "mean or max as pooling"
             )
 
     def overruled(self, pooling: Pooling | None, is_normalized: bool | None) -> SentenceConfig:

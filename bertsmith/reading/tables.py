@@ -125,14 +125,24 @@ def columns(path: Path, *, has_header: bool = True) -> tuple[str, ...]:
     return names
 
 
-def rows(path: Path, names: Sequence[str], *, has_header: bool = True) -> Iterator[Row]:
+def rows(
+    path: Path,
+    names: Sequence[str],
+    *,
+    has_header: bool = True,
+    on_malformed: Callable[[str], None] | None = None,
+) -> Iterator[Row]:
     """Every row's values of the columns `names`, in the file's order, in bounded memory.
+
+    A row of another width, or an object that lacks a field, is left out and told to `on_malformed`,
+    where there is one.
 
     Raises at once FileNotFoundError or ValueError for a file that is missing, of no known format,
     damaged at its beginning or without rows, and for a name that it has not, suggesting the
-    nearest; later ValueError, with file and line, for a row of another width, a line that is not
-    JSON or lacks a field, and bytes that are no text.
+    nearest; later ValueError, with file and line, for a malformed row that nobody is told of, a
+    line that is not JSON, and bytes that are no text.
     """
+    on_malformed = on_malformed or _refuse
     format = table_format(path)
     found = columns(path, has_header=has_header)
     for name in names:
@@ -140,11 +150,12 @@ def rows(path: Path, names: Sequence[str], *, has_header: bool = True) -> Iterat
     if format == "parquet":
         read = _parquet_rows(path, names)
     elif format == "jsonl":
-        read = _jsonl_rows(path, names)
+        read = _jsonl_rows(path, names, on_malformed)
     elif format == "text":
         read = _text_rows(path)
     else:
-        read = _separated_rows(path, names, _SEPARATED[format](path), has_header)
+        records = _SEPARATED[format](path)
+        read = _separated_rows(path, names, records, found, has_header, on_malformed)
     first = next(read, None)
     if first is None:
         raise ValueError(f"{path}: the file has no rows")
@@ -167,31 +178,38 @@ def _text_rows(path: Path) -> Iterator[Row]:
         yield Row(place=f"{path}:{number}", values={TEXT: line}, bytes_read=position)
 
 
+def _refuse(fault: str) -> None:
+    raise ValueError(f"{fault}; mend the row, or leave such rows out with --skip-malformed")
+
+
 def _separated_rows(
     path: Path,
     names: Sequence[str],
     records: Iterator[Numbered[list[str]]],
+    header: tuple[str, ...],
     has_header: bool,
+    on_malformed: Callable[[str], None],
 ) -> Iterator[Row]:
-    first = next(records)
-    header = _names(first[2], has_header)
     places = {name: header.index(name) for name in names}
-    for number, position, fields in records if has_header else chain([first], records):
+    for number, position, fields in islice(records, int(has_header), None):
         if len(fields) != len(header):
-            raise ValueError(
+            on_malformed(
                 f"{path}:{number}: {len(fields)} columns, expected {len(header)} as in the first "
                 f"row ({', '.join(header):.100})"
             )
+            continue
         values = {name: fields[place] for name, place in places.items()}
         yield Row(place=f"{path}:{number}", values=values, bytes_read=position)
 
 
-def _jsonl_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
+def _jsonl_rows(
+    path: Path, names: Sequence[str], on_malformed: Callable[[str], None]
+) -> Iterator[Row]:
     for number, position, record in json_objects(path):
         if missing := [name for name in names if name not in record]:
-            raise ValueError(
-                f"{path}:{number}: no field {missing[0]!r}, found {', '.join(map(repr, record))}"
-            )
+            found = ", ".join(map(repr, record))
+            on_malformed(f"{path}:{number}: no field {missing[0]!r}, found {found}")
+            continue
         values = {name: record[name] for name in names}
         yield Row(place=f"{path}:{number}", values=values, bytes_read=position)
 

@@ -4,22 +4,36 @@ It does not know how sequences are laid into batches.
 
 Source: Devlin et al. 2018, section 3.1 (the masked language model).
 
-Legend: M masks, m masks of a slice, H hidden size, V vocabulary.
+Legend: M masks, m masks of a slice or a window, H hidden size, V vocabulary.
 """
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
-from bertsmith.data.items import Item, one_text
+from bertsmith.batch import IntArray
+from bertsmith.data.items import Item, around, one_text
+from bertsmith.model.finite import finite
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.tasks import language_model
+from bertsmith.tasks.given import short
+from bertsmith.text.rules import NUM_SPECIAL
 from bertsmith.text.tokenizer import Encoding, Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """One sequence, and which of its masks are asked about."""
+
+    item: Item
+    """The model's input."""
+    rows: IntArray
+    """(m,) rows of the sequence where these masks stand, in the order of the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +42,12 @@ class MaskedText:
 
     text: str
     """As it was given."""
-    item: Item
-    """The model's input; every mask of the text is in it."""
+    windows: tuple[Window, ...]
+    """What is read of it, in its order; together they ask about every mask once."""
     mask_spans: tuple[tuple[int, int], ...]
     """For every mask: its characters' start and end in the text."""
+    num_unread: int
+    """Tokens that are in no window."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +77,7 @@ class FilledText:
     @property
     def num_unread(self) -> int:
         """Tokens far from the masks that the model did not see, because the text was too long."""
-        return self.question.item.num_unread
+        return self.question.num_unread
 
     @property
     def filled(self) -> str:
@@ -78,29 +94,60 @@ class FilledText:
 def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[MaskedText]:
     """Texts -> sequences of at most `limit` tokens; special tokens in the texts count as such here.
 
-    Of a longer text the part around its masks is kept, and the rest counted. Raises ValueError for
-    a text without a mask or with masks too far apart.
+    Of a longer text what lies around its masks is read, and the rest counted. Masks within half a
+    sequence of one another are read together, and those farther apart each in a window of their
+    own: so every mask has a quarter of the sequence on either side, where the text has so much.
+    Raises ValueError for a text without a mask.
     """
     # In every other place `[MASK]` in a text is ordinary characters; here it is the question.
     rules = replace(tokenizer.config, special_tokens_in_text=True)
     reader = Tokenizer(tokenizer.vocabulary, rules)
     encodings = reader.encode_batch(list(texts), add_special_tokens=False)
     return [
-        _masked_text(text, encoding, reader, limit)
-        for text, encoding in zip(texts, encodings, strict=True)
+        _masked_text(text, encoding, reader, limit, f"text {number}: " if len(texts) > 1 else "")
+        for number, (text, encoding) in enumerate(zip(texts, encodings, strict=True), start=1)
     ]
 
 
-def candidates(
+def answers(
     model: PretrainModel,
+    tokenizer: Tokenizer,
+    windows: Sequence[Window],
+    top_k: int,
+    only: Sequence[int] | None,
+    numbers: Sequence[int],
     stream: Stream,
+) -> list[Masks]:
+    """For each sequence of the stream, `numbers` among the windows: its masks' candidates.
+
+    They are the `top_k` likeliest tokens, or all of the tokens `only`.
+    """
+    asked = [windows[number].rows for number in numbers]
+    rows = language_model.stream_rows(stream, asked)  # (M,)
+    found = _candidates(model, model.bert(stream, rows), tokenizer, top_k, only)
+    return [tuple(next(found) for _ in of_one) for of_one in asked]
+
+
+def filled(questions: Sequence[MaskedText], answers: Iterable[Masks]) -> list[FilledText]:
+    """The answers to all windows, in order, given back to their texts."""
+    rest = iter(answers)
+    return [
+        FilledText(
+            question=question,
+            masks=tuple(mask for _ in question.windows for mask in next(rest)),
+        )
+        for question in questions
+    ]
+
+
+def _candidates(
+    model: PretrainModel,
+    hidden: torch.Tensor,
     tokenizer: Tokenizer,
     top_k: int,
-    only: Sequence[int] | None = None,
+    only: Sequence[int] | None,
 ) -> Iterator[tuple[Candidate, ...]]:
-    """For every mask of the stream: its `top_k` likeliest tokens, or all of the tokens `only`."""
-    rows = torch.nonzero(stream.token_ids == tokenizer.mask_id).flatten()  # (M,)
-    hidden = model.bert(stream, rows)  # (M, H)
+    """For each of (M, H) hidden states."""
     asked = None if only is None else torch.tensor(only, device=hidden.device)
     for scores in language_model.logits(model, hidden, tokenizer.vocab_size):
         probabilities = scores.softmax(dim=1)  # (m, V)
@@ -109,7 +156,8 @@ def candidates(
         width = probabilities.shape[1]
         best = probabilities.topk(width if only else min(top_k, width), dim=1)
         ids = best.indices if asked is None else asked[best.indices]
-        for of_one in zip(ids.tolist(), best.values.tolist(), strict=True):
+        values = finite(best.values, "probabilities")
+        for of_one in zip(ids.tolist(), values.tolist(), strict=True):
             yield tuple(
                 Candidate(token=tokenizer.token_of(id), token_id=id, probability=probability)
                 for id, probability in zip(*of_one, strict=True)
@@ -134,21 +182,44 @@ def target_ids(targets: Sequence[str], tokenizer: Tokenizer) -> list[int]:
     return found
 
 
-def _masked_text(text: str, encoding: Encoding, tokenizer: Tokenizer, limit: int) -> MaskedText:
+def _masked_text(
+    text: str, encoding: Encoding, tokenizer: Tokenizer, limit: int, place: str
+) -> MaskedText:
     mask = tokenizer.token_of(tokenizer.mask_id)
-    shown = textwrap.shorten(text, 60, placeholder="…")
-    places = (encoding.ids == tokenizer.mask_id).nonzero()[0]
+    ids = encoding.ids
+    places = np.flatnonzero(ids == tokenizer.mask_id)
     if not len(places):
-        raise ValueError(f"no {mask} in {shown!r}: write {mask} where a word is to be found")
-    try:
+        raise ValueError(f"{place}no {mask} in {short(text)}: write {mask} where a word is missing")
+    capacity = limit - NUM_SPECIAL
+    is_read = np.zeros(len(ids), np.bool_)
+    windows = []
+    for group in _read_together(places, len(ids), capacity):
+        start, end = around((int(group[0]), int(group[-1]) + 1), len(ids), capacity)
+        is_read[start:end] = True
         item = one_text(
-            encoding.ids,
+            ids[start:end],
             limit=limit,
             cls_id=tokenizer.cls_id,
             sep_id=tokenizer.sep_id,
-            keep=(int(places[0]), int(places[-1]) + 1),
+            keep=(0, 0),
         )
-    except ValueError as error:
-        raise ValueError(f"the masks of {shown!r} lie too far apart: {error}") from error
+        windows.append(Window(item=item, rows=group - start + 1))  # behind [CLS]
     spans = encoding.spans[places].tolist()
-    return MaskedText(text=text, item=item, mask_spans=tuple((start, end) for start, end in spans))
+    return MaskedText(
+        text=text,
+        windows=tuple(windows),
+        mask_spans=tuple((start, end) for start, end in spans),
+        num_unread=int((~is_read).sum()),
+    )
+
+
+def _read_together(places: IntArray, num_tokens: int, capacity: int) -> list[IntArray]:
+    """The masks' places in runs, each for one window: all in one where the whole text fits."""
+    if num_tokens <= capacity:
+        return [places]
+    runs, first = [], 0
+    for number, place in enumerate(places):
+        if place - places[first] >= max(1, capacity // 2):
+            runs.append(places[first:number])
+            first = number
+    return [*runs, places[first:]]

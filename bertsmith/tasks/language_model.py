@@ -6,20 +6,33 @@ whole batch. It does not know what is asked.
 Source: Devlin et al. 2018, section 3.1; google-research/bert, run_pretraining.py,
 get_masked_lm_output.
 
-Legend: M rows to predict, m rows of a slice, H hidden size, V vocabulary.
+Legend: M rows to predict, m rows of a slice or sequence, N sequences, H hidden size, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from bertsmith.batch import IntArray
 from bertsmith.model.elementwise import widened
+from bertsmith.model.finite import finite
 from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.stream import Stream, tensors
 
 _ROWS_PER_SLICE = 512
+
+
+def stream_rows(stream: Stream, asked: Sequence[IntArray]) -> Tensor:
+    """Rows of each sequence of a stream, counted within it, (m,) each -> all of them (M,)."""
+    counts = np.array([len(rows) for rows in asked])  # (N,)
+    places, sizes = tensors((np.concatenate(asked), counts), stream.token_ids.device)
+    return places + torch.repeat_interleave(
+        stream.first_rows, sizes, output_size=int(counts.sum())
+    )  # (M,)
 
 
 def logits(model: PretrainModel, hidden: Tensor, vocab_size: int) -> Iterator[Tensor]:
@@ -39,4 +52,4 @@ def log_likelihoods(
         logits(model, hidden, vocab_size), torch.split(token_ids, _ROWS_PER_SLICE), strict=True
     )
     found = [scores.gather(1, ids[:, None])[:, 0] - scores.logsumexp(1) for scores, ids in slices]
-    return torch.cat(found)  # (M,)
+    return finite(torch.cat(found), "log-likelihoods")  # (M,)

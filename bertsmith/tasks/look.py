@@ -20,6 +20,7 @@ from bertsmith.batch import IntArray
 from bertsmith.data.items import Item, one_text, two_texts
 from bertsmith.model.attention import attention_probabilities
 from bertsmith.model.bert import Bert
+from bertsmith.model.finite import finite
 from bertsmith.model.layer import Layer
 from bertsmith.model.stream import Stream
 from bertsmith.text.tokenizer import Tokenizer
@@ -131,5 +132,5 @@ def answer(question: Question, bert: Bert, stream: Stream) -> Look:
     return Look(
         question=question,
         attention=torch.stack(attention).float().cpu().numpy(),
-        hidden=torch.stack(hidden).float().cpu().numpy(),
+        hidden=finite(torch.stack(hidden).float(), "hidden states").cpu().numpy(),
     )

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 from bertsmith.data.items import Item, two_texts
 from bertsmith.model.elementwise import widened
+from bertsmith.model.finite import finite
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
+from bertsmith.tasks.given import require_token
 from bertsmith.text.tokenizer import Tokenizer
 
 
@@ -37,9 +39,9 @@ def encode(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, limit: int) -
     """
     texts = [text for pair in pairs for text in pair]
     encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
-    for text, encoding in zip(texts, encodings, strict=True):
-        if not len(encoding.ids):
-            raise ValueError(f"{text!r} is empty: a pair needs two texts with words in them")
+    for number, (text, encoding) in enumerate(zip(texts, encodings, strict=True)):
+        place = f"pair {number // 2 + 1}: " if len(pairs) > 1 else ""
+        require_token(text, len(encoding.ids), place)
     return [
         two_texts(
             first.ids,
@@ -57,5 +59,5 @@ def answers(model: PretrainModel, stream: Stream) -> list[float]:
     assert model.next_sentence is not None
     rows = model.bert(stream, model.bert.pooled_rows(stream))  # (N, H)
     logits = widened(model.next_sentence(model.bert.pool_rows(rows)))  # (N, 2)
-    probabilities: list[float] = logits.softmax(dim=1)[:, 0].tolist()
+    probabilities: list[float] = finite(logits, "logits").softmax(dim=1)[:, 0].tolist()
     return probabilities

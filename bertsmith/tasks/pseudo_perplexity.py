@@ -13,14 +13,12 @@ Legend: n tokens of a text, M tokens asked for in a stream, m in one window, H h
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from bertsmith.batch import IntArray
 from bertsmith.data.items import Item
@@ -28,6 +26,7 @@ from bertsmith.model.config import Direction
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream, tensors
 from bertsmith.tasks import language_model
+from bertsmith.tasks.given import require_token
 from bertsmith.text.tokenizer import Tokenizer
 
 FloatArray = npt.NDArray[np.float32]
@@ -97,10 +96,9 @@ def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Quest
         )
         for text, encoding in zip(texts, encodings, strict=True)
     ]
-    for question in questions:
-        if not question.tokens:
-            shown = textwrap.shorten(question.text, 60, placeholder="…")
-            raise ValueError(f"{shown!r} has no token that could be foretold")
+    for number, question in enumerate(questions, start=1):
+        place = f"text {number}: " if len(questions) > 1 else ""
+        require_token(question.text, len(question.tokens), place)
     return questions
 
 
@@ -139,13 +137,10 @@ def answers(
 ) -> list[FloatArray]:
     """For each sequence of the stream, `numbers` among the windows: (m,) log-likelihoods."""
     asked = [windows[number] for number in numbers]
-    places = np.concatenate([window.rows for window in asked])  # (M,)
+    rows = language_model.stream_rows(stream, [window.rows for window in asked])  # (M,)
     targets = np.concatenate([window.token_ids for window in asked])  # (M,)
+    (token_ids,) = tensors((targets,), stream.token_ids.device)  # (M,)
     counts = [len(window.rows) for window in asked]
-    rows, token_ids, sizes = tensors(
-        (places, targets, np.array(counts)), stream.token_ids.device
-    )  # (M,), (M,), (N,)
-    rows = rows + torch.repeat_interleave(stream.first_rows, sizes, output_size=len(places))
     hidden = model.bert(stream, rows)  # (M, H)
     found = language_model.log_likelihoods(model, hidden, token_ids, tokenizer.vocab_size)  # (M,)
     return np.split(found.float().cpu().numpy(), np.cumsum(counts)[:-1])

@@ -15,11 +15,12 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from torch.nn import functional
 
 from bertsmith.data.items import Item, one_text
 from bertsmith.model.bert import Bert
+from bertsmith.model.finite import finite
 from bertsmith.model.pooling import sentence_vectors as pooled
+from bertsmith.model.pooling import to_length
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.text.tokenizer import Tokenizer
@@ -66,11 +67,10 @@ def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Item]
 def answers(bert: Bert, stream: Stream, config: SentenceConfig) -> list[FloatArray]:
     """The (D,) vectors of the stream's sequences."""
     if config.pooling == ("cls",):  # nobody reads the last layer's other rows
-        vectors = bert(stream, stream.first_rows).float()  # (N, H)
-        vectors = functional.normalize(vectors, dim=1) if config.is_normalized else vectors
+        vectors = to_length(bert(stream, stream.first_rows).float(), config)  # (N, H)
     else:
         vectors = pooled(bert(stream), stream, config)  # (N, D)
-    return list(vectors.cpu().numpy())
+    return list(finite(vectors, "sentence vectors").cpu().numpy())
 
 
 def similar(first: SentenceVector, second: SentenceVector) -> Similar:

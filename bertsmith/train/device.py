@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import nn
@@ -70,8 +71,12 @@ def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision
 
     `auto` is bf16 where the hardware multiplies it (GPUs from Ampere on; CPUs with AMX or
     AVX512_BF16), fp16 with loss scaling on older GPUs, and fp32 elsewhere: without the
-    instructions bf16 is slower than fp32 on a CPU. Raises ValueError for fp16 off a GPU.
+    instructions bf16 is slower than fp32 on a CPU. Raises ValueError for fp16 off a GPU, and for
+    what is no precision.
     """
+    if choice not in get_args(PrecisionChoice):
+        expected = ", ".join(get_args(PrecisionChoice))
+        raise ValueError(f"there is no precision {choice!r}: expected one of {expected}")
     if choice == "fp16" and device.type != "cuda":
         raise ValueError(f"precision fp16 needs an NVIDIA or AMD GPU, found device {device}")
     if choice != "auto":

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints import sentence_transformers, store
+from bertsmith.commands import stages
 from bertsmith.commands.extract import Extract, Report, extract
 from bertsmith.features import extraction
 from bertsmith.features.plan import FeaturePlan
@@ -206,9 +207,35 @@ def test_a_terminal_gets_a_bar_and_a_file_the_time_it_took(model, tmp_path):
     assert shown(run)[0].startswith("extract: done in ")
 
 
+def test_malformed_rows_are_left_out_and_counted_where_that_is_asked_for(model, tmp_path):
+    path, out = tmp_path / "pairs.tsv", tmp_path / "a.parquet"
+    path.write_text("text\tlabel\nthe dog 1\nmy cat\t0\nparis\t1\n?\t1\t2\n")
+    with pytest.raises(ValueError, match=r"pairs\.tsv:2: 1 columns, .* with --skip-malformed"):
+        extract(run_of(path, model, out))
+    printed, report = shown(run_of(path, model, out, skip_malformed=True))
+    assert pq.read_table(out)["text"].to_pylist() == ["my cat", "paris"]
+    assert report.malformed == 2
+    assert f"2 malformed rows left out, the first: {path}:2: 1 columns, expected 2" in printed
+
+
+def test_a_bar_moves_with_every_batch(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(stages, "_SECONDS_BETWEEN_LINES", 0.0)
+    (tmp_path / "a.txt").write_text("the dog likes my cat\n" * 2000)
+    printed, report = shown(run_of(tmp_path / "a.txt", model, tmp_path / "a.npz"))
+    lines = [line for line in printed.splitlines() if "tokens/s" in line and "%" in line]
+    assert len(lines) > 3  # of the 2,000 texts, which are computed together
+    shares = [int(re.search(r"(\d+)%", line)[1]) for line in lines]
+    assert shares == sorted(shares)
+    assert shares[0] < 50
+    assert shares[-1] == 100
+    assert "2,000 texts, 10,000 tokens" in lines[-1]
+    assert report.texts == 2000
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"file": "late.csv"}, r"late\.csv:3: 1 columns, expected 2"),
         ({"out": "a.bin"}, r"found the extension '\.bin'"),
         ({"out": "folder.npz"}, "is a directory"),
         ({"out": "old.npz"}, r"old\.npz exists: name another file, or replace it with --force"),
@@ -222,6 +249,7 @@ def test_a_terminal_gets_a_bar_and_a_file_the_time_it_took(model, tmp_path):
 )
 def test_a_mistake_is_told_before_any_model_is_looked_for(options, message, tmp_path):
     (tmp_path / "texts.csv").write_text("id,text\n1,the dog\n")
+    (tmp_path / "late.csv").write_text("id,text\n1,the dog\n2\n")
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "old.npz").write_text("")
     (tmp_path / "folder.npz").mkdir()

@@ -6,9 +6,11 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from bertsmith import cli
 from bertsmith.checkpoints import store
+from bertsmith.commands import stages
 from bertsmith.commands.predict import predict
 from bertsmith.commands.predict_options import (
     Asking,
@@ -64,7 +66,7 @@ def test_a_table_shows_every_mask_and_the_text_literally(model, capsys):
 
 
 def test_a_pipe_is_read_where_nothing_else_is_given(model, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("the [MASK]\nmy [MASK]\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the [MASK]\nmy [MASK]\n")))
     predict(FillMask(asking=by(model), jsonl=True))
     assert [answer["text"] for answer in answers(capsys)] == ["the [MASK]", "my [MASK]"]
 
@@ -79,7 +81,7 @@ def test_a_line_without_a_mask_is_named_before_any_model_is_looked_for(tmp_path)
 
 def test_a_binary_file_is_named(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match=r"a\.bin is not UTF-8 text"):
+    with pytest.raises(ValueError, match=r"a\.bin: NUL byte at byte 2: this is not UTF-8"):
         predict(FillMask(asking=by("m", tmp_path / "a.bin")))
 
 
@@ -290,3 +292,71 @@ def test_a_request_to_generate_is_refused_in_one_line(word, capsys):
     assert "fill-mask" in told
     assert "GPT" in told
     assert told.count("\n") == 1
+
+
+NO_TOKEN = "\u200b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sound"), [(PseudoPerplexity, "the dog"), (NextSentence, "the dog\ta cat")]
+)
+def test_a_line_without_a_token_is_named_before_any_answer(kind, sound, model, tmp_path, capsys):
+    lines = [sound, NO_TOKEN + sound[7:]]
+    (tmp_path / "a.txt").write_text("\n".join(lines), "utf-8")
+    with pytest.raises(ValueError, match=r"a\.txt:2: '.*' has no token"):
+        predict(kind(asking=by(model, tmp_path / "a.txt"), jsonl=True))
+    assert capsys.readouterr().out == ""
+
+
+def test_answers_before_a_mistake_in_the_pipe_are_written(model, capsys, monkeypatch):
+    lines = f"the dog\na cat\n{NO_TOKEN}\nparis\n".encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    with pytest.raises(ValueError, match=r"standard input:3: .* has no token"):
+        predict(PseudoPerplexity(asking=by(model), jsonl=True))
+    assert [answer["text"] for answer in answers(capsys)] == ["the dog", "a cat"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--targets", "dog", "--targets", "cat", "the [MASK]"],
+        ["the [MASK]", "--targets", "dog", "--targets", "cat"],
+    ],
+)
+def test_targets_leave_the_text_alone(arguments, model, capsys):
+    asked = ["predict", "fill-mask", "--model", model, "--device", "cpu", "--jsonl", *arguments]
+    assert cli.main(asked) == 0
+    (answer,) = answers(capsys)
+    assert {candidate["token"] for candidate in answer["masks"][0]} == {"dog", "cat"}
+
+
+def test_two_words_behind_targets_are_told_how_to_ask(model, capsys):
+    asked = ["predict", "fill-mask", "--model", model, "--targets", "dog", "cat", "the [MASK]"]
+    assert cli.main(asked) == 2
+    told = capsys.readouterr().err
+    assert "text 1: no [MASK] in 'cat'" in told
+    assert "each target has a --targets of its own" in told
+
+
+def test_a_model_whose_weights_are_no_numbers_ends_in_one_line(tmp_path, capsys):
+    broken = tiny_model()
+    with torch.no_grad():
+        broken.bert.embeddings.token.weight[:] = float("nan")
+    store.save(tmp_path / "m", broken, CONFIG, tiny_tokenizer())
+    asked = ["predict", "fill-mask", "--model", str(tmp_path / "m"), "--device", "cpu"]
+    assert cli.main([*asked, "the [MASK]"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "the model's probabilities are no finite numbers: found NaN" in captured.err
+
+
+def test_a_file_shows_how_far_it_is_on_standard_error(model, tmp_path, capsys, monkeypatch):
+    (tmp_path / "a.txt").write_text("the dog likes my cat\n" * 2000)
+    monkeypatch.setattr(stages, "_SECONDS_BETWEEN_LINES", 0.0)
+    predict(Embed(asking=by(model, tmp_path / "a.txt")))
+    captured = capsys.readouterr()
+    assert captured.out.count("\n") == 2000
+    shown = [line for line in captured.err.splitlines() if line.startswith("predict: ")]
+    assert len(shown) > 3  # every batch, though all texts are one window
+    assert "answered)" in shown[1]
+    assert shown[-1].startswith("predict: done in")

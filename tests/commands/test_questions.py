@@ -14,7 +14,12 @@ def upper(text):
     return text.upper()
 
 
-class Terminal(io.StringIO):
+def piped(content, encoding="utf-8"):
+    """Standard input, whose own encoding must not matter."""
+    return io.TextIOWrapper(io.BytesIO(content), encoding=encoding)
+
+
+class Terminal(io.TextIOWrapper):
     def isatty(self):
         return True
 
@@ -33,7 +38,7 @@ def test_input_streams_in_windows(tmp_path):
 
 
 def test_a_typed_line_is_answered_before_the_next(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", Terminal("one\ntwo\n"))
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b"one\ntwo\n")))
     windows = Questions([], [], upper).windows()
     assert next(windows) == ["ONE"]
     assert sys.stdin.readline() == "two\n"
@@ -41,7 +46,7 @@ def test_a_typed_line_is_answered_before_the_next(monkeypatch):
 
 def test_a_check_leaves_the_pipe_unread_and_counts_nothing_twice(tmp_path, monkeypatch, capsys):
     (tmp_path / "a").write_text("x\n\n")
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n\n\n"))
+    monkeypatch.setattr(sys, "stdin", piped(b"y\n\n\n"))
     questions = Questions([], [tmp_path / "a", tmp_path.__class__("-")], upper)
     questions.check()
     assert list(questions.windows()) == [["X", "Y"]]
@@ -71,3 +76,53 @@ def test_a_mistake_is_named_with_its_file_and_line(tmp_path):
     (tmp_path / "a").write_text("x\nbad\n")
     with pytest.raises(ValueError, match=r"a:2: it is bad"):
         Questions([], [tmp_path / "a"], upper).check()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp949"])
+def test_the_pipe_is_utf8_whatever_the_terminals_encoding(encoding, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", piped("\ufeff한국어\r\ncafé".encode(), encoding))
+    assert list(Questions([], [], str).windows()) == [["한국어", "café"]]
+
+
+NOT_UTF8 = [
+    (b"x\ncaf\xe9 noir\n", r":2: not UTF-8: byte 0xe9 at byte offset 5 .* Convert the file"),
+    ("x\n".encode("utf-16"), r":1: not UTF-8: byte 0xff at byte offset 0|NUL byte"),
+]
+
+
+@pytest.mark.parametrize(("content", "told"), NOT_UTF8)
+def test_what_is_not_utf8_is_named_with_its_line_and_byte(content, told, tmp_path, monkeypatch):
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(ValueError, match=f"a{told}|a: {told}"):
+        Questions([], [tmp_path / "a"], str).check()
+    monkeypatch.setattr(sys, "stdin", piped(content, "latin-1"))
+    with pytest.raises(ValueError, match=f"standard input{told}|standard input: {told}"):
+        list(Questions([], [], str).windows())
+
+
+def test_what_stands_before_a_mistake_is_handed_out_first(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", piped(b"one\ntwo\nbad\nfour\n"))
+    windows = Questions([], [], upper).windows()
+    assert next(windows) == ["ONE", "TWO"]
+    with pytest.raises(ValueError, match="standard input:3: it is bad"):
+        next(windows)
+
+
+def test_what_a_model_cannot_answer_is_checked_once_it_is_known(tmp_path):
+    def short(text):
+        if len(text) > 1:
+            raise ValueError("too long")
+
+    (tmp_path / "a").write_text("x\nlong\n")
+    questions = Questions([], [tmp_path / "a"], upper)
+    questions.check()
+    with pytest.raises(ValueError, match="a:2: too long"):
+        questions.check(short)
+
+
+def test_bytes_are_counted_up_to_the_window_in_hand(tmp_path):
+    (tmp_path / "a").write_text("x\n\nyy\nz\n")
+    questions = Questions([], [tmp_path / "a"] * 2, upper)
+    assert questions.num_bytes == 16
+    assert [questions.bytes_read for _ in questions.windows(size=2)] == [6, 10, 16]
+    assert Questions([], [], upper).num_bytes == 0

@@ -2,6 +2,7 @@
 
 import weakref
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.features import extraction
-from bertsmith.features.extraction import vectors_of
+from bertsmith.features.extraction import readings_of, vectors_of
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.features.vectors import Text
 from bertsmith.fusion import unfused
@@ -52,7 +53,12 @@ def predictor():
 
 def found(predictor, texts=TEXTS, **plan):
     given = (Text(id=str(number), text=text) for number, text in enumerate(texts))
-    return [text for chunk in vectors_of(given, predictor, FeaturePlan(**plan)) for text in chunk]
+    return list(chain.from_iterable(chunks(given, predictor, FeaturePlan(**plan))))
+
+
+def chunks(given, predictor, plan):
+    for chunk in readings_of(given, predictor, plan):
+        yield vectors_of(chunk, predictor, plan)
 
 
 def plain_states(predictor, ids):
@@ -210,6 +216,15 @@ def test_vectors_beyond_float16_are_refused(predictor):
         found(predictor, dtype="float16", **plan)
 
 
+def test_vectors_that_are_no_numbers_are_refused():
+    predictor = predictor_of()
+    with torch.no_grad():
+        predictor.model.bert.layers[0].attention.output.weight[0] = float("nan")
+    with pytest.raises(ValueError, match="the model's vectors are no finite numbers: found NaN"):
+        found(predictor)
+    assert found(predictor, layers="embeddings")
+
+
 def test_a_left_to_right_model_has_no_first_token_to_speak_for_a_text():
     predictor = predictor_of()
     predictor.model.config = replace(predictor.model.config, direction="left_to_right")
@@ -237,7 +252,7 @@ def test_what_is_held_is_bounded_however_long_the_input(predictor, monkeypatch):
         return ask(items, answer)
 
     monkeypatch.setattr(predictor, "in_order", watched)
-    for chunk in vectors_of(endless(), predictor, FeaturePlan()):
+    for chunk in chunks(endless(), predictor, FeaturePlan()):
         vectors += [weakref.ref(text.vectors) for text in chunk]
         held = [array for array in (reference() for reference in vectors) if array is not None]
         most_held = max(most_held, sum(map(len, held)))

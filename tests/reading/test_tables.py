@@ -179,6 +179,27 @@ def test_a_bad_row_is_named_by_file_and_line(name, content, message, tmp_path):
         list(rows(path, ["text" if name.endswith("txt") else "x"]))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "faults"),
+    [
+        ("a.tsv", "x\ty\n1\n1\t2\n1\t2\t3\n4\t5\n", ("2: 1 columns", "4: 3 columns")),
+        ("a.csv", "x,y\n1,2,3\n1,2\n\n4,5\n6\n", ("2: 3 columns", "6: 1 columns")),
+        ("a.jsonl", '{"y": 0}\n{"x": "1"}\n{"x": "4"}\n{}\n', ("1: no field", "4: no field")),
+    ],
+)
+def test_malformed_rows_are_left_out_and_told_where_somebody_listens(
+    name, content, faults, tmp_path
+):
+    (tmp_path / name).write_text(content)
+    told = []
+    assert values(tmp_path / name, ["x"], on_malformed=told.append) == [("1",), ("4",)]
+    assert len(told) == len(faults)
+    for fault, start in zip(told, faults, strict=True):
+        assert fault.startswith(f"{tmp_path / name}:{start}")
+    with pytest.raises(ValueError, match=r"mend the row, or leave such rows out with --skip-malf"):
+        values(tmp_path / name, ["x"])
+
+
 def test_half_a_character_from_a_json_escape_is_no_text(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "ab\\ud800"}\n')
@@ -281,3 +302,6 @@ def test_official_files_with_their_quirks():
     assert sum(1 for _ in snli) == 9831
     with pytest.raises(ValueError, match=r"QQP/train\.tsv\.gz:2: 5 columns, expected 6"):
         list(rows(data / "glue/QQP/train.tsv.gz", ["question1"]))
+    told = []
+    qqp = rows(data / "glue/QQP/train.tsv.gz", ["question1"], on_malformed=told.append)
+    assert (sum(1 for _ in qqp), len(told)) == (17_355 - 1, 1)

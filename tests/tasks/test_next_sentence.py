@@ -25,6 +25,7 @@ def test_a_long_pair_is_trimmed_and_counted():
     assert (item.token_ids == TOKENIZER.id_of("cat")).sum() == 5
 
 
-def test_an_empty_text_is_refused():
-    with pytest.raises(ValueError, match="'  ' is empty"):
-        encode([("the dog", "  ")], TOKENIZER, 24)
+@pytest.mark.parametrize("text", ["  ", "\u200b"])
+def test_a_text_without_a_token_is_refused_with_the_number_of_its_pair(text):
+    with pytest.raises(ValueError, match=rf"pair 2: {text!r} has no token".replace("\\", r"\\")):
+        encode([("the dog", "he"), ("the dog", text)], TOKENIZER, 24)

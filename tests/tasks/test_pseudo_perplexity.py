@@ -95,7 +95,7 @@ def test_unknown_tokens_and_windows_are_told():
 
 
 def test_a_text_without_a_token_is_refused():
-    with pytest.raises(ValueError, match="'' has no token"):
+    with pytest.raises(ValueError, match="text 2: '  ' has no token"):
         encode(["the dog", "  "], TOKENIZER, 24)
 
 

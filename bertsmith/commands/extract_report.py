@@ -1,0 +1,82 @@
+"""What an extraction read, left out and wrote -> the lines that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.features.vectors import Layout, TextVectors
+from bertsmith.runs.progress import duration
+
+
+@dataclass(kw_only=True)
+class Report:
+    """What was read and written, counted as it comes."""
+
+    texts: int = 0
+    """Texts of the input, and of the output."""
+    empty: int = 0
+    """Texts without a token."""
+    tokens: int = 0
+    """Tokens that were read, special ones not counted."""
+    unread_texts: int = 0
+    """Texts that were cut."""
+    unread_tokens: int = 0
+    """Tokens that were not read."""
+    windowed_texts: int = 0
+    """Texts that were read in several windows."""
+    windows: int = 0
+    """Windows of these."""
+    vectors: int = 0
+    """Vectors written."""
+    malformed: int = 0
+    """Rows that were left out."""
+    first_malformed: str = ""
+    """Where the first of them stands, and what is wrong with it."""
+
+    def add(self, texts: Sequence[TextVectors]) -> None:
+        """Counts some texts."""
+        for text in texts:
+            self.texts += 1
+            self.empty += text.num_tokens == 0
+            self.tokens += text.num_tokens
+            self.unread_texts += text.num_unread > 0
+            self.unread_tokens += text.num_unread
+            self.windowed_texts += text.num_windows > 1
+            self.windows += text.num_windows if text.num_windows > 1 else 0
+            self.vectors += len(text.vectors)
+
+    def leave_out(self, fault: str) -> None:
+        """Counts a malformed row."""
+        self.first_malformed = self.first_malformed or fault
+        self.malformed += 1
+
+
+def lines(report: Report, out: Path, layout: Layout, seconds: float) -> Iterator[str]:
+    """For a person: the file first, then what was cut, parted, empty or left out."""
+    rate = report.tokens / max(seconds, 1e-9)
+    yield (
+        f"{out}: {report.vectors:,} vectors of {layout.width:,} {layout.dtype} numbers, of "
+        f"{report.texts:,} texts with {report.tokens:,} tokens "
+        f"({out.stat().st_size / 1e6:,.1f} MB; {duration(seconds)}, {rate:,.0f} tokens/s)"
+    )
+    longer = (
+        f"of {report.texts:,} texts were longer than the {layout.metadata['max_tokens']} tokens "
+        f"that are read at once"
+    )
+    if report.unread_texts:
+        yield (
+            f"{report.unread_texts:,} {longer}: {report.unread_tokens:,} tokens at their ends were "
+            f"not read (--long-texts window reads all)"
+        )
+    if report.windowed_texts:
+        yield (
+            f"{report.windowed_texts:,} {longer}: read in {report.windows:,} windows, a new one "
+            f"every {layout.metadata['stride_tokens']} tokens; each token's vector is from the "
+            f"window where it sees most around it"
+        )
+    if report.empty:
+        yield f"{report.empty:,} of {report.texts:,} texts hold no token; their rows are kept"
+    if report.malformed:
+        yield f"{report.malformed:,} malformed rows left out, the first: {report.first_malformed}"

@@ -1,0 +1,20 @@
+"""Numbers -> the same numbers, once it is known that each of them is one.
+
+Asked of answers, which are small: NaN in a weight or a hidden state comes through to them.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def finite(answers: Tensor, what: str) -> Tensor:
+    """The answers. Raises ValueError where one is infinite or NaN, naming `what` they are."""
+    if not bool(answers.isfinite().all()):
+        is_nan = bool(answers.isnan().any())
+        raise ValueError(
+            f"the model's {what} are no finite numbers: found {'NaN' if is_nan else 'infinity'}; "
+            f"the weights are damaged, of a training that diverged, or too large for the precision "
+            f"(try fp32): see 'bertsmith verify'"
+        )
+    return answers

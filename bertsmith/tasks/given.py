@@ -1,0 +1,93 @@
+"""What a person hands in -> lists of texts or of pairs, or one error that says what was found.
+
+The one door of every question: behind it a text is a `str` of whole characters. It knows no model.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Set
+
+Pair = tuple[str, str]
+
+
+def texts(given: Iterable[str], name: str, kind: str = "text") -> list[str]:
+    """A list of what is iterated over. `name` is the call's, as in `embed([text])`.
+
+    Raises TypeError for one text alone, whose letters would be taken for texts, and for what is no
+    text; ValueError for half a character.
+    """
+    expected = f"{name} expects a list of {kind}s"
+    if isinstance(given, str):
+        raise TypeError(f"{expected}, found one {kind}, {short(given)}: write {name}([{kind}])")
+    return [
+        text(each, f"{expected}, but number {number}")
+        for number, each in enumerate(_listed(given, expected), start=1)
+    ]
+
+
+def pairs(given: Iterable[Pair], name: str) -> list[Pair]:
+    """A list of pairs of texts, each two of them.
+
+    Raises as `texts` does; TypeError for one pair alone, ValueError for a pair that is not two.
+    """
+    expected = f"{name} expects a list of pairs of texts"
+    advice = f"write {name}([(first, second)])"
+    alone: object = given
+    if isinstance(alone, str):
+        raise TypeError(f"{expected}, found one text, {short(alone)}: {advice}")
+    listed = _listed(given, expected)
+    if listed and all(isinstance(each, str) for each in listed):
+        raise TypeError(f"{expected}, found {len(listed):,} texts and no pair: {advice}")
+    return [
+        _pair(each, f"{expected}, but number {number}")
+        for number, each in enumerate(listed, start=1)
+    ]
+
+
+def text(given: object, place: str) -> str:
+    """One text. Raises TypeError for what is none, ValueError for half a character."""
+    if not isinstance(given, str):
+        raise TypeError(f"{place} is no text (str): found {type(given).__name__} {given!r:.40}")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{place} holds half a character (\\u{ord(given[error.start]):04x}) at position "
+            f"{error.start}: it was cut, or decoded with surrogates"
+        ) from error
+    return given
+
+
+def require_token(text: str, num_tokens: int, place: str = "") -> None:
+    """Raises ValueError, with the place in front, for a text of which the model would see nothing.
+
+    A text need not be empty for that: blanks and characters that are not printed give no token.
+    """
+    if not num_tokens:
+        raise ValueError(f"{place}{short(text)} has no token: nothing in it can be read")
+
+
+def short(text: str) -> str:
+    """A text as it is shown in an error."""
+    return repr(textwrap.shorten(text, 60, placeholder="…") if len(text) > 60 else text)
+
+
+def _listed(given: object, expected: str) -> list[object]:
+    """In the order in which answers are given, which a set has not."""
+    if not isinstance(given, Iterable) or isinstance(given, Mapping | Set | bytes):
+        raise TypeError(f"{expected}, found {type(given).__name__} {given!r:.40}")
+    return list(given)
+
+
+def _pair(given: object, place: str) -> Pair:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{place} is no pair: found {type(given).__name__} {given!r:.40}")
+    sides = list(given)
+    if len(sides) != 2:
+        raise ValueError(f"{place} holds {len(sides)}, expected two texts: {given!r:.60}")
+    first, second = (
+        text(each, f"{place}, its {which} side,")
+        for each, which in zip(sides, ("first", "second"), strict=True)
+    )
+    return first, second
