@@ -20,7 +20,7 @@ from bertsmith.inference import Predictor
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
-from tests.features.test_windows import best_window_of_the_original, ranges_of_the_original
+from tests.data.test_windows import best_window_of_the_original, ranges_of_the_original
 
 LIMIT = CONFIG.max_position_embeddings
 TEXTS = [
