@@ -1,0 +1,168 @@
+"""A directory of GLUE's files -> labelled texts; answers -> official scores and submission files.
+
+Every task is a row of one table: its columns, its labels as the benchmark spells them, and the
+metrics of its leaderboard. The quirks of the official files are facts of the table (two files of
+CoLA have no header) or told to the caller (QQP has rows of another width).
+
+Source: Wang et al. 2019 (GLUE), table 1, and the files of gluebenchmark.com; Devlin et al. 2018,
+section 4.1 and table 1, for the average.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Literal
+
+from bertsmith.files import atomic_file
+from bertsmith.reading.tables import Row, rows
+from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample
+
+Split = Literal["train", "dev", "test"]
+
+_SUFFIXES = (".tsv", ".tsv.gz")
+_HIGHEST_SIMILARITY = 5.0
+_TWO = LabelScheme(("0", "1"))
+_TWO_WAY = LabelScheme(("entailment", "not_entailment"))
+_THREE_WAY = LabelScheme(("contradiction", "entailment", "neutral"))
+_SIMILARITY = LabelScheme(("score",), "regression")
+_PAIR = ("sentence1", "sentence2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlueTask:
+    """One column of the benchmark."""
+
+    name: str
+    """As its file of answers is called."""
+    texts: tuple[str, ...]
+    """The columns of its texts."""
+    label: str = "label"
+    """The column of its label."""
+    scheme: LabelScheme
+    """The labels as its files spell them."""
+    metrics: tuple[str, ...] = ("accuracy",)
+    """The leaderboard's, the one that counts in the average first."""
+    directory: str = ""
+    """Where its files lie under GLUE's, where that is not its name."""
+    files: tuple[str, str, str] = ("train", "dev", "test")
+    """What they are called, without the ending; empty for a split that it has not."""
+    numbers: Mapping[str, str] | None = None
+    """Of training and dev files without a header: a column's number, from 1."""
+    in_average: bool = True
+    """Whether the paper counts it: not WNLI, and not the diagnostics."""
+
+
+TASKS: tuple[GlueTask, ...] = (
+    GlueTask(name="CoLA", texts=("sentence",), scheme=_TWO, metrics=("matthews",),
+             numbers={"sentence": "4", "label": "2"}),
+    GlueTask(name="SST-2", texts=("sentence",), scheme=_TWO),
+    GlueTask(name="MRPC", texts=("#1 String", "#2 String"), label="Quality", scheme=_TWO,
+             metrics=("f1", "accuracy")),
+    GlueTask(name="STS-B", texts=_PAIR, label="score", scheme=_SIMILARITY,
+             metrics=("spearman", "pearson")),
+    GlueTask(name="QQP", texts=("question1", "question2"), label="is_duplicate", scheme=_TWO,
+             metrics=("f1", "accuracy")),
+    GlueTask(name="MNLI-m", texts=_PAIR, label="gold_label", scheme=_THREE_WAY, directory="MNLI",
+             files=("train", "dev_matched", "test_matched")),
+    GlueTask(name="MNLI-mm", texts=_PAIR, label="gold_label", scheme=_THREE_WAY, directory="MNLI",
+             files=("", "dev_mismatched", "test_mismatched")),
+    GlueTask(name="QNLI", texts=("question", "sentence"), scheme=_TWO_WAY),
+    GlueTask(name="RTE", texts=_PAIR, scheme=_TWO_WAY),
+    GlueTask(name="WNLI", texts=_PAIR, scheme=_TWO, in_average=False),
+    GlueTask(name="AX", texts=_PAIR, scheme=_THREE_WAY, metrics=("matthews",),
+             directory="diagnostic", files=("", "", "diagnostic"), in_average=False),
+)  # fmt: skip
+"""All eleven; MNLI-mm and AX are answered by the model that learned MNLI-m."""
+
+
+def task_named(name: str) -> GlueTask:
+    """The task; `MNLI` is `MNLI-m`. Raises ValueError for another name."""
+    wanted = name.lower()
+    for task in TASKS:
+        if wanted in (task.name.lower(), task.name.lower().removesuffix("-m")):
+            return task
+    raise ValueError(f"no task {name!r} in GLUE; it has {', '.join(task.name for task in TASKS)}")
+
+
+def read(
+    glue: Path, task: GlueTask, split: Split, on_malformed: Callable[[str], None]
+) -> list[TextExample]:
+    """The examples of one split, without labels where it is the test.
+
+    Rows of another width are left out and told to `on_malformed`, in a test refused: its answers
+    are counted by row. Raises FileNotFoundError for a file that is not there, and ValueError for
+    what `reading.tables.rows` refuses.
+    """
+    path = _file(glue, task, split)
+    has_labels = split != "test"
+    names = dict.fromkeys((*task.texts, task.label) if has_labels else task.texts)
+    headless = task.numbers if has_labels and task.numbers else None
+    columns = {name: headless[name] if headless else name for name in names}
+    read_rows = rows(
+        path,
+        list(columns.values()),
+        has_header=headless is None,
+        on_malformed=on_malformed if has_labels else None,
+    )
+    return [_example(row, task, columns, has_labels) for row in read_rows]
+
+
+def average(scores: Mapping[str, float]) -> float:
+    """The paper's average over nine columns, of each task's first metric by the task's name.
+
+    Raises ValueError, naming them, where scores are missing.
+    """
+    counted = [task.name for task in TASKS if task.in_average]
+    if missing := [name for name in counted if name not in scores]:
+        raise ValueError(f"the average needs all nine scores; {', '.join(missing)} are missing")
+    return mean(scores[name] for name in counted)
+
+
+def write_submission(path: Path, answers: Mapping[str, Sequence[TextAnswer]]) -> None:
+    """Writes the zip that the benchmark takes: a TSV of every task by its name, all eleven.
+
+    Raises ValueError, naming them, where answers of a task are missing.
+    """
+    if missing := [task.name for task in TASKS if task.name not in answers]:
+        raise ValueError(
+            f"a submission holds all {len(TASKS)} tasks; {', '.join(missing)} are missing"
+        )
+    with atomic_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for task in TASKS:
+            archive.writestr(f"{task.name}.tsv", submission_text(task, answers[task.name]))
+
+
+def submission_text(task: GlueTask, answers: Sequence[TextAnswer]) -> str:
+    """The TSV of one task: a header, then the row's number and the answer as GLUE spells it."""
+    lines = ["index\tprediction"]
+    lines += [f"{number}\t{_spelt(task, answer)}" for number, answer in enumerate(answers)]
+    return "\n".join(lines) + "\n"
+
+
+def _file(glue: Path, task: GlueTask, split: Split) -> Path:
+    name = dict(zip(("train", "dev", "test"), task.files, strict=True))[split]
+    if not name:
+        raise ValueError(f"{task.name} has no {split} set: it is answered by the model of MNLI-m")
+    directory = glue / (task.directory or task.name)
+    for suffix in _SUFFIXES:
+        if (path := directory / f"{name}{suffix}").is_file():
+            return path
+    raise FileNotFoundError(f"{directory} has no {name}{' or '.join(_SUFFIXES)}")
+
+
+def _example(row: Row, task: GlueTask, columns: Mapping[str, str], has_labels: bool) -> TextExample:
+    return TextExample(
+        texts=tuple(row.text(columns[name]) for name in task.texts),
+        labels=(row.text(columns[task.label]),) if has_labels else None,
+        place=row.place,
+    )
+
+
+def _spelt(task: GlueTask, answer: TextAnswer) -> str:
+    if task.scheme.problem == "regression":
+        return f"{min(max(answer.scores[0], 0.0), _HIGHEST_SIMILARITY):.3f}"
+    return answer.labels[0]

@@ -1,0 +1,137 @@
+"""GLUE's files are read as they are, and submissions are what the benchmark takes."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from bertsmith.tasks.classify import TextAnswer
+from bertsmith.tasks.glue import (
+    TASKS,
+    Split,
+    average,
+    read,
+    submission_text,
+    task_named,
+    write_submission,
+)
+
+
+def _write(glue: Path, name: str, *lines: str) -> None:
+    path = glue / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _refuse(fault: str) -> None:
+    raise AssertionError(fault)
+
+
+def test_columns_are_found_with_and_without_a_header(tmp_path: Path) -> None:
+    _write(tmp_path, "CoLA/dev.tsv", 'gj04\t1\t\tHe said "hm.', "gj04\t0\t*\tThem sleeps.")
+    _write(tmp_path, "CoLA/test.tsv", "index\tsentence", "0\tBill whistled.")
+    _write(tmp_path, "MRPC/dev.tsv", "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+           "1\t7\t8\tA cat.\tThe cat.")  # fmt: skip
+    cola, mrpc = task_named("CoLA"), task_named("mrpc")
+    first, second = read(tmp_path, cola, "dev", _refuse)
+    assert (first.texts, first.labels, second.labels) == (('He said "hm.',), ("1",), ("0",))
+    assert second.place.endswith("dev.tsv:2")
+    (test,) = read(tmp_path, cola, "test", _refuse)
+    assert (test.texts, test.labels) == (("Bill whistled.",), None)
+    (pair,) = read(tmp_path, mrpc, "dev", _refuse)
+    assert (pair.texts, pair.labels) == (("A cat.", "The cat."), ("1",))
+
+
+def test_rows_of_another_width_are_told_in_training_and_refused_in_a_test(tmp_path: Path) -> None:
+    header, whole, short = "id\tquestion1\tquestion2\tis_duplicate", "1\ta\tb\t0", "2\ta"
+    _write(tmp_path, "QQP/train.tsv", header, whole, short, whole)
+    _write(tmp_path, "QQP/test.tsv", "id\tquestion1\tquestion2", "1\ta\tb", short)
+    faults: list[str] = []
+    assert len(read(tmp_path, task_named("QQP"), "train", faults.append)) == 2
+    assert len(faults) == 1
+    assert "train.tsv:3: 2 columns, expected 4" in faults[0]
+    with pytest.raises(ValueError, match=r"test.tsv:3: 2 columns"):
+        read(tmp_path, task_named("QQP"), "test", faults.append)
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "message"),
+    [("AX", "train", "answered by the model of MNLI-m"), ("RTE", "dev", "has no dev.tsv or")],
+)
+def test_a_split_that_is_not_there_is_named(
+    tmp_path: Path, name: str, split: Split, message: str
+) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        read(tmp_path, task_named(name), split, _refuse)
+
+
+def test_names_are_the_benchmarks() -> None:
+    assert task_named("mnli") is task_named("MNLI-m")
+    with pytest.raises(ValueError, match="no task 'SST' in GLUE; it has CoLA, SST-2"):
+        task_named("SST")
+
+
+def test_a_submission_holds_all_eleven_files_spelt_as_the_benchmark_spells_them(
+    tmp_path: Path,
+) -> None:
+    answers = {
+        task.name: [TextAnswer(labels=(task.scheme.names[-1],), scores=(5.1234,))] for task in TASKS
+    }
+    write_submission(tmp_path / "glue.zip", answers)
+    with zipfile.ZipFile(tmp_path / "glue.zip") as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert sorted(files) == [
+        "AX.tsv", "CoLA.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "MRPC.tsv", "QNLI.tsv", "QQP.tsv",
+        "RTE.tsv", "SST-2.tsv", "STS-B.tsv", "WNLI.tsv",
+    ]  # fmt: skip
+    assert files["QNLI.tsv"] == "index\tprediction\n0\tnot_entailment\n"
+    assert files["AX.tsv"] == "index\tprediction\n0\tneutral\n"
+    assert files["CoLA.tsv"] == "index\tprediction\n0\t1\n"
+    assert files["STS-B.tsv"] == "index\tprediction\n0\t5.000\n"
+    similar = [TextAnswer(labels=("",), scores=(value,)) for value in (-0.2, 3.21449)]
+    assert submission_text(task_named("STS-B"), similar).endswith("0\t0.000\n1\t3.214\n")
+    with pytest.raises(ValueError, match="holds all 11 tasks; AX are missing"):
+        write_submission(tmp_path / "a.zip", {k: v for k, v in answers.items() if k != "AX"})
+
+
+def test_the_average_is_the_papers() -> None:
+    # Table 1, BERT BASE: the nine columns and their average.
+    base = {"MNLI-m": 84.6, "MNLI-mm": 83.4, "QQP": 71.2, "QNLI": 90.5, "SST-2": 93.5,
+            "CoLA": 52.1, "STS-B": 85.8, "MRPC": 88.9, "RTE": 66.4}  # fmt: skip
+    assert average(base) == pytest.approx(79.6, abs=0.05)
+    with pytest.raises(ValueError, match="RTE are missing"):
+        average({name: score for name, score in base.items() if name != "RTE"})
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("CoLA", (8551, 1043, 1063)), ("SST-2", (67349, 872, 1821)), ("MRPC", (None, None, 1725)),
+        ("STS-B", (5749, 1500, 1379)), ("RTE", (2490, 277, 3000)), ("WNLI", (635, 71, 146)),
+    ],
+)  # fmt: skip
+def test_official_files_are_read_whole(name: str, counts: tuple[int | None, int, int]) -> None:
+    if "BERTSMITH_DATA" not in os.environ:
+        pytest.skip("BERTSMITH_DATA is not set")
+    glue = Path(os.environ["BERTSMITH_DATA"]) / "glue"
+    task = task_named(name)
+    for split, count in zip(("train", "dev", "test"), counts, strict=True):
+        examples = read(glue, task, split, _refuse)  # type: ignore[arg-type]
+        assert count is None or len(examples) == count
+        if split != "test":
+            for example in examples:
+                task.scheme.target(example)
+
+
+@pytest.mark.data
+def test_the_malformed_row_of_qqp_is_told() -> None:
+    if "BERTSMITH_DATA" not in os.environ:
+        pytest.skip("BERTSMITH_DATA is not set")
+    faults: list[str] = []
+    glue = Path(os.environ["BERTSMITH_DATA"]) / "glue"
+    assert read(glue, task_named("QQP"), "train", faults.append)
+    assert len(faults) == 1
