@@ -48,6 +48,8 @@ class Weights:
     """By their names in the Hugging Face layout, as `names` reads them."""
     left_aside: tuple[LeftAside, ...]
     """What was passed over."""
+    is_original: bool = False
+    """Whether they come from a checkpoint of google-research/bert."""
 
 
 def read_weights(place: Path) -> Weights:
@@ -57,6 +59,7 @@ def read_weights(place: Path) -> Weights:
     """
     directory = place if place.is_dir() else place.parent
     left_aside: tuple[LeftAside, ...] = ()
+    is_original = False
     if (directory / WEIGHTS).is_file() and place.is_dir():
         tensors = _safetensors(directory / WEIGHTS)
     elif (directory / WEIGHTS_INDEX).is_file() and place.is_dir():
@@ -73,8 +76,13 @@ def read_weights(place: Path) -> Weights:
                 f"checkpoint (*.ckpt.index)"
             )
         tensors, left_aside = tensorflow.read(prefix)
-    content = read_json(_config_file(directory))
-    return Weights(config=content, tensors=modern_names(tensors), left_aside=left_aside)
+        is_original = True
+    return Weights(
+        config=read_json(_config_file(directory)),
+        tensors=modern_names(tensors),
+        left_aside=left_aside,
+        is_original=is_original,
+    )
 
 
 def read_config(place: Path) -> tuple[BertConfig, tuple[str, ...]]:
