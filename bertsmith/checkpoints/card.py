@@ -8,18 +8,16 @@ Source: the Hub's model card metadata (huggingface_hub.ModelCardData).
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from huggingface_hub import ModelCardData
 
+from bertsmith.checkpoints.card_usage import PIPELINES, usage
 from bertsmith.checkpoints.formats import Format, NumberType
 from bertsmith.checkpoints.original_card import OriginalCard
 from bertsmith.model.config import BertConfig, Objective
 from bertsmith.model.sentence import SentenceConfig
-
-EXAMPLE = "A sentence with one [MASK] in it."
+from bertsmith.model.task import TaskHeadConfig, unnamed_labels
 
 _LIBRARIES: dict[Format, str | None] = {
     "hugging-face": "transformers",
@@ -58,14 +56,16 @@ class Card:
     """What a card tells."""
 
     name: str
-    """As it is loaded: a directory, or USER/NAME on the Hub."""
+    """As it is loaded: the directory's name, or USER/NAME on the Hub."""
     is_on_hub: bool = False
     """Whether the name is one on the Hub."""
     format: Format
     """What the files beside the card are."""
     config: BertConfig
     objectives: tuple[Objective, ...]
-    """The heads that are in the files."""
+    """The heads of pre-training that are in the files."""
+    head: TaskHeadConfig | None = None
+    """The head of a task that is in the files."""
     dtype: NumberType
     """What numbers are stored as."""
     sentence: SentenceConfig | None = None
@@ -97,7 +97,7 @@ class Card:
             f"# {self.name.rstrip('/').rpartition('/')[2]}",
             self._description(),
             "## Use it",
-            *_usage(self),
+            *usage(self),
             *self._known(),
             "## Limits",
             self._limits(),
@@ -127,11 +127,15 @@ class Card:
     def _pipeline(self) -> str:
         if self.sentence is not None:
             return "sentence-similarity"
+        if self.head is not None:
+            return PIPELINES[self.head.kind]
         return "fill-mask" if "masked_lm" in self.objectives else "feature-extraction"
 
     def _description(self) -> str:
         config = self.config
-        heads = " and ".join(_MEANINGS[objective] for objective in self.objectives)
+        meanings = [_MEANINGS[objective] for objective in self.objectives]
+        meanings += [self.head.kind.replace("_", " ")] if self.head is not None else []
+        heads = " and ".join(meanings)
         made = "A BERT pre-trained from raw text by bertsmith" if self.origin else "A BERT"
         text = (
             f"{made}: {config.num_hidden_layers} layers of {config.hidden_size}, "
@@ -143,6 +147,8 @@ class Card:
             text += (
                 f" Converted from [{self.base_model}](https://huggingface.co/{self.base_model})."
             )
+        if self.head is not None and self.head.labels != unnamed_labels(self.head.num_labels):
+            text += f" Its labels are {', '.join(self.head.labels)}."
         if self.sentence is not None:
             ends = ", brought to length 1" if self.sentence.is_normalized else ""
             text += f" A sentence vector is {' and '.join(self.sentence.pooling)} pooling{ends}."
@@ -171,84 +177,3 @@ class Card:
             return []
         told = "The card of the model that was converted; its files and its usage are not these."
         return ["## About the original model", told, self.original.section()]
-
-
-def _usage(card: Card) -> list[str]:
-    if card.format == "onnx":
-        return [_fenced("python", _onnx(card))]
-    if card.format == "sentence-transformers":
-        return [_fenced("python", _sentence_transformers(card.name))]
-    commands = [shlex.join(["bertsmith", *_question(card)])] if _question(card) else []
-    if card.format == "tensorflow":
-        return [
-            *(_fenced("bash", command) for command in commands),
-            "or with google-research/bert, `--init_checkpoint bert_model.ckpt --bert_config_file "
-            "bert_config.json --vocab_file vocab.txt`.",
-        ]
-    return [
-        *(_fenced("bash", command) for command in commands),
-        _fenced("python", _transformers(card.name, card.objectives)),
-    ]
-
-
-def _question(card: Card) -> list[str]:
-    """What `bertsmith` can be asked at once; nothing for a model without the head for it."""
-    if "masked_lm" not in card.objectives:
-        return []
-    return ["predict", "fill-mask", "--model", card.name, EXAMPLE]
-
-
-def _fenced(language: str, code: str) -> str:
-    return f"```{language}\n{code}\n```"
-
-
-def _transformers(name: str, objectives: Sequence[Objective]) -> str:
-    if "masked_lm" in objectives:
-        return f"""\
-from transformers import pipeline
-
-print(pipeline("fill-mask", model={name!r})({EXAMPLE!r}))"""
-    kind = "AutoModelForCausalLM" if "left_to_right_lm" in objectives else "AutoModel"
-    answer = "logits" if kind == "AutoModelForCausalLM" else "last_hidden_state"
-    return f"""\
-from transformers import {kind}, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained({name!r})
-model = {kind}.from_pretrained({name!r})
-print(model(**tokenizer("A sentence.", return_tensors="pt")).{answer})"""
-
-
-def _sentence_transformers(name: str) -> str:
-    return f"""\
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer({name!r})
-vectors = model.encode(["A sentence.", "Another one."])
-print(model.similarity(vectors, vectors))"""
-
-
-def _onnx(card: Card) -> str:
-    folder = repr(card.name)
-    download = ""
-    if card.is_on_hub:
-        folder = f"snapshot_download({card.name!r})"
-        download = "from huggingface_hub import snapshot_download\n"
-    return f"""\
-import numpy as np
-import onnxruntime
-{download}from tokenizers import Tokenizer
-
-folder = {folder}
-tokenizer = Tokenizer.from_file(f"{{folder}}/tokenizer.json")
-tokenizer.enable_padding(pad_token="[PAD]", pad_id=tokenizer.token_to_id("[PAD]"))
-tokenizer.enable_truncation({card.longest})
-texts = tokenizer.encode_batch(["A sentence.", "Another, longer sentence."])
-inputs = {{
-    "input_ids": np.array([text.ids for text in texts]),
-    "attention_mask": np.array([text.attention_mask for text in texts]),
-    "token_type_ids": np.array([text.type_ids for text in texts]),
-}}
-session = onnxruntime.InferenceSession(f"{{folder}}/model.onnx")
-outputs = {list(card.outputs)!r}
-for name, values in zip(outputs, session.run(outputs, inputs)):
-    print(name, values.shape)"""

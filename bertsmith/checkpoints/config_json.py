@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import get_args
 
+from bertsmith.checkpoints.task_heads import architecture_of, head_to_json
 from bertsmith.model.config import Activation, BertConfig, Direction
+from bertsmith.model.task import TaskHeadConfig
 
 _NATIVE_ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu", "gelu_python": "gelu",
@@ -37,11 +39,18 @@ _MODEL_TYPES: dict[Direction, str] = {"right_to_left": "bert_right_to_left"}
 
 
 def config_to_json(
-    config: BertConfig, objectives: Iterable[str] = (), dtype: str = "float32"
+    config: BertConfig,
+    objectives: Iterable[str] = (),
+    dtype: str = "float32",
+    head: TaskHeadConfig | None = None,
 ) -> dict[str, object]:
-    """The content of `config.json` for an encoder with these heads, stored in this number type."""
+    """The content of `config.json` for an encoder with these heads, stored in this number type.
+
+    A task head names the architecture, whatever heads of pre-training lie beside it.
+    """
+    of_pretraining = _architecture(config, set(objectives))
     return {
-        "architectures": [_architecture(config, set(objectives))],
+        "architectures": [architecture_of(head, config.direction) if head else of_pretraining],
         "model_type": _MODEL_TYPES.get(config.direction, "bert"),
         "hidden_act": _WRITTEN_ACTIVATIONS.get(config.hidden_act, config.hidden_act),
         **{name: getattr(config, name) for name in _COPIED},
@@ -49,6 +58,7 @@ def config_to_json(
         "is_decoder": config.direction == "left_to_right",
         DIRECTION_FIELD: config.direction,
         "dtype": dtype,
+        **(head_to_json(head) if head else {}),
     }
 
 

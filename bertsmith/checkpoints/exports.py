@@ -7,7 +7,7 @@ every tensor, the config and the vocabulary must be the model's own. It knows no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
@@ -15,14 +15,17 @@ from torch import Tensor
 
 from bertsmith.checkpoints import onnx, sentence_transformers, store, tensorflow
 from bertsmith.checkpoints.config_json import config_to_json
-from bertsmith.checkpoints.formats import Format, NumberType, refusal
+from bertsmith.checkpoints.formats import Format, NumberType, head_refusal, refusal
 from bertsmith.checkpoints.names import to_hugging_face
 from bertsmith.checkpoints.places import CONFIG, GOOGLE_CONFIG
 from bertsmith.checkpoints.store import Loaded
+from bertsmith.checkpoints.task_heads import ORIGINAL_DROPOUT, fill_head, head_state
 from bertsmith.files import write_json
 from bertsmith.model.config import BertConfig
+from bertsmith.model.heads import TaskHead
 from bertsmith.model.padded import Output, PaddedBert
 from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.task import TaskHeadConfig, unnamed_labels
 
 TENSORFLOW_PREFIX = "bert_model.ckpt"
 _NAMES_SHOWN = 4
@@ -54,11 +57,13 @@ def write(directory: Path, loaded: Loaded, export: Export) -> tuple[str, ...]:
     type cannot; ModuleNotFoundError where the ONNX exporter is not installed.
     """
     config, model = loaded.config, loaded.model
-    if fault := refusal(export.format, export.dtype, config, model.objectives):
+    task = loaded.head.config if loaded.head is not None else None
+    if fault := refusal(export.format, export.dtype, config, model.objectives, task):
         raise ValueError(f"this model cannot be written as {export.format}: {fault}")
     dtype, state = _DTYPES[export.dtype], expected_state(loaded, export)
     if export.format == "onnx":
-        write_json(directory / CONFIG, config_to_json(config, model.objectives, export.dtype))
+        content = config_to_json(config, model.objectives, export.dtype, task)
+        write_json(directory / CONFIG, content)
         loaded.tokenizer.save(directory)
         onnx.write(directory / onnx.FILE, padded(loaded, export))
     elif export.format == "tensorflow":
@@ -67,7 +72,9 @@ def write(directory: Path, loaded: Loaded, export: Export) -> tuple[str, ...]:
         loaded.tokenizer.save(directory)
         return notes
     else:
-        store.write(directory, state, config, loaded.tokenizer, dtype=dtype)
+        head = written_head(loaded, export)
+        own = {name: tensor for name, tensor in state.items() if name not in head_state(head)}
+        store.write(directory, own, config, loaded.tokenizer, head=head, dtype=dtype)
         if export.format == "sentence-transformers":
             assert export.sentence is not None
             sentence_transformers.write(directory, export.sentence, config.hidden_size)
@@ -87,9 +94,12 @@ def verify(directory: Path, loaded: Loaded, export: Export) -> str:
         )
     expected = expected_state(loaded, export)
     back = store.load(directory, dtype=_DTYPES[export.dtype])
-    faults = _differences(back.model.state_dict(), expected)
+    faults = _differences({**back.model.state_dict(), **head_state(back.head)}, expected)
     if back.config != _as_read(loaded.config, export.format):
         faults.append("the config")
+    task = back.head.config if back.head is not None else None
+    if task != _head_as_read(written_head(loaded, export), export):
+        faults.append("what the config says of the task head")
     if back.tokenizer.fingerprint != loaded.tokenizer.fingerprint:
         faults.append("the tokenizer")
     if export.format == "sentence-transformers" and back.sentence != export.sentence:
@@ -100,7 +110,34 @@ def verify(directory: Path, loaded: Loaded, export: Export) -> str:
             f"what was written reads back otherwise than the model: "
             f"{', '.join(faults[:_NAMES_SHOWN])}{more}; it is not kept"
         )
-    return f"read back, all {len(expected)} tensors equal to the bit, config and vocabulary equal"
+    return (
+        f"read back, all {len(expected)} tensors equal {_rounding(expected, loaded, export)}, "
+        f"{_equal_config(loaded.config, back.config)}"
+    )
+
+
+def _rounding(expected: Mapping[str, Tensor], loaded: Loaded, export: Export) -> str:
+    """What the tensors written are equal to: the model's own, or these rounded."""
+    own = _own_state(loaded, export)
+    largest = max(
+        float((tensor.double() - own[name].double()).abs().max())
+        for name, tensor in expected.items()
+    )
+    if largest == 0.0:
+        return "to the bit"
+    return f"to the model's rounded to {export.dtype} (by {largest:.1e} at most)"
+
+
+def _equal_config(own: BertConfig, read: BertConfig) -> str:
+    """Which fields of the config a reader of the format sees otherwise, if any."""
+    others = [
+        f"{name} ({getattr(own, name)} in the model, {getattr(read, name)} as read back)"
+        for name in (field.name for field in fields(own))
+        if getattr(own, name) != getattr(read, name)
+    ]
+    if not others:
+        return "config and vocabulary equal"
+    return f"vocabulary equal, config equal but for {' and '.join(others)}"
 
 
 def expected_state(loaded: Loaded, export: Export) -> dict[str, Tensor]:
@@ -109,14 +146,34 @@ def expected_state(loaded: Loaded, export: Export) -> dict[str, Tensor]:
     sentence-transformers holds the encoder alone. Raises ValueError for a number too large for the
     type, and for a model that holds none at all.
     """
-    dtype = _DTYPES[export.dtype]
-    state = {name: tensor.to(dtype) for name, tensor in loaded.model.state_dict().items()}
-    if export.format == "sentence-transformers":
-        state = {name: tensor for name, tensor in state.items() if name.startswith("bert.")}
+    own = _own_state(loaded, export)
+    state = {name: tensor.to(_DTYPES[export.dtype]) for name, tensor in own.items()}
     for name, tensor in state.items():
         if not bool(torch.isfinite(tensor).all()):
-            raise ValueError(_not_finite(name, loaded.model.state_dict()[name], export.dtype))
+            raise ValueError(_not_finite(name, own[name], export.dtype))
     return state
+
+
+def written_head(loaded: Loaded, export: Export) -> TaskHead | None:
+    """The task head in the number type, its own copy; None where the format holds none."""
+    head = loaded.head
+    if head is None or head_refusal(export.format, head.config) is not None:
+        return None
+    with torch.device("meta"):
+        copy = TaskHead(loaded.config, head.config)
+    dtype = _DTYPES[export.dtype]
+    fill_head(copy, {name: tensor.to(dtype) for name, tensor in head_state(head).items()})
+    return copy
+
+
+def _own_state(loaded: Loaded, export: Export) -> dict[str, Tensor]:
+    """The parameters that belong into the format, as they are in the model."""
+    state = loaded.model.state_dict()
+    if export.format == "sentence-transformers":
+        return {name: tensor for name, tensor in state.items() if name.startswith("bert.")}
+    head = loaded.head
+    is_held = head is not None and head_refusal(export.format, head.config) is None
+    return {**state, **(head_state(head) if is_held else {})}
 
 
 def _not_finite(name: str, own: Tensor, dtype: NumberType) -> str:
@@ -137,8 +194,9 @@ def padded(loaded: Loaded, export: Export) -> PaddedBert:
             loaded.model.objectives,
             with_pooler=loaded.model.bert.pooler is not None,
         )
-    model.load_state_dict(expected_state(loaded, export), assign=True)
-    return PaddedBert(model.eval(), export.outputs, export.sentence)
+    state, names = expected_state(loaded, export), model.state_dict().keys()
+    model.load_state_dict({name: state[name] for name in names}, assign=True)
+    return PaddedBert(model.eval(), export.outputs, export.sentence, written_head(loaded, export))
 
 
 def _as_read(config: BertConfig, format: Format) -> BertConfig:
@@ -150,6 +208,20 @@ def _as_read(config: BertConfig, format: Format) -> BertConfig:
         return config
     activation = "gelu" if config.hidden_act == "gelu_tanh" else config.hidden_act
     return replace(config, hidden_act=activation, tie_word_embeddings=True, pad_token_id=0)
+
+
+def _head_as_read(head: TaskHead | None, export: Export) -> TaskHeadConfig | None:
+    """What comes back: bert_config.json says nothing of a head, the original's code all else."""
+    if head is None:
+        return None
+    if export.format != "tensorflow":
+        return head.config
+    kind = head.config.kind
+    return TaskHeadConfig(
+        kind=kind,
+        labels=unnamed_labels(head.config.num_labels),
+        dropout=ORIGINAL_DROPOUT[kind],
+    )
 
 
 def _differences(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> list[str]:

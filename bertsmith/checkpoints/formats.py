@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bertsmith.model.config import BertConfig, Objective
+from bertsmith.model.task import TaskHeadConfig, unnamed_labels
 
 Format = Literal["hugging-face", "sentence-transformers", "onnx", "tensorflow"]
 NumberType = Literal["float32", "bfloat16", "float16"]
@@ -25,7 +26,11 @@ _READERS: dict[Format, str] = {
 
 
 def refusal(
-    format: Format, dtype: NumberType, config: BertConfig, objectives: tuple[Objective, ...]
+    format: Format,
+    dtype: NumberType,
+    config: BertConfig,
+    objectives: tuple[Objective, ...],
+    head: TaskHeadConfig | None = None,
 ) -> str | None:
     """Why a format cannot hold a model of this kind; None where it can."""
     if fault := dtype_refusal(format, dtype):
@@ -43,12 +48,45 @@ def refusal(
                 f"{reader} has no class for a left-to-right BERT with a next-sentence head, which "
                 f"reads the last token here and would read the first there"
             )
+        if format == "hugging-face" and head is not None and not head.reads_tokens:
+            return (
+                f"{reader} has no class for a left-to-right BERT with a head for "
+                f"{head.kind.replace('_', ' ')}, which reads the last token here and would read "
+                f"the first there"
+            )
     if format == "tensorflow" and "masked_lm" in objectives and not config.tie_word_embeddings:
         return (
             f"{reader} knows no decoder apart from the token embeddings, and this model has one of "
             f"its own"
         )
     return None
+
+
+def head_refusal(format: Format, head: TaskHeadConfig) -> str | None:
+    """Why a format holds a model without its task head; None where it holds both."""
+    if format == "sentence-transformers":
+        return "sentence-transformers holds the encoder alone"
+    if format == "tensorflow" and head.kind in ("token_classification", "multiple_choice"):
+        return (
+            f"google-research/bert has no code for {head.kind.replace('_', ' ')}, only for "
+            f"sequence classification and question answering"
+        )
+    return None
+
+
+def head_facts_left_out(format: Format, head: TaskHeadConfig) -> str | None:
+    """What a format that holds a task head does not say of it; None where it says all."""
+    if format != "tensorflow":
+        return None
+    facts = []
+    if head.labels != unnamed_labels(head.num_labels):
+        facts.append(f"the labels {', '.join(head.labels)}")
+    if head.problem_type is not None:
+        facts.append(f"problem_type {head.problem_type}")
+    if not facts:
+        return None
+    said = " and ".join(facts)
+    return f"{said}: bert_config.json has no place for them; the scores keep their order"
 
 
 def dtype_refusal(format: Format, dtype: NumberType) -> str | None:

@@ -1,6 +1,6 @@
 """Parameter names: bertsmith's own <-> Hugging Face's, both ways.
 
-One table names every parameter of a pre-trained BERT. A row reads native name -> the Hugging Face
+One table names every parameter of a BERT and its heads. A row reads native name -> the Hugging Face
 names that make it up, joined along the first axis in the order given (our one query-key-value
 matrix is three there). This file knows neither disks nor modules: only names, shapes and values.
 
@@ -31,6 +31,8 @@ _OUTSIDE_LAYERS: dict[str, tuple[str, ...]] = {
     "masked_lm.bias": ("cls.predictions.bias",),
     "masked_lm.decoder": ("cls.predictions.decoder",),
     "next_sentence": ("cls.seq_relationship",),
+    "task.classifier": ("classifier",),
+    "task.qa_outputs": ("qa_outputs",),
 }
 
 _INSIDE_A_LAYER: dict[str, tuple[str, ...]] = {
@@ -48,10 +50,12 @@ NEXT_SENTENCE_HEAD = "cls.seq_relationship."
 """What every name of the next-sentence head begins with, on disk."""
 POOLER = "bert.pooler."
 """What every name of the pooler begins with, here and on disk."""
+CLASSIFIER, SPAN_HEAD = "classifier", "qa_outputs"
+"""The layer of a task head on disk; `task.` stands before it here."""
 
 _NATIVE_LAYER = re.compile(r"bert\.layers\.(\d+)\.(.+)")
 _WRAPPERS = re.compile(
-    r"(module\.|0\.|auto_model\.|model\.)+(?=(bert|cls|embeddings|encoder|pooler)\.)"
+    r"(module\.|0\.|auto_model\.|model\.)+(?=(bert|cls|classifier|qa_outputs|embeddings|encoder|pooler)\.)"
 )
 _BARE = ("embeddings.", "encoder.", "pooler.")
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -63,11 +67,14 @@ _BIAS, _DECODER_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"
 _COPIES = {DECODER: TOKEN_EMBEDDING, _DECODER_BIAS: _BIAS}
 _BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
 
+HELD_ELSEWHERE = frozenset(_COPIES) | _BUFFERS
+"""What a file may hold besides and nobody misses: copies of tied tensors, and position numbers."""
+
 
 def hugging_face_names(native: str) -> tuple[str, ...]:
     """The names on disk whose tensors, joined along the first axis, are the parameter `native`.
 
-    Raises KeyError for a name that is no parameter of a pre-trained BERT.
+    Raises KeyError for a name that is no parameter of a BERT.
     """
     layer = _NATIVE_LAYER.fullmatch(native)
     table, prefix, name = _OUTSIDE_LAYERS, "", native
@@ -101,7 +108,7 @@ def to_hugging_face(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if unknown:
         raise ValueError(
             f"no Hugging Face name for {listed(unknown)}: only the parameters of a PretrainModel "
-            f"can be saved as a BERT checkpoint"
+            f"and of a task head can be saved as a BERT checkpoint"
         )
     return written
 

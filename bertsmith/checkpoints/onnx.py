@@ -24,7 +24,7 @@ from torch import Tensor
 
 from bertsmith.batch import PackedBatch
 from bertsmith.fusion import unfused
-from bertsmith.model.padded import INPUTS, Output, PaddedBert
+from bertsmith.model.padded import INPUTS, Output, PaddedBert, named_logits
 from bertsmith.model.pooling import sentence_vectors
 from bertsmith.model.stream import Stream
 from bertsmith.randomness import Stream as Purpose
@@ -99,7 +99,8 @@ def check(path: Path, model: PaddedBert) -> Check:
         expected = packed_outputs(model, packed)
         found = run(list(model.outputs), padded_with_noise(packed, model, number))
         for name, array, tensor in zip(model.outputs, found, expected, strict=True):
-            real = array[packed.to_padded()[1].astype(bool)] if array.ndim == 3 else array
+            is_real = packed.to_padded()[1].astype(bool)
+            real = array[is_real] if model.is_a_row_a_token(name) else array
             difference = _difference(torch.from_numpy(real.astype(np.float32)), tensor.float())
             if not difference <= TOLERANCES[dtype]:
                 raise ValueError(
@@ -121,7 +122,9 @@ def packed_outputs(model: PaddedBert, packed: PackedBatch) -> list[Tensor]:
             found["pooler_output"] = parts.bert.pool(hidden, stream)  # (N, H)
         if model.sentence is not None:
             found["sentence_embedding"] = sentence_vectors(hidden, stream, model.sentence)
-        if parts.masked_lm is not None:
+        if model.head is not None:
+            found |= named_logits(model.head, model.head.logits(parts.bert, stream))
+        if parts.masked_lm is not None and "logits" not in found:
             embedding = parts.bert.embeddings.token.weight
             found["logits"] = parts.masked_lm(hidden, embedding)  # (T, V)
         if parts.next_sentence is not None:

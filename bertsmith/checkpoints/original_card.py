@@ -31,10 +31,20 @@ class OriginalCard:
 
     @classmethod
     def read(cls, file: Path) -> OriginalCard | None:
-        """None where there is no such file; raises ValueError for a front matter that is none."""
+        """None where there is no such file.
+
+        Raises ValueError, naming the file, for other bytes than UTF-8 and a front matter that is
+        none.
+        """
         if not file.is_file():
             return None
-        text = file.read_text(encoding="utf-8")
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{file} is no UTF-8 (byte {error.start:,} is 0x{error.object[error.start]:02x}); "
+                f"save it as UTF-8, or take the file away"
+            ) from error
         found = _FRONT_MATTER.match(text)
         try:
             metadata = yaml.safe_load(found[1] or "") if found else None

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bertsmith.checkpoints import sentence_transformers
 from bertsmith.checkpoints.config_json import DIRECTION_FIELD, config_to_json
-from bertsmith.checkpoints.left_aside import notes_on
+from bertsmith.checkpoints.left_aside import LeftAside, notes_on
 from bertsmith.checkpoints.misfits import Source
 from bertsmith.checkpoints.names import (
     DECODER,
@@ -30,11 +30,14 @@ from bertsmith.checkpoints.names import (
     to_hugging_face,
 )
 from bertsmith.checkpoints.places import CONFIG, WEIGHTS, find_model, is_checkpoint
+from bertsmith.checkpoints.task_heads import fill_head, find_head, head_state
 from bertsmith.checkpoints.weights import Weights, read_config, read_weights
 from bertsmith.files import atomic_directory, write_json, write_text
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
+from bertsmith.model.heads import TaskHead
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.task import TaskHeadConfig
 from bertsmith.text.tokenizer import Tokenizer
 
 
@@ -43,7 +46,8 @@ class Loaded:
     """A checkpoint in memory."""
 
     model: PretrainModel
-    """The encoder and what the file holds of pooler and heads; evaluation mode, on the CPU."""
+    """The encoder and what the file holds of pooler and pre-training heads; evaluation mode, on
+    the CPU."""
     config: BertConfig
     """The encoder's architecture."""
     tokenizer: Tokenizer
@@ -52,6 +56,8 @@ class Loaded:
     """Where it was found."""
     sentence: SentenceConfig | None = None
     """How sentence vectors are pooled, where the directory says so."""
+    head: TaskHead | None = None
+    """The head that fine-tuning added; its `config` says what it reads and names its labels."""
     notes: tuple[str, ...]
     """What was left aside or looks odd, a line each; empty for a checkpoint of our own."""
     left_aside: tuple[str, ...] = ()
@@ -65,14 +71,16 @@ def save(
     config: BertConfig,
     tokenizer: Tokenizer,
     *,
+    head: TaskHead | None = None,
     dtype: torch.dtype | None = None,
     card: str | None = None,
 ) -> None:
     """Writes a checkpoint atomically: the directory appears whole, or the older one stays.
 
-    `model` may be the state of a PretrainModel; `dtype` None keeps each tensor's own; `card`
-    becomes README.md. A checkpoint already at `directory` is replaced with everything in it. Raises
-    ValueError when the directory holds something else, so that nobody's files are deleted.
+    `model` may be the state of a PretrainModel; `head` is that of a task; `dtype` None keeps each
+    tensor's own; `card` becomes README.md. A checkpoint already at `directory` is replaced with
+    everything in it. Raises ValueError when the directory holds something else, so that nobody's
+    files are deleted.
     """
     directory = Path(directory)
     if directory.exists() and not is_checkpoint(directory) and any(directory.iterdir()):
@@ -81,7 +89,7 @@ def save(
             f"Choose an empty or a new directory"
         )
     with atomic_directory(directory) as temporary:
-        write(temporary, model, config, tokenizer, dtype=dtype, card=card)
+        write(temporary, model, config, tokenizer, head=head, dtype=dtype, card=card)
 
 
 def write(
@@ -90,6 +98,7 @@ def write(
     config: BertConfig,
     tokenizer: Tokenizer,
     *,
+    head: TaskHead | None = None,
     dtype: torch.dtype | None = None,
     card: str | None = None,
 ) -> None:
@@ -100,11 +109,12 @@ def write(
     state = model if isinstance(model, Mapping) else model.state_dict()
     written = {
         name: tensor.to(device="cpu", dtype=dtype or tensor.dtype)
-        for name, tensor in to_hugging_face(state).items()
+        for name, tensor in to_hugging_face({**state, **head_state(head)}).items()
     }
     stored = str(Counter(tensor.dtype for tensor in written.values()).most_common(1)[0][0])
     objectives = _objectives(written, config)
-    content = config_to_json(config, objectives, dtype=stored.removeprefix("torch."))
+    said = head.config if head is not None else None
+    content = config_to_json(config, objectives, stored.removeprefix("torch."), said)
     write_json(directory / CONFIG, content)
     save_file(written, directory / WEIGHTS, metadata={"format": "pt"})
     tokenizer.save(directory, max_tokens=config.max_position_embeddings)
@@ -116,10 +126,10 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     """Reads any BERT by its name under `models/`, its path, or its Hub id, in this order.
 
     A run's directory stands for its newest checkpoint. Parameters come as `dtype`, whatever the
-    file stores. The model gets the pooler and the pre-training heads that the file holds; what else
-    it holds is left aside: `left_aside` names all of it, `notes` tells it in short. Raises
-    FileNotFoundError when nothing is found; ValueError naming at once the missing config fields, or
-    the missing, mis-shaped and unexpected tensors.
+    file stores. The model gets the pooler and the pre-training heads that the file holds, `head` is
+    the task's; what else it holds is left aside: `left_aside` names all of it, `notes` tells it in
+    short. Raises FileNotFoundError when nothing is found; ValueError naming at once the missing
+    config fields, or the missing, mis-shaped and unexpected tensors.
     """
     place = find_model(name_or_path)
     directory = place if place.is_dir() else place.parent
@@ -129,28 +139,24 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     config, config_notes = read_config(files)  # first: what is no BERT need not be read
     weights = read_weights(files)
     config, decoder_notes = _as_stored(config, weights)
-    # Built without memory or initial values: every parameter is replaced by the file's.
-    with torch.device("meta"):
-        model = PretrainModel(
-            config,
-            _objectives(weights.tensors, config),
-            with_pooler=any(name.startswith(POOLER) for name in weights.tensors),
-        )
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    state, unused = from_hugging_face(weights.tensors, expected, weights.source)
-    model.load_state_dict({name: each.to(dtype) for name, each in state.items()}, assign=True)
+    found = find_head(
+        weights.tensors, weights.config, config, is_original=weights.source.is_original
+    )
+    model, head, unused = _filled(config, found.config, weights, dtype)
     tokenizer = Tokenizer.load(tokenizer_directory(directory))
     left_aside = (*weights.left_aside, *unused)
     return Loaded(
-        model=model.eval(),
+        model=model,
         config=config,
         tokenizer=tokenizer,
         directory=directory,
         sentence=sentence,
+        head=head,
         notes=(
             *config_notes,
             *decoder_notes,
             *_pooler_notes(weights),
+            *found.notes,
             *_sentence_notes(sentence or SentenceConfig()),
             *notes_on(left_aside, str(name_or_path)),
             *_vocabulary_notes(tokenizer, config, weights.source),
@@ -163,6 +169,27 @@ def tokenizer_directory(directory: Path) -> Path:
     """Where a model's tokenizer files lie: in its directory, else beside its encoder."""
     has_own = any((directory / name).is_file() for name in ("vocab.txt", "tokenizer.json"))
     return directory if has_own else sentence_transformers.encoder_directory(directory)
+
+
+def _filled(
+    config: BertConfig, task: TaskHeadConfig | None, weights: Weights, dtype: torch.dtype
+) -> tuple[PretrainModel, TaskHead | None, tuple[LeftAside, ...]]:
+    """A model of exactly the parts that the file holds, the task's head, and what is left aside."""
+    # Built without memory or initial values: every parameter is replaced by the file's.
+    with torch.device("meta"):
+        model = PretrainModel(
+            config,
+            _objectives(weights.tensors, config),
+            with_pooler=any(name.startswith(POOLER) for name in weights.tensors),
+        )
+        head = TaskHead(config, task) if task is not None else None
+    parts = {**model.state_dict(), **head_state(head)}
+    expected = {name: tuple(value.shape) for name, value in parts.items()}
+    state, unused = from_hugging_face(weights.tensors, expected, weights.source)
+    state = {name: each.to(dtype) for name, each in state.items()}
+    model.load_state_dict({name: state[name] for name in model.state_dict()}, assign=True)
+    fill_head(head, state)
+    return model.eval(), head, unused
 
 
 def _as_stored(config: BertConfig, weights: Weights) -> tuple[BertConfig, tuple[str, ...]]:

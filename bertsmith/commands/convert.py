@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import tyro
 
 from bertsmith.checkpoints.formats import Format, NumberType, dtype_refusal
-from bertsmith.files import atomic_directory, read_json, write_text
+from bertsmith.files import atomic_directory, write_text
 
 if TYPE_CHECKING:
     from bertsmith.checkpoints.exports import Export
@@ -53,8 +53,8 @@ class Convert:
     """Bring sentence vectors to length 1; also done where the model says so."""
     outputs: tuple[
         Literal[
-            "last_hidden_state", "pooler_output", "sentence_embedding", "logits",
-            "seq_relationship_logits",
+            "last_hidden_state", "pooler_output", "sentence_embedding", "logits", "start_logits",
+            "end_logits", "seq_relationship_logits",
         ],
         ...,
     ] = ()  # fmt: skip
@@ -87,8 +87,10 @@ def convert(run: Convert) -> None:
     )
     with atomic_directory(run.out) as temporary:
         changed = exports.write(temporary, loaded, export)
-        _add_card(temporary, run, loaded, export, original)
+        is_kept = _add_card(temporary, run, loaded, export, original)
         proof = exports.verify(temporary, loaded, export)
+    if original is not None and not is_kept:
+        changed += (f"the model's own {CARD} tells of other files: it is a section of the new one",)
     for note in (*loaded.notes, *_left_out(run, loaded), *changed):
         print(f"note: {note}", file=sys.stderr)
     _report(run, loaded, proof)
@@ -147,7 +149,8 @@ def _left_out(run: Convert, loaded: Loaded) -> list[str]:
     notes = []
     if run.to == "sentence-transformers" and loaded.model.objectives:
         notes.append("left out: the heads; sentence-transformers holds the encoder alone")
-    if run.to == "hugging-face" and not loaded.model.objectives and not loaded.model.bert.pooler:
+    has_heads = bool(loaded.model.objectives) or loaded.head is not None
+    if run.to == "hugging-face" and not has_heads and not loaded.model.bert.pooler:
         notes.append(
             "this model has no pooler: transformers draws one at random; read no pooled row"
         )
@@ -156,62 +159,44 @@ def _left_out(run: Convert, loaded: Loaded) -> list[str]:
     prompts = loaded.sentence.advice_on_prompts if loaded.sentence is not None else ""
     if run.to != "sentence-transformers" and prompts:
         notes.append(f"left out: the prompts {prompts}")
-    if (loaded.directory / CARD).is_file() and not _is_same_kind(run, loaded):
-        notes.append(f"the model's own {CARD} tells of other files: it is a section of the new one")
+    return [*notes, *_left_out_of_head(run, loaded)]
+
+
+def _left_out_of_head(run: Convert, loaded: Loaded) -> list[str]:
+    """What the format does not hold of a task's head, a sentence each."""
+    from bertsmith.checkpoints.formats import head_facts_left_out, head_refusal
+
+    if loaded.head is None:
+        return []
+    head, notes = loaded.head.config, []
+    if fault := head_refusal(run.to, head):
+        return [f"left out: the head for {head.kind.replace('_', ' ')}; {fault}"]
+    if facts := head_facts_left_out(run.to, head):
+        notes.append(f"left out: {facts}")
+    is_named_alike = head.kind != "question_answering" and loaded.model.language_model is not None
+    if run.to == "onnx" and is_named_alike:
+        notes.append("left out: the language model's logits; `logits` are the task head's")
     return notes
 
 
 def _add_card(
     directory: Path, run: Convert, loaded: Loaded, export: Export, original: OriginalCard | None
-) -> None:
-    if original is not None and _is_same_kind(run, loaded):
+) -> bool:
+    """Writes the card beside the files in `directory`; says whether it is the model's own."""
+    from bertsmith.commands.converted_card import is_still_true, new_card
+
+    facts = run.language, run.license
+    if original is not None and is_still_true(loaded, export, directory):
         own = (loaded.directory / CARD).read_bytes()
-        if run.language or run.license:
-            own = original.with_facts(run.language, run.license).encode()
-        (directory / CARD).write_bytes(own)
-        return
-    from bertsmith.checkpoints.card import Card
-    from bertsmith.model.padded import outputs_of
-    from bertsmith.runs.origin import origin_of
-
-    origin, language = origin_of(loaded.directory)
-    is_encoder_alone = run.to == "sentence-transformers"
-    card = Card(
-        name=run.push_to or str(run.out),
-        is_on_hub=run.push_to is not None,
-        format=run.to,
-        config=loaded.config,
-        objectives=() if is_encoder_alone else loaded.model.objectives,
-        dtype=run.dtype,
-        sentence=export.sentence,
-        outputs=(run.outputs or outputs_of(loaded.model, export.sentence)),
-        base_model=_hub_id(run.model, loaded.directory),
-        language=run.language or (None if original and original.language else language),
-        license=run.license,
-        origin=origin,
-        original=original,
-    )
+        (directory / CARD).write_bytes(original.with_facts(*facts).encode() if any(facts) else own)
+        return True
+    name = run.push_to or run.out.resolve().name
+    card = new_card(loaded, export, run.model, name, original)
+    is_on_hub = run.push_to is not None
+    language = run.language or card.language
+    card = replace(card, is_on_hub=is_on_hub, language=language, license=run.license)
     write_text(directory / CARD, card.text())
-
-
-def _is_same_kind(run: Convert, loaded: Loaded) -> bool:
-    """Whether the model's own card is true of what is written: the same format and number type."""
-    from bertsmith.checkpoints import places
-
-    files = (places.WEIGHTS, places.WEIGHTS_INDEX, places.PICKLED, places.PICKLED_INDEX)
-    config = loaded.directory / places.CONFIG
-    if run.to != "hugging-face" or loaded.sentence is not None or not config.is_file():
-        return False
-    content = read_json(config)
-    stored = content.get("dtype") or content.get("torch_dtype") or "float32"
-    is_transformers = any((loaded.directory / name).is_file() for name in files)
-    return is_transformers and str(stored).removeprefix("torch.") == run.dtype
-
-
-def _hub_id(model: str, found: Path) -> str | None:
-    """The Hub id of a model that was found in the Hub's cache; None for any other."""
-    folder = f"models--{model.replace('/', '--')}"
-    return model if folder in found.parts else None
+    return False
 
 
 def _pushed(directory: Path, repo_id: str, *, is_private: bool) -> str:
@@ -252,9 +237,10 @@ def _next(run: Convert, loaded: Loaded) -> str:
             f"import onnxruntime; s = onnxruntime.InferenceSession({graph}); "
             f"print([(each.name, each.shape) for each in s.get_outputs()])"
         )
-    elif "masked_lm" in loaded.model.objectives:
+    elif "masked_lm" in loaded.model.objectives and loaded.head is None:
         text = "A sentence with one [MASK] in it."
         return shlex.join(["bertsmith", "predict", "fill-mask", "--model", out, text])
     else:
-        code = f"import bertsmith; print(bertsmith.load({quoted}).model)"
+        part = "model" if loaded.head is None else "head"
+        code = f"import bertsmith; print(bertsmith.load({quoted}).{part})"
     return shlex.join(["python", "-c", code])

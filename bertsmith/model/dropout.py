@@ -16,7 +16,7 @@ from torch import Tensor
 from bertsmith.randomness import MIX32_MULTIPLIERS
 
 ATTENTION_SITE, ATTENTION_OUTPUT_SITE, FEED_FORWARD_SITE = range(3)
-EMBEDDING_SITE = -1
+EMBEDDING_SITE, HEAD_SITE = -1, -2
 SITES_PER_LAYER = 3
 
 _SITE_MULTIPLIER = 0x9E3779B1
@@ -40,7 +40,7 @@ def site_words(row_keys: Tensor | None, layer: int, site: int) -> Tensor | None:
     """One word a token for one place in the network, (T,) int32; None when dropout is off."""
     if row_keys is None:
         return None
-    number = EMBEDDING_SITE if site == EMBEDDING_SITE else layer * SITES_PER_LAYER + site
+    number = site if site < 0 else layer * SITES_PER_LAYER + site
     return mix32(row_keys ^ signed32((number + 2) * _SITE_MULTIPLIER))
 
 

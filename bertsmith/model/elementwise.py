@@ -38,7 +38,12 @@ def norm_and_drop(
 ) -> Tensor:
     """dropout(LayerNorm(rows)) on (T, H) rows: the embedding's order, the reverse of a layer's."""
     # Two kernels: in one, torch 2.13 draws another mask for the gradients of the norm's weights.
-    return _drop(_norm(rows, norm.weight, norm.bias, norm.eps), words, probability)
+    return drop(_norm(rows, norm.weight, norm.bias, norm.eps), words, probability)
+
+
+def drop(rows: Tensor, words: Tensor | None, probability: float) -> Tensor:
+    """Dropout on (T, H) rows; the rows themselves when `words` is None or the probability is 0."""
+    return rows if words is None or probability == 0.0 else _dropped(rows, words, probability)
 
 
 def widened(rows: Tensor) -> Tensor:
@@ -67,10 +72,6 @@ def _norm(rows: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     return functional.layer_norm(
         widened(rows), weight.shape, widened(weight), widened(bias), eps
     ).to(rows.dtype)
-
-
-def _drop(rows: Tensor, words: Tensor | None, probability: float) -> Tensor:
-    return rows if words is None or probability == 0.0 else _dropped(rows, words, probability)
 
 
 @fused

@@ -1,11 +1,11 @@
-"""Hidden states -> scores: the two heads of pre-training.
+"""Hidden states -> scores: the two heads of pre-training, and the one of a task.
 
 They do not know the targets.
 
-Source: Devlin et al. 2018, section 3.1 and A.1; google-research/bert, run_pretraining.py,
-get_masked_lm_output and get_next_sentence_output.
+Source: Devlin et al. 2018, sections 3.1, 4 and A.1; google-research/bert, run_pretraining.py
+(get_masked_lm_output, get_next_sentence_output), run_classifier.py and run_squad.py (create_model).
 
-Legend: M rows to predict, N sequences, H hidden size, V vocabulary.
+Legend: M rows to predict, T tokens, N sequences, R rows, H hidden size, V vocabulary, C labels.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
-from bertsmith.model.elementwise import activate, norm_and_drop
+from bertsmith.model.dropout import HEAD_SITE, site_words
+from bertsmith.model.elementwise import activate, drop, norm_and_drop
+from bertsmith.model.stream import Stream
+from bertsmith.model.task import TaskHeadConfig
 
 
 class LanguageModelHead(nn.Module):
@@ -54,3 +58,29 @@ class NextSentenceHead(nn.Linear):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config.hidden_size, 2)
+
+
+class TaskHead(nn.Module):
+    """Dropout, then one linear layer: what fine-tuning adds to the encoder."""
+
+    def __init__(self, config: BertConfig, head: TaskHeadConfig) -> None:
+        super().__init__()
+        self.config = head
+        self.scores = nn.Linear(config.hidden_size, head.num_labels)
+
+    def forward(self, rows: Tensor, row_keys: Tensor | None = None) -> Tensor:
+        """(R, H) pooled vectors or hidden states -> (R, C) logits; `row_keys` switch dropout on."""
+        words = site_words(row_keys, 0, HEAD_SITE)
+        logits: Tensor = self.scores(drop(rows, words, self.config.dropout))  # (R, C)
+        return logits
+
+    def logits(self, bert: Bert, stream: Stream) -> Tensor:
+        """A packed stream -> (T, C) logits of its tokens, or (N, C) of its sequences.
+
+        Of the last layer only the rows are made that are read.
+        """
+        if self.config.reads_tokens:
+            return self(bert(stream), stream.row_keys)  # type: ignore[no-any-return]
+        rows = bert.pooled_rows(stream)  # (N,)
+        pooled = bert.pool_rows(bert(stream, rows))  # (N, H)
+        return self(pooled, stream.keys_of(rows))  # type: ignore[no-any-return]

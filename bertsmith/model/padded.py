@@ -6,10 +6,10 @@ number of sequences of any length. What stands where the mask is 0 weighs exactl
 not know what format it is exported to.
 
 Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; the inputs and outputs are
-named as in `transformers`' BertModel and BertForPreTraining.
+named as in `transformers`' BertModel, BertForPreTraining and the classes for tasks.
 
 Legend: N sequences, S the padded length, H hidden size, A heads, K = H/A, F feed-forward size,
-V vocabulary, P poolings.
+V vocabulary, P poolings, C labels of a task.
 """
 
 from __future__ import annotations
@@ -26,26 +26,33 @@ from torch.nn import functional
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import Direction
 from bertsmith.model.elementwise import activate, widened
-from bertsmith.model.heads import LanguageModelHead
+from bertsmith.model.heads import LanguageModelHead, TaskHead
 from bertsmith.model.layer import Layer
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.pooling import to_length
 from bertsmith.model.sentence import Pooling, SentenceConfig
 
 Output = Literal[
-    "last_hidden_state", "pooler_output", "sentence_embedding", "logits", "seq_relationship_logits"
-]
-"""What can be asked for: (N, S, H), (N, H), (N, P * H), (N, S, V) and (N, 2)."""
+    "last_hidden_state", "pooler_output", "sentence_embedding", "logits", "start_logits",
+    "end_logits", "seq_relationship_logits",
+]  # fmt: skip
+"""What can be asked for: (N, S, H), (N, H), (N, P * H), logits, (N, S) twice, and (N, 2). The
+logits are a task head's, (N, C) or (N, S, C), else the language model's, (N, S, V)."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """(N, S) int64 each; the mask is 1 for real tokens, which come first in every row."""
 
 
-def outputs_of(model: PretrainModel, sentence: SentenceConfig | None = None) -> tuple[Output, ...]:
+def outputs_of(
+    model: PretrainModel, sentence: SentenceConfig | None = None, head: TaskHead | None = None
+) -> tuple[Output, ...]:
     """What a model can give, in `Output`'s order."""
+    has_spans = head is not None and head.config.kind == "question_answering"
     has = {
         "pooler_output": model.bert.pooler is not None,
         "sentence_embedding": sentence is not None,
-        "logits": model.masked_lm is not None,
+        "logits": model.masked_lm is not None or (head is not None and not has_spans),
+        "start_logits": has_spans,
+        "end_logits": has_spans,
         "seq_relationship_logits": model.next_sentence is not None,
     }
     return tuple(name for name in get_args(Output) if has.get(name, True))
@@ -59,15 +66,17 @@ class PaddedBert(nn.Module):
         model: PretrainModel,
         outputs: Sequence[Output] = (),
         sentence: SentenceConfig | None = None,
+        head: TaskHead | None = None,
     ) -> None:
         """All that the model can give, for no `outputs`; ValueError for those it cannot."""
         super().__init__()
-        given = outputs_of(model, sentence)
+        given = outputs_of(model, sentence, head)
         if unknown := [name for name in outputs if name not in given]:
             raise ValueError(
                 f"this model gives no {' and no '.join(unknown)}; it gives {', '.join(given)}"
             )
         self.model = model
+        self.head = head
         self.outputs = tuple(outputs) or given
         self.sentence = sentence
 
@@ -78,12 +87,15 @@ class PaddedBert(nn.Module):
         is_real = attention_mask.bool()  # (N, S)
         hidden = self._hidden(input_ids, is_real, token_type_ids)  # (N, S, H)
         found: dict[Output, Tensor] = {"last_hidden_state": hidden}
-        if "pooler_output" in self.outputs or "seq_relationship_logits" in self.outputs:
+        if self._reads_pooled:
             found["pooler_output"] = self._pooled(hidden, is_real)  # (N, H)
         if "sentence_embedding" in self.outputs:
             assert self.sentence is not None
             found["sentence_embedding"] = sentence_vectors(hidden, is_real, self.sentence)
-        if "logits" in self.outputs:
+        if self.head is not None:
+            rows = hidden if self.head.config.reads_tokens else found["pooler_output"]
+            found |= named_logits(self.head, self.head(rows))
+        if "logits" in self.outputs and "logits" not in found:
             assert self.model.masked_lm is not None
             embedding = self.model.bert.embeddings.token.weight  # (V, H)
             found["logits"] = _language_model(self.model.masked_lm, hidden, embedding)  # (N, S, V)
@@ -91,6 +103,19 @@ class PaddedBert(nn.Module):
             assert self.model.next_sentence is not None
             found["seq_relationship_logits"] = self.model.next_sentence(found["pooler_output"])
         return tuple(found[name] for name in self.outputs)
+
+    def is_a_row_a_token(self, output: Output) -> bool:
+        """Whether an output has a row for every token, and not one for every sequence."""
+        if output == "logits" and self.head is not None:
+            return self.head.config.reads_tokens
+        return output in ("last_hidden_state", "logits", "start_logits", "end_logits")
+
+    @property
+    def _reads_pooled(self) -> bool:
+        is_scored = self.head is not None and not self.head.config.reads_tokens
+        return is_scored or not {"pooler_output", "seq_relationship_logits"}.isdisjoint(
+            self.outputs
+        )
 
     def _hidden(self, input_ids: Tensor, is_real: Tensor, token_type_ids: Tensor) -> Tensor:
         config, embeddings = self.model.config, self.model.bert.embeddings
@@ -116,6 +141,14 @@ class PaddedBert(nn.Module):
             last = (positions * is_real).amax(dim=1)  # (N,)
             row = hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[2])).squeeze(1)
         return torch.tanh(pooler(row))  # (N, H)
+
+
+def named_logits(head: TaskHead, logits: Tensor) -> dict[Output, Tensor]:
+    """A task head's (..., C) logits under the names of the outputs; spans have two, (...) each."""
+    if head.config.kind != "question_answering":
+        return {"logits": logits}
+    start, end = logits.unbind(-1)
+    return {"start_logits": start, "end_logits": end}
 
 
 def sentence_vectors(hidden: Tensor, is_real: Tensor, config: SentenceConfig) -> Tensor:

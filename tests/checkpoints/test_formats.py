@@ -2,7 +2,13 @@
 
 import pytest
 
-from bertsmith.checkpoints.formats import dtype_refusal, refusal
+from bertsmith.checkpoints.formats import (
+    dtype_refusal,
+    head_facts_left_out,
+    head_refusal,
+    refusal,
+)
+from tests.checkpoints.fine_tuned import HEADS
 from tests.checkpoints.tiny import tiny_config
 
 BOTH = ("masked_lm", "next_sentence")
@@ -49,3 +55,33 @@ def test_number_types_that_a_reader_has_not_are_refused_for_every_model():
     assert refusal("onnx", "bfloat16", tiny_config(), BOTH) == dtype_refusal("onnx", "bfloat16")
     for format, dtype in (("onnx", "float16"), ("hugging-face", "bfloat16")):
         assert dtype_refusal(format, dtype) is None
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_left_to_right_head_on_the_pooled_vector_has_no_class_there(kind):
+    told = refusal("hugging-face", "float32", LEFT, (), HEADS[kind])
+    assert (told is None) == HEADS[kind].reads_tokens
+    assert told is None or "reads the last token here" in told
+    assert refusal("hugging-face", "float32", tiny_config(), (), HEADS[kind]) is None
+    assert refusal("onnx", "float32", LEFT, (), HEADS[kind]) is None
+
+
+@pytest.mark.parametrize(
+    ("format", "held"),
+    [
+        ("hugging-face", set(HEADS)),
+        ("onnx", set(HEADS)),
+        ("tensorflow", {"sequence_classification", "question_answering"}),
+        ("sentence-transformers", set()),
+    ],
+)
+def test_a_format_holds_the_heads_that_its_reader_has(format, held):
+    assert {kind for kind, head in HEADS.items() if head_refusal(format, head) is None} == held
+
+
+def test_what_a_format_cannot_say_of_a_head_is_told():
+    told = head_facts_left_out("tensorflow", HEADS["sequence_classification"])
+    assert told is not None
+    assert "the labels bad, good, 나쁨 and problem_type multi_label_classification" in told
+    assert head_facts_left_out("tensorflow", HEADS["question_answering"]) is None
+    assert head_facts_left_out("hugging-face", HEADS["sequence_classification"]) is None

@@ -10,7 +10,6 @@ import sys
 import pytest
 import torch
 import tyro
-from huggingface_hub import ModelCard
 
 from bertsmith import cli
 from bertsmith.checkpoints import exports, hub, store
@@ -112,86 +111,6 @@ def test_what_has_no_class_there_is_refused_with_the_reason(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_card_that_the_model_has_is_kept(tmp_path):
-    store.save(tmp_path / "m", tiny_model(), CONFIG, tiny_tokenizer(), card="# my own words\n")
-    convert(Convert(model=str(tmp_path / "m"), out=tmp_path / "out", to="hugging-face"))
-    assert (tmp_path / "out/README.md").read_text() == "# my own words\n"
-
-
-OLD_CARD = """\
----
-language: [en, ko]
-license: other
-license_name: house-rules
-license_link: https://example.org/rules
-library_name: transformers
----
-# Mine
-
-Safetensors for transformers.
-
-```bash
-# a comment, no heading
-```
-"""
-
-
-@pytest.mark.parametrize(
-    ("choices", "library"),
-    [
-        ({"to": "tensorflow"}, None),
-        ({"to": "sentence-transformers"}, "sentence-transformers"),
-        ({"to": "hugging-face", "dtype": "bfloat16"}, "transformers"),
-    ],
-)
-def test_a_card_that_tells_of_other_files_becomes_a_section(tmp_path, capsys, choices, library):
-    store.save(tmp_path / "m", tiny_model(), CONFIG, tiny_tokenizer(), card=OLD_CARD)
-    convert(Convert(model=str(tmp_path / "m"), out=tmp_path / "out", **choices))
-    card = ModelCard((tmp_path / "out/README.md").read_text())
-    assert card.data.library_name == library
-    assert card.data.language == ["en", "ko"]
-    assert (card.data.license, card.data.license_name) == ("other", "house-rules")
-    assert card.data.license_link == "https://example.org/rules"
-    new, old = card.text.split("## About the original model\n")
-    assert "# out\n" in new
-    assert "licence of its weights is not known" not in new
-    assert "### Mine\n\nSafetensors for transformers.\n" in old
-    assert "\n# a comment, no heading\n" in old
-    assert "README.md tells of other files" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_given_facts_replace_those_of_the_models_card(tmp_path, dtype):
-    store.save(tmp_path / "m", tiny_model(), CONFIG, tiny_tokenizer(), card=OLD_CARD)
-    run = Convert(
-        model=str(tmp_path / "m"), out=tmp_path / "out", to="hugging-face", dtype=dtype,
-        language="ko", license="mit",
-    )  # fmt: skip
-    convert(run)
-    card = ModelCard((tmp_path / "out/README.md").read_text())
-    facts = card.data.to_dict()
-    assert (facts["language"], facts["license"]) == ("ko", "mit")
-    assert facts["library_name"] == "transformers"
-    assert not facts.keys() & {"license_name", "license_link"}
-    assert "Safetensors for transformers." in card.text
-
-
-def test_a_card_without_front_matter_gets_the_facts_that_are_given(tmp_path):
-    store.save(tmp_path / "m", tiny_model(), CONFIG, tiny_tokenizer(), card="# my own words\n")
-    convert(
-        Convert(model=str(tmp_path / "m"), out=tmp_path / "o", to="hugging-face", license="mit")
-    )
-    assert (tmp_path / "o/README.md").read_text() == "---\nlicense: mit\n---\n# my own words\n"
-
-
-def test_a_broken_card_is_told_before_anything_is_written(tmp_path):
-    card = "---\nlanguage: [en\n---\n# mine\n"
-    store.save(tmp_path / "m", tiny_model(), CONFIG, tiny_tokenizer(), card=card)
-    with pytest.raises(ValueError, match=r"README\.md: what stands between its dashes is no YAML"):
-        convert(Convert(model=str(tmp_path / "m"), out=tmp_path / "out", to="tensorflow"))
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_pooling_is_the_models_own_unless_typed(model, tmp_path, capsys):
     typed = Convert(
         model=model, out=tmp_path / "typed", to="sentence-transformers", pooling=("cls",),
@@ -234,15 +153,6 @@ def test_prompts_are_kept_or_told(model, tmp_path, capsys):
     assert "left out: the prompts" not in capsys.readouterr().err
     convert(Convert(model=str(first), out=tmp_path / "hf", to="hugging-face"))
     assert "left out: the prompts query ('query: ')" in capsys.readouterr().err
-
-
-def test_language_and_licence_stand_in_the_card(model, tmp_path):
-    run = Convert(
-        model=model, out=tmp_path / "out", to="hugging-face", language="ko", license="mit"
-    )
-    convert(run)
-    lines = (tmp_path / "out/README.md").read_text().splitlines()
-    assert {"language: ko", "license: mit"} <= set(lines)
 
 
 def test_the_directory_is_uploaded_as_it_is(model, tmp_path):

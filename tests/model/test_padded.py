@@ -8,10 +8,12 @@ import torch
 
 from bertsmith.checkpoints.onnx import packed_outputs, padded_with_noise
 from bertsmith.model.config import sized
+from bertsmith.model.heads import TaskHead
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.padded import INPUTS, PaddedBert, outputs_of
 from bertsmith.model.sentence import SentenceConfig
+from tests.checkpoints.fine_tuned import HEADS
 from tests.model.plain import random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=24)
@@ -57,6 +59,34 @@ def test_every_output_equals_the_packed_models(objectives, changes):
     for name, packed, rows in both(padded):
         assert packed.abs().max() > 0.1, name
         torch.testing.assert_close(rows, packed, rtol=1e-11, atol=1e-11, msg=name)
+
+
+@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right"])
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_tasks_logits_equal_the_packed_models(kind, direction):
+    model = model_of("next_sentence", direction=direction)
+    head = TaskHead(model.config, HEADS[kind])
+    initialise(head, std=0.3, seed=6)
+    padded = PaddedBert(model, head=head.double())
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    real = torch.from_numpy(packed.to_padded()[1].astype(bool))
+    found = run(padded, padded_with_noise(packed, padded, 1))
+    given = [name for name in padded.outputs if name in ("logits", "start_logits", "end_logits")]
+    assert given == (["start_logits", "end_logits"] if kind == "question_answering" else ["logits"])
+    for name, rows, expected in zip(
+        padded.outputs, found, packed_outputs(padded, packed), strict=True
+    ):
+        rows = rows[real] if padded.is_a_row_a_token(name) else rows
+        torch.testing.assert_close(rows, expected, rtol=1e-11, atol=1e-11, msg=name)
+
+
+def test_a_tasks_logits_come_before_those_of_the_language_model():
+    model = model_of(*BOTH)
+    head = TaskHead(model.config, HEADS["sequence_classification"])
+    initialise(head, std=0.3, seed=6)
+    padded = PaddedBert(model, ("logits",), head=head.double())
+    arrays = dict(zip(INPUTS, random_packed([7, 4], 60).to_padded(), strict=True))
+    assert [tuple(rows.shape) for rows in run(padded, arrays)] == [(2, 3)]
 
 
 def test_the_outputs_are_those_the_model_has():

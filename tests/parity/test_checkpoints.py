@@ -96,21 +96,6 @@ def test_a_decoder_that_transformers_writes_computes_the_same_here(tmp_path):
     torch.testing.assert_close(ours(loaded.model)[0], theirs(peer)[0], **TOLERANCE)
 
 
-def test_a_classifier_of_transformers_loads_as_an_encoder_and_says_what_it_left(tmp_path):
-    torch.manual_seed(0)
-    peer = transformers.BertForSequenceClassification(peer_config()).eval()
-    peer.save_pretrained(tmp_path)
-    tiny_tokenizer().save(tmp_path)
-    loaded = store.load(tmp_path)
-    assert "classifier.weight" in loaded.notes[0]
-    ids, mask, types = (torch.from_numpy(array) for array in tokens())
-    stream = Stream.of(PackedBatch.from_padded(*tokens()))
-    with torch.no_grad(), unfused():
-        expected = peer.bert(input_ids=ids, attention_mask=mask, token_type_ids=types)
-        pooled = loaded.model.bert.pool(loaded.model.bert(stream), stream)
-    torch.testing.assert_close(pooled, expected.pooler_output, **TOLERANCE)
-
-
 @pytest.mark.parametrize(
     ("kind", "objectives", "direction"),
     [
