@@ -25,6 +25,18 @@ transformers = pytest.importorskip("transformers")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 # bf16 keeps 8 bits: a value of 1 is off by 1/256 at most after each of some 30 roundings in a row.
 BF16_TOLERANCE = {"rtol": 0, "atol": 0.06}
+# Each with its plain definition, of (N, S, H) float32 states and (N, S, 1) which are real.
+SENTENCES = {
+    "mean of the tokens": (
+        SentenceConfig(),
+        lambda states, real: (states * real).sum(1) / real.sum(1),
+    ),
+    "mean of length 1": (
+        SentenceConfig(is_normalized=True),
+        lambda states, real: torch.nn.functional.normalize((states * real).sum(1)),
+    ),
+    "first token": (SentenceConfig(pooling=("cls",)), lambda states, real: states[:, 0]),
+}
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +105,41 @@ def test_every_hidden_state_and_pooled_vector_equals_transformers(directory, loa
     torch.testing.assert_close(pooled, expected.pooler_output, **TOLERANCE)
 
 
-def test_bf16_is_as_near_to_fp32_as_transformers_bf16_is(directory, padded):
-    exact = theirs(directory, padded).last_hidden_state[padded["attention_mask"].bool()]
-    rounded = theirs(directory, padded, torch.bfloat16).last_hidden_state
-    rounded = rounded[padded["attention_mask"].bool()].float()
+@pytest.fixture(scope="module")
+def bf16(directory, padded):
+    """What is compared -> (theirs in fp32, theirs in bf16, ours in bf16), all float32."""
+    real = padded["attention_mask"].bool()
+    exact, rounded = (theirs(directory, padded, dtype) for dtype in (torch.float32, torch.bfloat16))
     model = store.load(directory, dtype=torch.bfloat16).model
-    found = states(model, padded)[1][-1].float()
+    stream, hidden, pooled = states(model, padded)
+    of_peer = [
+        {
+            "last hidden state": one.last_hidden_state[real].float(),
+            "pooled vector": one.pooler_output.float(),
+            **{
+                name: plain(one.last_hidden_state.float(), real[:, :, None])
+                for name, (_, plain) in SENTENCES.items()
+            },
+        }
+        for one in (exact, rounded)
+    ]
+    ours = {
+        "last hidden state": hidden[-1].float(),
+        "pooled vector": pooled.float(),
+        **{
+            name: sentence_vectors(hidden[-1], stream, config)
+            for name, (config, _) in SENTENCES.items()
+        },
+    }
+    return {name: (of_peer[0][name], of_peer[1][name], ours[name]) for name in ours}
+
+
+@pytest.mark.parametrize("what", ["last hidden state", "pooled vector", *SENTENCES])
+def test_bf16_is_as_near_to_fp32_as_transformers_bf16_is(bf16, what):
+    exact, rounded, found = bf16[what]
     torch.testing.assert_close(found, exact, **BF16_TOLERANCE)
+    # Two that are rounded may lie on either side.
+    torch.testing.assert_close(found, rounded, rtol=0, atol=2 * BF16_TOLERANCE["atol"])
     error, yardstick = (found - exact).square().mean(), (rounded - exact).square().mean()
     assert error <= 1.2 * yardstick
 
