@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from bertsmith.commands.mistakes import hint, mistake_in, told_by_tyro
+from bertsmith.commands.mistakes import hint, mistake_in, switch_with_a_value, told_by_tyro
 from bertsmith.files import InUseError
 
 PERSON_MISTAKES = (ValueError, OSError, InUseError, ModuleNotFoundError)
@@ -168,6 +168,8 @@ def _parsed(command: Command, name: str, arguments: list[str]) -> object:
     default: object = tyro.MISSING_NONPROP
     if command.default:
         default = cast(Callable[[Sequence[str]], object], _found(command.default))(arguments)
+    if told := switch_with_a_value(arguments, kind):
+        raise ValueError(told)
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
