@@ -73,7 +73,7 @@ COMMANDS = {
         summary="A folder of text and a vocabulary -> a tokenised corpus.",
     ),
     "predict": Command(
-        options="predict.Predict",
+        options="predict_options.Predict",
         function="predict.predict",
         summary="Fill masks, judge pairs, embed, compare and score texts, look at attention.",
         default="predict_options.refuse_to_generate",
