@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from bertsmith.commands.mistakes import hint, mistake_in, told_by_tyro
+from bertsmith.commands.mistakes import hint, mistake_in, switch_with_a_value, told_by_tyro
 from bertsmith.files import InUseError
 from bertsmith.tasks.generation import refusal
 
@@ -74,7 +74,7 @@ COMMANDS = {
         summary="A folder of text and a vocabulary -> a tokenised corpus.",
     ),
     "predict": Command(
-        options="predict.Predict",
+        options="predict_options.Predict",
         function="predict.predict",
         summary="Fill masks, judge pairs, embed, compare and score texts, look at attention.",
         default="predict_options.refuse_to_generate",
@@ -171,6 +171,8 @@ def _parsed(command: Command, name: str, arguments: list[str]) -> object:
     default: object = tyro.MISSING_NONPROP
     if command.default:
         default = cast(Callable[[Sequence[str]], object], _found(command.default))(arguments)
+    if told := switch_with_a_value(arguments, kind):
+        raise ValueError(told)
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):

@@ -62,6 +62,24 @@ def mistake_in(arguments: Sequence[str], kind: object, command: str) -> str | No
     return next(filter(None, mistakes), None) or _missing(kind, options, arguments, command)
 
 
+def switch_with_a_value(arguments: Sequence[str], kind: object) -> str | None:
+    """What is wrong with `--dropout True`, whose second word would be taken for something else."""
+    if commands := _subcommands(kind):
+        if not arguments or arguments[0] not in commands:
+            return None
+        return switch_with_a_value(arguments[1:], commands[arguments[0]])
+    assert isinstance(kind, type)
+    switches = {option.name for option in options_of(kind) if option.kind is bool}
+    for name, words in _typed(arguments):
+        if name in switches and words and words[0].lower() in ("true", "false"):
+            yes = name.replace("--no-", "--")
+            return (
+                f"{name} is a switch and takes no value, found '{words[0]}': {yes} turns it on, "
+                f"{yes.replace('--', '--no-')} off"
+            )
+    return None
+
+
 def told_by_tyro(refusal: SystemExit, printed: str) -> str:
     """Tyro's own reason: the error that a dataclass raised, else the words in its box.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import tyro
 
+from bertsmith.data.config import Masking
 from bertsmith.files import atomic_file
 from bertsmith.train.log import read_metrics
 
@@ -136,8 +137,12 @@ def _points(axes: Axes, rows: list[Row], column: str, name: str, color: str, lab
 
 def _draw_losses(axes: Axes, run: Curves, color: str, label: str) -> None:
     objective = next(name for name in run.record.run.objectives if name != "next_sentence")
-    _curve(axes, run.rows, f"{objective}_loss", "training", color, label)
-    _points(axes, run.rows, "evaluation_loss", "held out", color, label)
+    training, held_out = "training", "held out"
+    if objective == "masked_lm":  # evaluations mask as the paper does, whatever the run does
+        training += f", {run.record.run.masking.rate:.0%} masked"
+        held_out += f", {Masking().rate:.0%} masked"
+    _curve(axes, run.rows, f"{objective}_loss", training, color, label)
+    _points(axes, run.rows, "evaluation_loss", held_out, color, label)
     axes.axhline(
         run.record.unigram_entropy, color="grey", linestyle=":", label=f"{label} unigram".strip()
     )

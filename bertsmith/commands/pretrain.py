@@ -17,28 +17,20 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from bertsmith.commands.decision import decide
+from bertsmith.commands.beginning import begin, take_up
 from bertsmith.commands.plot import draw
-from bertsmith.commands.preparation import is_of_other_text
 from bertsmith.commands.pretrain_options import Pretrain, defaults_of
-from bertsmith.commands.request import Request, request_of, require_effective
-from bertsmith.corpus.store import Corpus
+from bertsmith.commands.request import request_of, require_effective
 from bertsmith.files import lock, remove_leftovers
 from bertsmith.fusion import unfused
 from bertsmith.runs import progress, report
 from bertsmith.runs.checks import check_machine
 from bertsmith.runs.directory import (
     RECORD,
-    Record,
-    changed_versions,
     check_corpus,
     reached,
     read_record,
-    require_same,
-    versions,
-    write_record,
 )
-from bertsmith.runs.first_vectors import write_first_vectors
 from bertsmith.runs.interruption import Interruption, agreed
 from bertsmith.runs.ongoing import OngoingRun
 from bertsmith.runs.progress import say
@@ -77,12 +69,9 @@ def pretrain(options: Pretrain) -> None:
             remove_leftovers(directory)
             remove_leftovers(directory / "checkpoints")
             if (directory / RECORD).is_file():
-                _take_up(directory, request, device, processes, console)
+                take_up(directory, request, device, processes, console)
             elif request is not None:
-                record = decide(request, directory, device, processes, console)
-                if not options.plan_only:
-                    _write_first_vectors(directory, record, console)
-                    write_record(directory, record)
+                begin(request, directory, device, processes, console, options.plan_only)
         elif not options.plan_only:
             wait_for(directory / RECORD)
         if not options.plan_only:
@@ -109,12 +98,6 @@ def directory_of(options: Pretrain) -> Path:
     return options.out or Path("runs") / options.texts[0].resolve().name
 
 
-def _write_first_vectors(directory: Path, record: Record, console: Console) -> None:
-    if record.run.count_embeddings:
-        say(console, "counting what stands beside every token ...")
-        write_first_vectors(directory, record.run, Corpus.open(record.corpus))
-
-
 def _settle_machine(options: Pretrain, directory: Path) -> str:
     """Sets the threads and names the device: as given, else as the run in the directory began."""
     if options.tensorboard:
@@ -126,35 +109,6 @@ def _settle_machine(options: Pretrain, directory: Path) -> str:
         threads = min(int(began["threads"]), num_cores())
     set_threads(threads)
     return began.get("device", "auto") if options.device == "auto" else options.device
-
-
-def _take_up(
-    directory: Path,
-    request: Request | None,
-    device: torch.device,
-    processes: Processes,
-    console: Console,
-) -> None:
-    """Says where the run in the directory goes on, and on what other machine."""
-    record = read_record(directory)
-    is_stale = False
-    if request is not None:
-        require_same(directory, record, request.asked)
-        is_stale = is_of_other_text(record.corpus, request.texts, request.text)
-    done, total = reached(directory), record.run.num_steps
-    if done == total:
-        lines = [f"{directory} holds this run, finished after {total:,} steps"]
-    else:
-        lines = [f"{directory} holds this run: going on after step {done:,} of {total:,}"]
-        for change in changed_versions(record, versions(device, processes)):
-            lines.append(f"warning: {change} since it began: the bits are no longer promised")
-    if is_stale:
-        lines.append(
-            "warning: the text has changed since then and the run keeps the one it began with; for "
-            "a model of the text as it is now, name another directory with --out"
-        )
-    for line in lines:
-        say(console, line)
 
 
 def _carry_out(

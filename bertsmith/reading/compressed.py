@@ -11,6 +11,7 @@ import codecs
 import gzip
 import io
 import lzma
+import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -27,6 +28,10 @@ _ZSTANDARD_INPUT = 1 << 14
 """Small, because one piece of input is decompressed whole, up to several thousand times longer."""
 _TAR_MAGIC_AT = 257
 _BYTE_ORDER_MARK = "\ufeff"
+
+_KOREAN = re.compile(rb"[\xb0-\xc8][\xa1-\xfe]")
+"""A syllable in EUC-KR; Chinese in GBK has these bytes too, but among many others."""
+_KOREAN_SHARE = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +119,17 @@ def checked_utf8(
         where = line + data.count(b"\n", 0, error.start)
         raise ValueError(
             f"{name}:{where}: not UTF-8: byte 0x{data[error.start]:02x} at byte offset "
-            f"{offset + error.start} ({error.reason}). Convert the file to UTF-8 first, for "
-            f"example `iconv -f LATIN1 -t UTF-8`"
+            f"{offset + error.start} ({error.reason}). Convert the file to UTF-8 first, "
+            f"{_conversion(data)}"
         ) from error
+
+
+def _conversion(data: bytes) -> str:
+    """How to convert what these bytes look like."""
+    num_korean = 2 * len(_KOREAN.findall(data))
+    if num_korean > _KOREAN_SHARE * sum(byte >= 0x80 for byte in data):
+        return "it looks like Korean in CP949 (EUC-KR): `iconv -f CP949 -t UTF-8`"
+    return "for example `iconv -f LATIN1 -t UTF-8`"
 
 
 @contextmanager

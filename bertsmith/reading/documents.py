@@ -17,7 +17,7 @@ from pathlib import Path
 from bertsmith.reading import borders, mediawiki, prose, records, wikiextractor
 from bertsmith.reading.compressed import Member, naming_damage, open_members, text_blocks
 from bertsmith.reading.detect import SAMPLE_BYTES, Format, check_text, format_of, suffix_of
-from bertsmith.reading.folders import files_under
+from bertsmith.reading.folders import files_of_no_known_format, files_under
 from bertsmith.text.sentences import Language, split_sentences
 
 __all__ = [
@@ -34,7 +34,6 @@ SkipReport = Counter[str]
 """What was skipped or cut, by reason in words; add those of several workers together."""
 
 EMPTY = "empty documents"
-UNKNOWN_FILES = "files of no known format"
 EMPTY_FILES = "empty files"
 UNKNOWN_MEMBERS = "archive members of another format"
 
@@ -86,15 +85,20 @@ def find_sources(
     if not paths:
         raise ValueError("no input was named; name at least one file or folder of text")
     sources = []
+    unknown: list[Path] = []
     for path in map(Path, paths):
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file or folder")
         files = [path] if path.is_file() else files_under(path, skipped)
-        found = [_source(file, format, text_field, file is path, skipped) for file in files]
+        found = [
+            _source(file, format, text_field, file is path, skipped, unknown) for file in files
+        ]
         kept = [source for source in found if source is not None]
         if not kept:
             raise FileNotFoundError(_nothing_in(path, files))
         sources += kept
+    if unknown:
+        skipped[files_of_no_known_format(unknown)] += len(unknown)
     return sources
 
 
@@ -179,7 +183,12 @@ def _numbered(
 
 
 def _source(
-    path: Path, format: Format, text_field: str, is_named: bool, skipped: SkipReport
+    path: Path,
+    format: Format,
+    text_field: str,
+    is_named: bool,
+    skipped: SkipReport,
+    unknown: list[Path],
 ) -> Source | None:
     """Decides one file's format and checks what its beginning can tell."""
     opening = _opening(path)
@@ -193,7 +202,7 @@ def _source(
     if found is None:
         if is_named:
             raise ValueError(_unknown(member.name))
-        skipped[UNKNOWN_FILES] += 1
+        unknown.append(path)
         return None
     check_text(path, member.name, start, found, text_field)
     return Source(

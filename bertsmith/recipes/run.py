@@ -136,16 +136,16 @@ class PretrainRun:
         ):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, found {value}")
-        if not 0 <= self.warmup_steps < self.num_steps:
-            raise ValueError(
-                f"warmup_steps must be in [0, {self.num_steps}), the steps of all phases; found "
-                f"{self.warmup_steps}"
-            )
         longest = max(phase.sequence_length for phase in self.phases)
         if longest > self.model.max_position_embeddings:
             raise ValueError(
                 f"a phase has sequences of {longest} tokens, but the model has only "
                 f"{self.model.max_position_embeddings} positions (model.max_position_embeddings)"
+            )
+        if not 0 <= self.warmup_steps < self.num_steps:
+            raise ValueError(
+                f"warmup_steps must be in [0, {self.num_steps}), the steps of all phases; found "
+                f"{self.warmup_steps}: warm up for fewer steps, or train for more"
             )
         if self.form != "one_segment" and self.model.type_vocab_size < 2:
             raise ValueError(

@@ -49,6 +49,8 @@ class LearnedVocabulary:
     """The alphabet; each stands in two rows, an ideograph that is a word of its own in one."""
     num_characters_dropped: int
     """Different characters too rare for the alphabet, and halves of characters."""
+    num_joined: int
+    """Rows of joined symbols: whatever is longer than a character."""
     num_unknown_words: int
     """Words of the text, repetitions included, too long or with a dropped character: `[UNK]`."""
     min_word_count: int
@@ -75,6 +77,7 @@ def learn(
     words, times, num_unknown = _choose_words(counts, alphabet, min_word_count, config)
     head = special_rows(config.num_unused)
     tokens = dict.fromkeys([*head, *rows])
+    num_single = len(tokens)
     chains = SymbolChains(words, np.array(times, dtype=np.int64), alphabet)
     for text in joined_texts(chains, config.score, config.min_pair_count):
         if len(tokens) >= config.vocab_size:
@@ -88,6 +91,7 @@ def learn(
         num_distinct_words=census.num_distinct,
         num_characters_kept=len(alphabet),
         num_characters_dropped=len(census.characters) - len(alphabet),
+        num_joined=len(tokens) - num_single,
         num_unknown_words=num_unknown,
         min_word_count=min_word_count,
     )

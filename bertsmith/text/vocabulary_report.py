@@ -18,6 +18,8 @@ from bertsmith.text.learn import LearnedVocabulary
 from bertsmith.text.tokenizer import Tokenizer
 
 _WORDS_AT_ONCE = 20_000
+_UNUSUAL_UNKNOWN = 0.01
+_FEWEST_JOINED = 0.1  # of the rows
 _JAMO = re.compile("[\u1100-\u11ff]")
 
 
@@ -35,6 +37,8 @@ class VocabularyReport:
     """Different words."""
     tokens_per_word: float
     """Over the whole text."""
+    num_joined: int
+    """Rows of joined symbols: whatever is longer than a character."""
     num_unknown_words: int
     """Words of the text that become `[UNK]`."""
     unknown_word_rate: float
@@ -68,6 +72,7 @@ def report_on(
         num_words=learned.num_words,
         num_distinct_words=learned.num_distinct_words,
         tokens_per_word=sum(_num_tokens(tokenizer, counts)) / learned.num_words,
+        num_joined=learned.num_joined,
         num_unknown_words=learned.num_unknown_words,
         unknown_word_rate=learned.num_unknown_words / learned.num_words,
         num_jamo_words=num_jamo_words,
@@ -88,6 +93,18 @@ def described(report: VocabularyReport) -> list[str]:
         f"alphabet: {report.num_characters_kept:,} characters kept, "
         f"{report.num_characters_dropped:,} rare ones dropped",
     ]
+    if report.unknown_word_rate > _UNUSUAL_UNKNOWN and report.num_characters_dropped:
+        lines.append(
+            f"warning: {report.unknown_word_rate:.1%} of the words are unknown, usual is well "
+            f"under 1%: the alphabet lacks their characters; raise --vocab-size or "
+            f"--alphabet-limit, or lower --min-count"
+        )
+    is_full = report.vocab_size >= report.vocab_size_asked
+    if is_full and report.num_joined < _FEWEST_JOINED * report.vocab_size:
+        lines.append(
+            f"warning: only {report.num_joined:,} of {report.vocab_size:,} rows are left for more "
+            f"than single characters; raise --vocab-size, or lower --alphabet-limit"
+        )
     if report.num_jamo_words:
         lines.append(
             f"warning: accent stripping broke the Hangul of {report.num_jamo_words:,} words "

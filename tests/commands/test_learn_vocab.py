@@ -144,6 +144,24 @@ def test_empty_and_binary_input_is_refused_before_the_work(
     assert not (tmp_path / "vocab").exists()
 
 
+@pytest.mark.parametrize(
+    ("choices", "warned"),
+    [
+        ({"vocab_size": 10}, "% of the words are unknown, usual is well under 1%"),
+        ({"vocab_size": 48, "alphabet_limit": 20}, "rows are left for more than single characters"),
+        ({"vocab_size": 160}, ""),
+    ],
+)
+def test_a_vocabulary_too_small_for_its_alphabet_is_warned_of(
+    english: Path, tmp_path: Path, choices: dict[str, int], warned: str
+) -> None:
+    console = quiet()
+    learn_vocab(run(english, tmp_path / "vocab", **choices), console)  # type: ignore[arg-type]
+    warnings = [line for line in said(console).splitlines() if line.startswith("warning")]
+    assert bool(warnings) == bool(warned)
+    assert warned in "".join(warnings)
+
+
 def test_impossible_size_is_refused_when_the_options_are_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="vocab_size 3 "):
         run(tmp_path, tmp_path / "vocab", vocab_size=3)

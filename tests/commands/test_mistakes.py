@@ -78,6 +78,11 @@ def test_where_nothing_is_near_the_choices_are_named(
         ("convert --to onnx x", "convert needs OUT: the directory to write; it must be new or"),
         ("extract", "extract needs FILE and --model and --out; for example: bertsmith extract"),
         ("learn-vocab X --out O --workers -1", "workers must not be negative, found -1"),
+        ("pretrain --dropout True X", "--dropout is a switch and takes no value, found 'True'"),
+        ("pretrain X --no-dropout=false", "--no-dropout is a switch and takes no value, found"),
+        ("predict fill-mask --jsonl True", "--jsonl is a switch and takes no value, found 'True'"),
+        ("learn-vocab X --out O --memory-mb 0", "memory_mb must be at least 1, found 0"),
+        ("pretrain X --phases 10x1024x8", "a phase has sequences of 1024 tokens, but the model"),
         ("pretrain X --optimizer.beta1 7", "beta1 must be in [0, 1), found 7.0"),
     ],
 )  # fmt: skip

@@ -59,7 +59,14 @@ def test_the_curves_the_unigram_line_and_the_held_out_points_are_in_the_picture(
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         draw([run_directory], tmp_path / "one.svg")
     picture = (tmp_path / "one.svg").read_text(encoding="utf-8")
-    for name in ("training", "held out", "unigram", "masked lm", "next sentence", "learning rate"):
+    for name in (
+        "training, 30% masked",
+        "held out, 15% masked",
+        "unigram",
+        "masked lm",
+        "next sentence",
+        "learning rate",
+    ):
         assert name in picture
 
 

@@ -7,6 +7,7 @@ import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from safetensors.torch import load_file
 from bertsmith import cli, fusion
 from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints.store import load
+from bertsmith.commands import decision, preparation
 from bertsmith.commands import pretrain as pretrain_command
 from bertsmith.files import write_json
 from bertsmith.model.objectives import Losses
@@ -236,6 +238,36 @@ def test_ctrl_c_saves_says_how_to_go_on_and_changes_no_bit(
     assert "going on after step 11 of 24" in capsys.readouterr().out
     last = Path("checkpoints", "step-00000024", "model.safetensors")
     assert (tmp_path / "run" / last).read_bytes() == (finished / last).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "kept"),
+    [
+        (preparation, "learn_vocab", "nothing had been made yet"),
+        (preparation, "build_corpus", "the vocabulary; to go on:"),
+        (decision, "measure", "the vocabulary and the corpus; to go on:"),
+    ],
+)
+def test_ctrl_c_before_the_first_step_says_what_is_kept_and_how_to_go_on(
+    module: ModuleType,
+    function: str,
+    kept: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "run"
+    arguments = [str(write_text(tmp_path / "text")), *TOY, "--plan-only", "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["bertsmith", "pretrain", *arguments])
+    monkeypatch.setattr(module, function, interrupted)
+    assert bertsmith("pretrain", *arguments) == cli.EXIT_INTERRUPTED
+    said = capsys.readouterr().out
+    assert "stopped before the first step" in said
+    assert kept in said
+    assert shlex.join(["bertsmith", "pretrain", *arguments]) in said
 
 
 def test_the_plan_is_printed_without_training(

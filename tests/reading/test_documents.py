@@ -17,6 +17,7 @@ import zstandard
 
 from bertsmith.reading import borders, detect, documents, prose
 from bertsmith.reading.documents import RawDocument, Source, find_sources, read_raw, sentences_of
+from bertsmith.reading.folders import HIDDEN
 
 LINES = "My dog is cute.\nHe likes playing.\n\n어제 늦게 잤어?\n어쩐지 피곤해 보이더라.\n"
 SENTENCES = [
@@ -117,7 +118,11 @@ def test_folders_are_walked_in_sorted_order_and_what_is_left_out_is_counted(tmp_
     found = find_sources([tmp_path], skipped=skipped)
     names = [source.path.relative_to(tmp_path).as_posix() for source in found]
     assert names == ["a/2.txt", "a.txt", "b/1.txt", "b.txt"]
-    assert skipped == {documents.UNKNOWN_FILES: 2, documents.EMPTY_FILES: 1}
+    assert skipped == {
+        "files of no known format (README.md, picture.png)": 2,
+        documents.EMPTY_FILES: 1,
+        HIDDEN: 2,
+    }
 
 
 SENTENCE = b"A sentence."
@@ -250,6 +255,8 @@ def test_a_record_after_a_book_is_no_book(tmp_path, monkeypatch):
         ("a.txt.gz", gzip.compress(b"", mtime=0), r"a\.txt\.gz: the file is empty"),
         ("a.txt", b"ELF\0\1", r"a\.txt: NUL byte at byte 3.*binary"),
         ("a.txt", "One.\nTwo é.\n".encode("latin-1"), r"a\.txt:2: not UTF-8.*0xe9.*offset 9"),
+        ("a.txt", "One.\n두 번째.\n".encode("cp949"), r"a\.txt:2: not UTF-8.*iconv -f CP949"),
+        ("a.txt", "第二行是汉字。\n".encode("gbk"), r"a\.txt:1: not UTF-8.*iconv -f LATIN1"),
         ("a.txt", b"A line.\n" * 100_000 + b"\xff\n", r"a\.txt:100001: not UTF-8"),
         ("a.txt", "One.".encode("utf-16"), r"a\.txt: NUL byte at byte 3.*UTF-16"),
         ("a.docx", b"PK", r"a\.docx: unknown extension '\.docx', expected \.txt.*--format"),

@@ -1,8 +1,15 @@
 """Which files a folder holds, links and loops among them."""
 
 from collections import Counter
+from pathlib import Path
 
-from bertsmith.reading.folders import LOOPS, NO_FILES, files_under
+from bertsmith.reading.folders import (
+    HIDDEN,
+    LOOPS,
+    NO_FILES,
+    files_of_no_known_format,
+    files_under,
+)
 
 
 def test_linked_folders_are_read_once_and_loops_are_counted(tmp_path):
@@ -32,4 +39,12 @@ def test_files_stand_in_the_order_of_their_paths_parts(tmp_path):
         tmp_path / name for name in names if "." not in (name[0], name.rpartition("/")[2][0])
     ]
     expected = sorted(visible, key=lambda path: path.parts)
-    assert files_under(tmp_path, Counter()) == expected
+    skipped = Counter()
+    assert files_under(tmp_path, skipped) == expected
+    assert skipped == {HIDDEN: 2}
+
+
+def test_of_files_that_are_passed_over_the_first_are_named():
+    files = [Path("a", name) for name in ("1.pdf", "2.doc", "3.png", "4.zip")]
+    assert files_of_no_known_format(files[:1]) == "files of no known format (1.pdf)"
+    assert files_of_no_known_format(files).endswith("(1.pdf, 2.doc, 3.png, ...)")

@@ -1,0 +1,101 @@
+"""A request, or a run that is there -> a directory that is ready to be trained, and words about it.
+
+The first half of `pretrain`: what is decided is in `decision.py`, here it is written down. It does
+not train.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from bertsmith.commands.decision import decide
+from bertsmith.commands.preparation import is_of_other_text
+from bertsmith.commands.request import Request
+from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
+from bertsmith.corpus.store import Corpus
+from bertsmith.runs.directory import (
+    Record,
+    changed_versions,
+    reached,
+    read_record,
+    require_same,
+    versions,
+    write_record,
+)
+from bertsmith.runs.first_vectors import write_first_vectors
+from bertsmith.runs.progress import say
+from bertsmith.runs.together import command_line
+from bertsmith.train.device import Processes
+
+
+def begin(
+    request: Request,
+    directory: Path,
+    device: torch.device,
+    processes: Processes,
+    console: Console,
+    plan_only: bool,
+) -> None:
+    """Makes everything that a new run needs and writes run.json last.
+
+    Ctrl-C says what is kept and how to go on, and raises KeyboardInterrupt.
+    """
+    try:
+        record = decide(request, directory, device, processes, console)
+        if not plan_only:
+            _write_first_vectors(directory, record, console)
+            write_record(directory, record)
+    except KeyboardInterrupt:
+        say(console, f"stopped before the first step; {_kept(directory)}; to go on:")
+        say(console, command_line(sys.argv[1:], processes))
+        raise
+
+
+def _kept(directory: Path) -> str:
+    """What of the preparation is found again the next time."""
+    corpus = directory / "corpus"
+    kept = ["the vocabulary"] if (directory / "vocab" / "vocab.txt").is_file() else []
+    if (corpus / MANIFEST).is_file():
+        kept.append("the corpus")
+    elif corpus.is_dir():
+        kept.append("the corpus as far as it is built")
+    return f"kept in {directory}: {' and '.join(kept)}" if kept else "nothing had been made yet"
+
+
+def take_up(
+    directory: Path,
+    request: Request | None,
+    device: torch.device,
+    processes: Processes,
+    console: Console,
+) -> None:
+    """Says where the run in the directory goes on, and on what other machine."""
+    record = read_record(directory)
+    is_stale = False
+    if request is not None:
+        require_same(directory, record, request.asked)
+        is_stale = is_of_other_text(record.corpus, request.texts, request.text)
+    done, total = reached(directory), record.run.num_steps
+    if done == total:
+        lines = [f"{directory} holds this run, finished after {total:,} steps"]
+    else:
+        lines = [f"{directory} holds this run: going on after step {done:,} of {total:,}"]
+        for change in changed_versions(record, versions(device, processes)):
+            lines.append(f"warning: {change} since it began: the bits are no longer promised")
+    if is_stale:
+        lines.append(
+            "warning: the text has changed since then and the run keeps the one it began with; for "
+            "a model of the text as it is now, name another directory with --out"
+        )
+    for line in lines:
+        say(console, line)
+
+
+def _write_first_vectors(directory: Path, record: Record, console: Console) -> None:
+    if record.run.count_embeddings:
+        say(console, "counting what stands beside every token ...")
+        write_first_vectors(directory, record.run, Corpus.open(record.corpus))
