@@ -74,13 +74,14 @@ class TaskHead(nn.Module):
         logits: Tensor = self.scores(drop(rows, words, self.config.dropout))  # (R, C)
         return logits
 
-    def logits(self, bert: Bert, stream: Stream) -> Tensor:
+    def logits(self, bert: Bert, stream: Stream, rows: Tensor | None = None) -> Tensor:
         """A packed stream -> (T, C) logits of its tokens, or (N, C) of its sequences.
 
-        Of the last layer only the rows are made that are read.
+        With `rows` (R,) of a head that reads tokens: (R, C), of these alone. Of the last layer only
+        the rows are made that are read.
         """
         if self.config.reads_tokens:
-            return self(bert(stream), stream.row_keys)  # type: ignore[no-any-return]
+            return self(bert(stream, rows), stream.keys_of(rows))  # type: ignore[no-any-return]
         rows = bert.pooled_rows(stream)  # (N,)
         pooled = bert.pool_rows(bert(stream, rows))  # (N, H)
         return self(pooled, stream.keys_of(rows))  # type: ignore[no-any-return]

@@ -41,6 +41,10 @@ def test_logits_equal_the_plain_definition(kind, direction):
         sum(LENGTHS) if HEADS[kind].reads_tokens else len(LENGTHS), HEADS[kind].num_labels,
     )  # fmt: skip
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+    if HEADS[kind].reads_tokens:
+        some = torch.tensor([0, 4, 7, 40])
+        of_some = head.logits(model.bert, stream, some)
+        torch.testing.assert_close(of_some, expected[some], rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", ["sequence_classification", "token_classification"])
