@@ -35,9 +35,14 @@ def refusal(
     """Why a format cannot hold a model of this kind; None where it can."""
     if fault := dtype_refusal(format, dtype):
         return fault
+    reader = _READERS[format]
+    if head is not None and head.on_top == "bilstm" and format != "sentence-transformers":
+        return (
+            f"{reader} has no class for a BERT with a BiLSTM on top: that stays beside the encoder "
+            f"where it is, and bertsmith.load reads it; --without-head writes the encoder alone"
+        )
     if format == "onnx":
         return None
-    reader = _READERS[format]
     if config.direction == "right_to_left":
         return f"{reader} has no right-to-left BERT: it would read the text in both directions"
     if config.direction == "left_to_right":

@@ -52,6 +52,8 @@ POOLER = "bert.pooler."
 """What every name of the pooler begins with, here and on disk."""
 CLASSIFIER, SPAN_HEAD = "classifier", "qa_outputs"
 """The layer of a task head on disk; `task.` stands before it here."""
+BILSTM = "bilstm."
+"""What every name of a BiLSTM under such a layer begins with, on disk; no other library has one."""
 
 _NATIVE_LAYER = re.compile(r"bert\.layers\.(\d+)\.(.+)")
 _WRAPPERS = re.compile(
@@ -76,6 +78,8 @@ def hugging_face_names(native: str) -> tuple[str, ...]:
 
     Raises KeyError for a name that is no parameter of a BERT.
     """
+    if native.startswith(f"task.{BILSTM}"):
+        return (native.removeprefix("task."),)
     layer = _NATIVE_LAYER.fullmatch(native)
     table, prefix, name = _OUTSIDE_LAYERS, "", native
     if layer:

@@ -18,7 +18,7 @@ from typing import get_args
 from torch import Tensor
 
 from bertsmith.checkpoints.left_aside import listed
-from bertsmith.checkpoints.names import CLASSIFIER, POOLER, SPAN_HEAD
+from bertsmith.checkpoints.names import BILSTM, CLASSIFIER, POOLER, SPAN_HEAD
 from bertsmith.model.config import BertConfig, Direction
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.task import ProblemType, TaskHeadConfig, TaskKind, unnamed_labels
@@ -80,7 +80,11 @@ def find_head(
     if kind is None:
         return FoundHead(notes=(_untold(layers, content),))
     layer = _LAYERS[kind]
-    fault = _misshapen(kind, tensors, config) or _unreadable(kind, tensors, content, config)
+    lstm = _lstm_sizes(tensors)
+    width = 2 * lstm["lstm_size"] if lstm else config.hidden_size
+    fault = _misshapen(kind, tensors, width)
+    if not fault and not lstm:
+        fault = _unreadable(kind, tensors, content, config)
     if fault:
         return FoundHead(notes=(f"the task head {layer} is left aside: {fault}",))
     labels, label_notes = _labels(content, len(tensors[f"{layer}.bias"]))
@@ -90,6 +94,8 @@ def find_head(
         labels=labels,
         problem_type=problem_type,
         dropout=ORIGINAL_DROPOUT[kind] if is_original else _dropout(kind, content, config),
+        on_top="bilstm" if lstm else "nothing",
+        **lstm,
     )
     return FoundHead(config=found, notes=(*label_notes, *problem_notes))
 
@@ -98,10 +104,12 @@ def head_state(head: TaskHead | None) -> dict[str, Tensor]:
     """Its parameters under the native names of `names`; none without a head."""
     if head is None:
         return {}
-    return {
-        f"task.{_LAYERS[head.config.kind]}.{name}": tensor
-        for name, tensor in head.scores.state_dict().items()
-    }
+    layer = _LAYERS[head.config.kind]
+    state = {f"task.{layer}.{name}": each for name, each in head.scores.state_dict().items()}
+    if head.bilstm is not None:
+        below = head.bilstm.lstm.state_dict()
+        state |= {f"task.{BILSTM}{name}": each for name, each in below.items()}
+    return state
 
 
 def fill_head(head: TaskHead | None, state: Mapping[str, Tensor]) -> None:
@@ -110,6 +118,10 @@ def fill_head(head: TaskHead | None, state: Mapping[str, Tensor]) -> None:
         layer = _LAYERS[head.config.kind]
         own = {name: state[f"task.{layer}.{name}"] for name in head.scores.state_dict()}
         head.scores.load_state_dict(own, assign=True)
+        if head.bilstm is not None:
+            names = head.bilstm.lstm.state_dict()
+            below = {name: state[f"task.{BILSTM}{name}"] for name in names}
+            head.bilstm.lstm.load_state_dict(below, assign=True)
         head.eval()
 
 
@@ -118,6 +130,8 @@ def architecture_of(head: TaskHeadConfig, direction: Direction) -> str:
 
     Of a left-to-right BERT `transformers` pools the first token, which has seen only itself.
     """
+    if head.on_top == "bilstm":
+        return f"BertsmithBiLstm{_ENDINGS[head.kind]}"
     is_known_there = direction == "left_to_right" and head.reads_tokens
     first = "Bert" if is_known_there else _FIRST_WORDS[direction]
     return f"{first}{_ENDINGS[head.kind]}"
@@ -162,16 +176,25 @@ def _architectures(content: Mapping[str, object]) -> list[str]:
     return [str(name) for name in said] if isinstance(said, list) else []
 
 
-def _misshapen(kind: TaskKind, tensors: Mapping[str, Tensor], config: BertConfig) -> str:
+def _lstm_sizes(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """States and layers of the BiLSTM that the file holds; empty without one."""
+    layers = [name for name in tensors if name.startswith(f"{BILSTM}weight_hh_l")]
+    forward = [name for name in layers if not name.endswith("_reverse")]
+    if not forward:
+        return {}
+    return {"lstm_size": tensors[forward[0]].shape[-1], "lstm_layers": len(forward)}
+
+
+def _misshapen(kind: TaskKind, tensors: Mapping[str, Tensor], width: int) -> str:
     """Why the tensors are no layer of this kind; empty where they are."""
     layer = _LAYERS[kind]
     weight, bias = tensors[f"{layer}.weight"], tensors[f"{layer}.bias"]
     rows = {"multiple_choice": 1, "question_answering": 2}.get(kind, max(1, bias.numel()))
-    if tuple(weight.shape) == (rows, config.hidden_size) and tuple(bias.shape) == (rows,):
+    if tuple(weight.shape) == (rows, width) and tuple(bias.shape) == (rows,):
         return "" if weight.is_floating_point() and bias.is_floating_point() else "no real numbers"
     return (
         f"its shapes are {tuple(weight.shape)} and {tuple(bias.shape)}, expected "
-        f"{(rows, config.hidden_size)} and {(rows,)} for {kind.replace('_', ' ')}"
+        f"{(rows, width)} and {(rows,)} for {kind.replace('_', ' ')}"
     )
 
 

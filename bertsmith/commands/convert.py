@@ -59,6 +59,8 @@ class Convert:
         ...,
     ] = ()  # fmt: skip
     """What the ONNX graph gives; by default all that the model can."""
+    without_head: bool = False
+    """Leave out the head of the task that the model was fine-tuned on."""
     language: str | None = None
     """ISO code of the texts' language, for the card."""
     license: str | None = None
@@ -81,6 +83,8 @@ def convert(run: Convert) -> None:
     from bertsmith.checkpoints.store import load
 
     loaded = load(run.model)
+    if run.without_head:
+        loaded = _headless(loaded)
     original = OriginalCard.read(loaded.directory / CARD)
     export = exports.Export(
         format=run.to, dtype=run.dtype, sentence=_sentence(run, loaded), outputs=run.outputs
@@ -117,6 +121,13 @@ def _check(run: Convert) -> None:
         from bertsmith.checkpoints import onnx
 
         onnx.require()
+
+
+def _headless(loaded: Loaded) -> Loaded:
+    if loaded.head is None:
+        raise ValueError(f"--without-head: {loaded.directory} holds no task head to leave out")
+    note = f"left out, as asked: the head for {loaded.head.config.kind.replace('_', ' ')}"
+    return replace(loaded, head=None, notes=(*loaded.notes, note))
 
 
 def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:

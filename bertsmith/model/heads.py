@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.model.bert import Bert
+from bertsmith.model.bilstm import BiLstm
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import HEAD_SITE, site_words
 from bertsmith.model.elementwise import activate, drop, norm_and_drop
@@ -61,12 +62,17 @@ class NextSentenceHead(nn.Linear):
 
 
 class TaskHead(nn.Module):
-    """Dropout, then one linear layer: what fine-tuning adds to the encoder."""
+    """Dropout, then one linear layer, on top of a BiLSTM or not: what fine-tuning adds."""
 
     def __init__(self, config: BertConfig, head: TaskHeadConfig) -> None:
         super().__init__()
         self.config = head
-        self.scores = nn.Linear(config.hidden_size, head.num_labels)
+        self.bilstm: BiLstm | None = None
+        width = config.hidden_size
+        if head.on_top == "bilstm":
+            self.bilstm = BiLstm(config.hidden_size, head.lstm_size, head.lstm_layers)
+            width = 2 * head.lstm_size
+        self.scores = nn.Linear(width, head.num_labels)
 
     def forward(self, rows: Tensor, row_keys: Tensor | None = None) -> Tensor:
         """(R, H) pooled vectors or hidden states -> (R, C) logits; `row_keys` switch dropout on."""
@@ -78,10 +84,23 @@ class TaskHead(nn.Module):
         """A packed stream -> (T, C) logits of its tokens, or (N, C) of its sequences.
 
         With `rows` (R,) of a head that reads tokens: (R, C), of these alone. Of the last layer only
-        the rows are made that are read.
+        the rows are made that are read, except under a BiLSTM, which reads them all.
         """
+        if self.bilstm is not None:
+            return self._logits_of_states(self.bilstm, bert, stream, rows)
         if self.config.reads_tokens:
             return self(bert(stream, rows), stream.keys_of(rows))  # type: ignore[no-any-return]
         rows = bert.pooled_rows(stream)  # (N,)
         pooled = bert.pool_rows(bert(stream, rows))  # (N, H)
         return self(pooled, stream.keys_of(rows))  # type: ignore[no-any-return]
+
+    def _logits_of_states(
+        self, bilstm: BiLstm, bert: Bert, stream: Stream, rows: Tensor | None
+    ) -> Tensor:
+        states = bilstm(bert(stream), stream)  # (T, 2D)
+        if not self.config.reads_tokens:
+            pooled = bilstm.pool(states, stream)  # (N, 2D)
+            return self(pooled, stream.keys_of(stream.first_rows))  # type: ignore[no-any-return]
+        if rows is not None:
+            states = states.index_select(0, rows)  # (R, 2D)
+        return self(states, stream.keys_of(rows))  # type: ignore[no-any-return]

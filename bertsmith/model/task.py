@@ -16,12 +16,14 @@ TaskKind = Literal[
 """Regression is a sequence classification with one label, as in `transformers`."""
 ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
 
+OnTop = Literal["nothing", "bilstm"]
+
 _FIXED_NUMBERS: dict[TaskKind, int] = {"multiple_choice": 1, "question_answering": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskHeadConfig:
-    """One linear layer on the pooled vector of each sequence, or on every token."""
+    """One linear layer on a vector of each sequence, or on every token."""
 
     kind: TaskKind
     """`multiple_choice` has one score a sequence, `question_answering` a start and an end score a
@@ -34,13 +36,25 @@ class TaskHeadConfig:
     """On what the head reads, in training (google-research/bert: 0.1 in run_classifier.py, none in
     run_squad.py)."""
 
+    on_top: OnTop = "nothing"
+    """What stands between the encoder and the layer (paper, Table 5: a BiLSTM, drawn at random)."""
+    lstm_size: int = 768
+    """States of each direction of the BiLSTM (paper, section 5.3: 768)."""
+    lstm_layers: int = 2
+    """Its layers (paper, section 5.3: two)."""
+
     def __post_init__(self) -> None:
-        """Refuses a number of labels that the kind cannot have, and an impossible dropout."""
+        """Refuses a number of labels that the kind cannot have, and an impossible size."""
         expected = _FIXED_NUMBERS.get(self.kind, max(1, self.num_labels))
         if self.num_labels != expected:
             raise ValueError(f"{self.kind} has {expected} scores, found {self.num_labels} labels")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout before the head must be in [0, 1), found {self.dropout}")
+        if self.lstm_size < 1 or self.lstm_layers < 1:
+            raise ValueError(
+                f"lstm_size and lstm_layers must be at least 1, found {self.lstm_size} and "
+                f"{self.lstm_layers}"
+            )
 
     @property
     def num_labels(self) -> int:
@@ -51,6 +65,11 @@ class TaskHeadConfig:
     def reads_tokens(self) -> bool:
         """Whether every token is scored, and not the pooled vector of each sequence."""
         return self.kind in ("token_classification", "question_answering")
+
+    @property
+    def needs_pooler(self) -> bool:
+        """Whether it reads what the encoder's pooler makes of a sequence."""
+        return not self.reads_tokens and self.on_top == "nothing"
 
 
 def unnamed_labels(num_labels: int) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ class TaskModel(nn.Module):
     def __init__(self, bert: Bert, head: TaskHead) -> None:
         """Raises ValueError for a head that reads pooled vectors of a model without a pooler."""
         super().__init__()
-        if bert.pooler is None and not head.config.reads_tokens:
+        if bert.pooler is None and head.config.needs_pooler:
             raise ValueError(
                 f"a head for {head.config.kind} reads the pooled vector, and the model holds no "
                 f"pooler: give one that has it, or add a new one"

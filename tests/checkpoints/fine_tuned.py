@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from bertsmith.model.heads import TaskHead
@@ -23,12 +25,15 @@ HEADS: dict[TaskKind, TaskHeadConfig] = {
         kind="question_answering", labels=("LABEL_0", "LABEL_1"), dropout=0.0
     ),
 }  # fmt: skip
+BILSTM_HEADS: dict[TaskKind, TaskHeadConfig] = {
+    kind: replace(head, on_top="bilstm", lstm_size=6, lstm_layers=2) for kind, head in HEADS.items()
+}
 
 
 def fine_tuned(config: TaskHeadConfig, **changes: object) -> tuple[PretrainModel, TaskHead]:
     """An encoder, with a pooler where the head reads it, and the head, its bias drawn too."""
     bert = tiny_config(**changes)
-    model = PretrainModel(bert, (), with_pooler=not config.reads_tokens)
+    model = PretrainModel(bert, (), with_pooler=config.needs_pooler)
     initialise(model, std=0.3, seed=3)
     head = TaskHead(bert, config)
     initialise(head, std=0.3, seed=4)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from bertsmith.checkpoints import store
 from bertsmith.checkpoints.task_heads import architecture_of, find_head, head_state
-from tests.checkpoints.fine_tuned import HEADS, fine_tuned
+from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.checkpoints.tiny import tiny_config, tiny_tokenizer
 
 CONFIG = tiny_config()
@@ -29,16 +29,16 @@ def found(tensors, config=CONFIG, is_original=False, **content):
 
 
 @pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
-@pytest.mark.parametrize("kind", HEADS)
-def test_a_head_its_labels_and_its_meaning_survive_saving_and_loading(tmp_path, kind, direction):
-    model, head = fine_tuned(HEADS[kind], direction=direction)
+@pytest.mark.parametrize("config", [*HEADS.values(), *BILSTM_HEADS.values()])
+def test_a_head_its_labels_and_its_meaning_survive_saving_and_loading(tmp_path, config, direction):
+    model, head = fine_tuned(config, direction=direction)
     store.save(tmp_path / "m", model, model.config, tiny_tokenizer(), head=head)
     loaded = store.load(tmp_path / "m")
     assert loaded.notes == ()
     assert loaded.left_aside == ()
     assert loaded.config == model.config
     assert loaded.head is not None
-    assert loaded.head.config == HEADS[kind]
+    assert loaded.head.config == config
     assert not loaded.head.training
     for name, tensor in head.state_dict().items():
         assert torch.equal(loaded.head.state_dict()[name], tensor)

@@ -15,6 +15,7 @@ from bertsmith import cli
 from bertsmith.checkpoints import exports, hub, store
 from bertsmith.commands.convert import Convert, convert
 from tests.checkpoints.fake_hub import fake_hub
+from tests.checkpoints.fine_tuned import BILSTM_HEADS, fine_tuned
 from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
 
 
@@ -109,6 +110,27 @@ def test_what_has_no_class_there_is_refused_with_the_reason(tmp_path):
     with pytest.raises(ValueError, match="transformers has no right-to-left BERT"):
         convert(Convert(model=str(tmp_path / "m"), out=tmp_path / "out", to="hugging-face"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("reader", ["hugging-face", "onnx", "tensorflow"])
+def test_a_bilstm_on_top_stays_and_the_encoder_goes_without_it(tmp_path, capsys, reader):
+    model, head = fine_tuned(BILSTM_HEADS["token_classification"])
+    first, out = tmp_path / "first", tmp_path / "out"
+    store.save(first, model, model.config, tiny_tokenizer(), head=head)
+    if reader == "onnx":
+        pytest.importorskip("onnxscript")
+    with pytest.raises(
+        ValueError, match=r"no class for a BERT with a BiLSTM on top.*--without-head"
+    ):
+        convert(Convert(model=str(first), out=out, to=reader))
+    assert not out.exists()
+    convert(Convert(model=str(first), out=out, to=reader, without_head=True))
+    assert "left out, as asked: the head for token classification" in capsys.readouterr().err
+    if reader == "onnx":
+        return
+    assert store.load(out).head is None
+    with pytest.raises(ValueError, match="holds no task head to leave out"):
+        convert(Convert(model=str(out), out=tmp_path / "b", to="tensorflow", without_head=True))
 
 
 def test_the_pooling_is_the_models_own_unless_typed(model, tmp_path, capsys):

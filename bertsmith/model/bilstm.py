@@ -1,0 +1,43 @@
+"""Hidden states of a packed stream -> the states of an LSTM that reads each sequence both ways.
+
+What the paper puts on top of a left-to-right model (Table 5) and of frozen features (Table 7). No
+padding: sequences are read side by side, each to its own end.
+
+Source: Devlin et al. 2018, sections 5.1 and 5.3; Graves and Schmidhuber 2005.
+
+Legend: T tokens, N sequences, H hidden size, D states of one direction.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_sequence, unpack_sequence
+
+from bertsmith.model.stream import Stream
+
+
+class BiLstm(nn.Module):
+    """Layers of an LSTM in both directions, each layer reading both directions of the one below."""
+
+    def __init__(self, hidden_size: int, size: int, num_layers: int) -> None:
+        """Of `size` D states a direction."""
+        super().__init__()
+        self.size = size
+        self.lstm = nn.LSTM(hidden_size, size, num_layers, bidirectional=True)
+
+    def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
+        """(T, H) hidden states -> (T, 2D): the left-to-right states, then the right-to-left."""
+        lengths = (stream.last_rows - stream.first_rows + 1).tolist()
+        packed = pack_sequence(list(torch.split(hidden, lengths)), enforce_sorted=False)
+        states, _ = self.lstm(packed)
+        return torch.cat(unpack_sequence(states))  # (T, 2D)
+
+    def pool(self, states: Tensor, stream: Stream) -> Tensor:
+        """(T, 2D) states -> (N, 2D): of each direction the last that it reads.
+
+        The paper is silent on what classification reads of them.
+        """
+        forward = states.index_select(0, stream.last_rows)[:, : self.size]  # (N, D)
+        backward = states.index_select(0, stream.first_rows)[:, self.size :]  # (N, D)
+        return torch.cat([forward, backward], dim=1)  # (N, 2D)
