@@ -19,6 +19,9 @@ from bertsmith.tasks.own.split import content_of
 from bertsmith.tasks.own.summary import Summary, lengths_of, num_repeated, summarised
 
 _NUMBER = LabelScheme(("score",), "regression")
+_MANY_LABELS = 20
+_FEW_EXAMPLES = 4
+"""Fewer of them a label, of many labels, are told: it is hardly the column of labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +99,14 @@ def contents(examples: Sequence[TextExample]) -> list[str]:
 def summary(file: OwnFile[TextExample], scheme: LabelScheme | None) -> Summary:
     """What was read; without a scheme nothing is said of labels.
 
-    Raises ValueError, with the place, for an example without a label.
+    Raises ValueError, with the place, for labels that are none of the scheme's.
     """
+    if scheme:
+        require_learned(file.examples, scheme)
     sides = zip(*(example.texts for example in file.examples), strict=True)
-    which = ("",) if len(file.examples[0].texts) == 1 else (" of the first text", " of the second")
+    which = (
+        ("",) if len(file.examples[0].texts) == 1 else (" of the first text", " of the second text")
+    )
     return summarised(
         file,
         balance=balance(file.examples, scheme) if scheme else "",
@@ -107,7 +114,7 @@ def summary(file: OwnFile[TextExample], scheme: LabelScheme | None) -> Summary:
             lengths_of(f"characters{name}", map(len, texts))
             for name, texts in zip(which, sides, strict=True)
         ],
-        notes=_repetitions(file.examples),
+        notes=[*_repetitions(file.examples), *_rarities(file.examples, scheme)],
     )
 
 
@@ -133,3 +140,13 @@ def _repetitions(examples: Sequence[TextExample]) -> Iterator[str]:
         distinct = len(set(zip(listed, (example.labels for example in examples), strict=True)))
         differing = distinct - (len(listed) - repeated)
         yield f"{repeated:,} texts occur before, {differing:,} of them with another label there"
+
+
+def _rarities(examples: Sequence[TextExample], scheme: LabelScheme | None) -> Iterator[str]:
+    if scheme is None or scheme.problem == "regression" or len(scheme.names) < _MANY_LABELS:
+        return
+    if len(scheme.names) * _FEW_EXAMPLES > len(examples):
+        yield (
+            f"{len(scheme.names):,} labels for {len(examples):,} examples: is this the column of "
+            f"labels? Numbers on a scale are learned by regression"
+        )

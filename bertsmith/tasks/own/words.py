@@ -89,12 +89,18 @@ def summary(file: OwnFile[TaggedSentence], scheme: TagScheme | None) -> Summary:
     documents = {example.document for example in file.examples}
     repeated = num_repeated([content_of(" ".join(each.words)) for each in file.examples])
     num_words = sum(len(example.words) for example in file.examples)
+    is_unmarked = len(documents) == 1 < len(file.examples)
     return summarised(
         file,
         balance=_balance(file.examples, scheme) if scheme else "",
         lengths=[lengths_of("words", (len(example.words) for example in file.examples))],
         notes=[
-            f"{num_words:,} words in {len(documents):,} documents",
+            f"{num_words:,} words; "
+            + (
+                "no documents are marked: read as one running text, unless each sentence alone"
+                if is_unmarked
+                else f"documents: {len(documents):,}"
+            ),
             *([f"{repeated:,} sentences occur before"] if repeated else []),
         ],
     )

@@ -175,6 +175,16 @@ def test_repeated_texts_are_one_content_and_told(tmp_path: Path) -> None:
     assert notes == ("2 texts occur before, 1 of them with another label there",)
 
 
+def test_nearly_as_many_labels_as_examples_are_told(tmp_path: Path) -> None:
+    rows = [{"text": f"a {number}", "label": number} for number in range(30)]
+    examples = read(rows_at(tmp_path / "a.jsonl", *rows), TextColumns())
+    (note,) = summary(examples, LabelScheme.of(examples.examples)).notes
+    assert note.startswith("30 labels for 30 examples: is this the column of labels?")
+    scheme = LabelScheme.of(examples.examples[:29])
+    with pytest.raises(ValueError, match=r"a\.jsonl:30: label '29'"):
+        summary(examples, scheme)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "columns", "count", "num_left_out", "labels"),

@@ -54,7 +54,7 @@ def test_columns_are_read_and_summed_up(tmp_path: Path) -> None:
     assert read(path, WordColumns(tags=None)).examples[0].tags is None
     found = summary(file, TagScheme.of(file.examples))
     assert found.balance == "4 entities: PER 2 (50.0%), LOC 2 (50.0%)"
-    assert found.notes == ("6 words in 2 documents", "1 sentences occur before")
+    assert found.notes == ("6 words; documents: 2", "1 sentences occur before")
     assert "2 (longest)" in found.lines()[2]
     parts = TagScheme(("ADP", "NOUN"), is_of_entities=False)
     lines_at(path, "in ADP", "Rome NOUN")
@@ -70,6 +70,8 @@ def test_a_document_stays_on_one_side_and_a_sentence_where_none_is_marked(tmp_pa
     assert ({each.document for each in train}, {each.document for each in dev}) == ({0}, {1})
     unmarked = read(lines_at(tmp_path / "a.txt", "a O", "", "b O", "", "A O")).examples
     assert contents(unmarked) == ["a", "b", "a"]
+    (note, _) = summary(read(tmp_path / "a.txt"), None).notes
+    assert note.startswith("3 words; no documents are marked")
 
 
 @pytest.mark.parametrize(
