@@ -117,7 +117,7 @@ def summary(file: OwnFile[ChoiceExample]) -> Summary:
 
 def _example(values: Mapping[str, object], columns: ChoiceColumns, place: str) -> ChoiceExample:
     def text(name: str) -> str:
-        return require_text(text_of(values[name], f"{place}: {name!r}"), place, f"{name!r}")
+        return require_text(text_of(values[name], f"{place}: {name!r}"), place, name)
 
     shared, begun = text(columns.text), text(columns.begun) if columns.begun else ""
     if len(columns.choices) == 1:

@@ -18,6 +18,8 @@ from bertsmith.reading.tables import Row, refuse, rows
 ExampleT = TypeVar("ExampleT")
 
 _NOT_PRINTED = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_REPLACEMENT = "\ufffd"
+"""What a decoder left of broken bytes; no tokenizer of BERT keeps it."""
 
 
 class UnusableRow(ValueError):
@@ -87,10 +89,13 @@ def whole(
     )
 
 
-def require_text(text: str, place: str, name: str) -> str:
-    """The text. Raises UnusableRow for one in which nothing is printed."""
-    if not any(unicodedata.category(character) not in _NOT_PRINTED for character in text):
-        raise UnusableRow(f"{place}: {name} is empty")
+def require_text(text: str, place: str, column: str) -> str:
+    """The text. Raises UnusableRow for one without a character that a model could read."""
+    if not any(
+        character != _REPLACEMENT and unicodedata.category(character) not in _NOT_PRINTED
+        for character in text
+    ):
+        raise UnusableRow(f"{place}: column {column!r} is empty")
     return text
 
 

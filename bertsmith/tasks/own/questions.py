@@ -112,8 +112,8 @@ class _Rows:
 
     def _question(self, row: Row) -> Question:
         columns, place = self._columns, row.place
-        question = require_text(row.text(columns.question), place, f"column {columns.question!r}")
-        passage = require_text(row.text(columns.passage), place, f"column {columns.passage!r}")
+        question = require_text(row.text(columns.question), place, columns.question)
+        passage = require_text(row.text(columns.passage), place, columns.passage)
         passage = self._passages.setdefault(passage, passage)
         listed = _answers(row.values[columns.answers], place) if columns.answers else []
         found = [located(passage, text, start) for text, start in listed]

@@ -63,9 +63,7 @@ def read(
     separator = columns.separator if format in ("csv", "tsv") else None
 
     def example(row: Row) -> TextExample:
-        texts = tuple(
-            require_text(row.text(name), row.place, f"column {name!r}") for name in columns.texts
-        )
+        texts = tuple(require_text(row.text(name), row.place, name) for name in columns.texts)
         labels = _labels(row, columns, spelling, separator)
         found = TextExample(texts=texts, labels=labels, place=row.place)
         if columns.problem == "regression" and labels is not None:

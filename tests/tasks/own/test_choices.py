@@ -103,7 +103,7 @@ def test_a_broken_row_is_refused_or_left_out(
 
 def test_empty_texts_are_left_out_and_missing_columns_refused(tmp_path: Path) -> None:
     path = lines_at(tmp_path / "a.csv", SWAG_HEADER, ",b,c,d,e,f,0", "a,b,c,d,e,f,0")
-    assert read(path, SWAG).left_out == (f"{path}:2: 'sent1' is empty",)
+    assert read(path, SWAG).left_out == (f"{path}:2: column 'sent1' is empty",)
     with pytest.raises(ValueError, match="no column 'ending3'; did you mean 'ending"):
         read(lines_at(path, SWAG_HEADER.replace("ending3", "x"), "a,b,c,d,e,f,0"), SWAG)
     with pytest.raises(ValueError, match="choices must name a column"):

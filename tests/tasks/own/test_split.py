@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bertsmith.tasks.own.split import SplitConfig, content_of, held_out, num_shared, split
 
@@ -37,6 +39,19 @@ def test_the_split_of_a_version_is_that_of_every_other() -> None:
 def test_neither_side_is_empty(contents: list[str], share: float, counts: tuple[int, int]) -> None:
     train, dev = split(contents, contents, SplitConfig(share=share))
     assert (len(train), len(dev)) == counts
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=2).filter(lambda each: len(set(each)) > 1),
+    st.floats(0.01, 0.99),
+)
+def test_any_contents_are_parted_without_overlap(numbers: list[int], share: float) -> None:
+    contents = [str(number) for number in numbers]
+    train, dev = split(contents, contents, SplitConfig(share=share))
+    assert train
+    assert dev
+    assert not set(train) & set(dev)
+    assert sorted(train + dev) == sorted(contents)
 
 
 def test_what_cannot_be_split_is_refused() -> None:

@@ -86,8 +86,18 @@ def test_texts_to_predict_on_have_no_labels(tmp_path: Path) -> None:
     assert [each.labels for each in read(path, TextColumns(label=None)).examples] == [None, None]
 
 
+def test_columns_without_a_header_are_numbered(tmp_path: Path) -> None:
+    path = lines_at(tmp_path / "a.tsv", "a\tx", "b\ty")
+    columns = TextColumns(texts=("1",), label="2")
+    file = read(path, columns, FileOptions(has_header=False))
+    assert [(each.texts, each.labels) for each in file.examples] == [
+        (("a",), ("x",)),
+        (("b",), ("y",)),
+    ]
+
+
 def test_empty_texts_are_left_out_and_told(tmp_path: Path) -> None:
-    path = lines_at(tmp_path / "a.tsv", "text\tlabel", "a\tx", " \tx", "\u200b\ty", "b\ty")
+    path = lines_at(tmp_path / "a.tsv", "text\tlabel", "a\tx", " \tx", "\u200b\ufffd\ty", "b\ty")
     file = read(path, TextColumns())
     assert [each.texts for each in file.examples] == [("a",), ("b",)]
     assert file.left_out == tuple(f"{path}:{line}: column 'text' is empty" for line in (3, 4))
