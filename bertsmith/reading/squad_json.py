@@ -40,7 +40,14 @@ class Question:
     answers: tuple[Answer, ...]
     """None where the passage has no answer, and in files to predict on."""
     place: str
-    """`file: data[0].paragraphs[1].qas[2]`."""
+    """`file: data[0].paragraphs[1].qas[2]`, or `file:line` of a row."""
+    num_lost: int = 0
+    """Answers of the file that stand nowhere in the passage, and are none of `answers`."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it had answers and none is left: not to be taken for one without an answer."""
+        return not self.answers and self.num_lost > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +85,13 @@ def read_questions(path: Path) -> Questions:
     )
 
 
+def located(passage: str, text: str, start: int) -> Answer | None:
+    """The answer at `start`, or where its text stands nearest; None where it stands nowhere."""
+    if start < 0 or not passage.startswith(text, start):
+        start = _nearest(passage, text, start)
+    return Answer(text=text, start=start) if start >= 0 else None
+
+
 class _Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -103,12 +117,15 @@ class _Reader:
             text = _field(question, "question", str, place)
             if not text.strip():
                 raise ValueError(f"{place}: the question is empty")
+            num_lost = len(self.lost)
+            answers = tuple(self._answers(question, passage, place))
             yield Question(
                 key=str(question.get("id", place)),
                 question=text,
                 passage=passage,
-                answers=tuple(self._answers(question, passage, place)),
+                answers=answers,
                 place=place,
+                num_lost=len(self.lost) - num_lost,
             )
 
     def _answers(
@@ -123,18 +140,18 @@ class _Reader:
             text, start = _field(answer, "text", str, at), _field(answer, "answer_start", int, at)
             if not text.strip():
                 raise ValueError(f"{at}: the answer is empty")
-            if not passage.startswith(text, max(0, start)):
-                found = _nearest(passage, text, start)
-                if found < 0:
-                    self.lost.append(at)
-                    continue
-                start, self.num_moved = found, self.num_moved + 1
-            yield Answer(text=text, start=start)
+            found = located(passage, text, start)
+            if found is None:
+                self.lost.append(at)
+                continue
+            self.num_moved += found.start != start
+            yield found
 
 
 def _nearest(passage: str, text: str, start: int) -> int:
     """Where the text stands nearest to `start`; -1 where it does not."""
-    before, behind = passage.rfind(text, 0, max(0, start) + len(text)), passage.find(text, start)
+    before = passage.rfind(text, 0, max(0, start) + len(text))
+    behind = passage.find(text, max(0, start))
     found = [place for place in (before, behind) if place >= 0]
     return min(found, key=lambda place: abs(place - start), default=-1)
 

@@ -142,7 +142,7 @@ def rows(
     nearest; later ValueError, with file and line, for a malformed row that nobody is told of, a
     line that is not JSON, and bytes that are no text.
     """
-    on_malformed = on_malformed or _refuse
+    on_malformed = on_malformed or refuse
     format = table_format(path)
     found = columns(path, has_header=has_header)
     for name in names:
@@ -178,7 +178,8 @@ def _text_rows(path: Path) -> Iterator[Row]:
         yield Row(place=f"{path}:{number}", values={TEXT: line}, bytes_read=position)
 
 
-def _refuse(fault: str) -> None:
+def refuse(fault: str) -> None:
+    """What is done with a malformed row that nobody is told of: raises ValueError."""
     raise ValueError(f"{fault}; mend the row, or leave such rows out with --skip-malformed")
 
 

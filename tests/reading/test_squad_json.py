@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bertsmith.reading.squad_json import Answer, Questions, read_questions
+from bertsmith.reading.squad_json import Answer, Questions, located, read_questions
 
 PASSAGE = "The cat sat on the mat. The dog sat on the rug."
 
@@ -47,7 +47,26 @@ def test_answers_stand_where_they_are_said_to_or_are_found_nearby(tmp_path: Path
     assert len(found.lost) == 1
     assert found.lost[0].endswith("data[0].paragraphs[0].qas[2].answers[0]")
     assert found.has_unanswerable
+    assert [question.is_lost for question in found.questions] == [False, False, True, False]
     assert right.passage is moved.passage
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "place"),
+    [
+        ("The", 0, 0),
+        ("The", -1, 0),
+        ("The", 20, 24),
+        ("sat", -9, 8),
+        ("The", 999, 24),
+        ("a", -1, 5),
+    ],
+)
+def test_an_answer_is_located_at_its_start_or_nearest_to_it(
+    text: str, start: int, place: int
+) -> None:
+    assert located(PASSAGE, text, start) == Answer(text=text, start=place)
+    assert located(PASSAGE, "bird", start) is None
 
 
 def test_a_file_without_answers_is_one_to_predict_on(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""A person's own labelled files -> examples of any task."""

@@ -1,0 +1,139 @@
+"""A person's own file of rows -> examples, and what of it is none.
+
+How a row becomes an example is said elsewhere: `texts`, `words`, `questions`, `choices`. A row with
+nothing to read or to learn is left out, since official sets have such rows; a broken one is
+refused, or left out where that is asked for. Either is told with its file and line.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from bertsmith.reading.tables import Row, refuse, rows
+
+ExampleT = TypeVar("ExampleT")
+
+_NOT_PRINTED = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_REPLACEMENT = "\ufffd"
+"""What a decoder left of broken bytes; no tokenizer of BERT keeps it."""
+
+
+class UnusableRow(ValueError):
+    """A whole row of which nothing can be learned: without text, or marked as unlabelled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """How rows are read, whatever they hold."""
+
+    has_header: bool = True
+    """Whether the first row of CSV and TSV names the columns; else they are 1, 2, ..."""
+    skip_malformed: bool = False
+    """Leave broken rows out and count them, instead of stopping at the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnFile(Generic[ExampleT]):
+    """What a file holds."""
+
+    path: Path
+    examples: tuple[ExampleT, ...]
+    """At least one, in the file's order."""
+    left_out: tuple[str, ...] = ()
+    """Of each row that is none of them: where it stands, and why."""
+    notes: tuple[str, ...] = ()
+    """What was read otherwise than it stands."""
+
+
+def read_rows(
+    path: Path,
+    names: Sequence[str],
+    example: Callable[[Row], ExampleT],
+    options: FileOptions,
+    key: str = "",
+) -> OwnFile[ExampleT]:
+    """Every row as `example` makes it of the columns `names`.
+
+    `key` names a column of ids, which must be unique; empty for none. What `example` raises as
+    `UnusableRow` is left out; another ValueError is a broken row. Raises as `tables.rows` does, and
+    ValueError for the first broken row and for a file of which no row is left.
+    """
+    collected = _Collected(path, options.skip_malformed, example, key)
+    wanted = dict.fromkeys([*names, *([key] if key else [])])
+    for row in rows(
+        path,
+        list(wanted),
+        has_header=options.has_header,
+        on_malformed=collected.malformed,
+    ):
+        collected.take(row)
+    return collected.file()
+
+
+def whole(
+    path: Path,
+    examples: Sequence[ExampleT],
+    left_out: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> OwnFile[ExampleT]:
+    """The value of a file that was read. Raises ValueError where no example is left."""
+    if not examples:
+        first = f", the first because: {left_out[0]}" if left_out else ""
+        raise ValueError(f"{path}: no example in it; {len(left_out):,} rows were left out{first}")
+    return OwnFile(
+        path=path, examples=tuple(examples), left_out=tuple(left_out), notes=tuple(notes)
+    )
+
+
+def require_text(text: str, place: str, column: str) -> str:
+    """The text. Raises UnusableRow for one without a character that a model could read."""
+    if not any(
+        character != _REPLACEMENT and unicodedata.category(character) not in _NOT_PRINTED
+        for character in text
+    ):
+        raise UnusableRow(f"{place}: column {column!r} is empty")
+    return text
+
+
+class _Collected(Generic[ExampleT]):
+    """Examples and faults while a file is read."""
+
+    def __init__(
+        self, path: Path, skip_malformed: bool, example: Callable[[Row], ExampleT], key: str
+    ) -> None:
+        self._path = path
+        self._skip_malformed = skip_malformed
+        self._example = example
+        self._key = key
+        self._place_of: dict[object, str] = {}
+        self._examples: list[ExampleT] = []
+        self._left_out: list[str] = []
+
+    def malformed(self, fault: str) -> None:
+        if not self._skip_malformed:
+            refuse(fault)
+        self._left_out.append(fault)
+
+    def take(self, row: Row) -> None:
+        try:
+            self._require_new(row)
+            self._examples.append(self._example(row))
+        except UnusableRow as fault:
+            self._left_out.append(str(fault))
+        except ValueError as fault:
+            self.malformed(str(fault))
+
+    def file(self) -> OwnFile[ExampleT]:
+        return whole(self._path, self._examples, self._left_out)
+
+    def _require_new(self, row: Row) -> None:
+        if not self._key:
+            return
+        key = str(row.values[self._key])
+        first = self._place_of.setdefault(key, row.place)
+        if first != row.place:
+            raise ValueError(f"{row.place}: {self._key} {key!r} stands at {first} too")

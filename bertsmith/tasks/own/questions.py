@@ -1,0 +1,161 @@
+"""A file of questions about passages -> examples whose answers stand in their passage.
+
+SQuAD's JSON, or JSONL and Parquet in the Hub's layout: a row a question, `answers` with `text` and
+`answer_start`, each a list. A question whose answers stand nowhere in its passage is left out and
+told: it has an answer, which nobody could learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.reading.detect import suffix_of
+from bertsmith.reading.squad_json import Question, located, read_questions
+from bertsmith.reading.tables import Row, table_format
+from bertsmith.tasks import given
+from bertsmith.tasks.own.fields import pairs_of
+from bertsmith.tasks.own.files import FileOptions, OwnFile, read_rows, require_text, whole
+from bertsmith.tasks.own.split import content_of
+from bertsmith.tasks.own.summary import Summary, lengths_of, summarised
+
+_SQUAD_SUFFIXES = (".json", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionColumns:
+    """Where things stand in a row; SQuAD's JSON has its own names."""
+
+    key: str = "id"
+    """Ids, which must be unique; empty for none: a question is then called by its place."""
+    question: str = "question"
+    passage: str = "context"
+    answers: str | None = "answers"
+    """None for questions to predict on."""
+
+
+def read(
+    path: Path, columns: QuestionColumns | None = None, options: FileOptions | None = None
+) -> OwnFile[Question]:
+    """The questions of a file; what `Question.answers` lacks has no answer in its passage.
+
+    Raises as `read_questions` and `read_rows` do.
+    """
+    if path.is_file() and suffix_of(path.name) in _SQUAD_SUFFIXES:
+        file = read_questions(path)
+        examples, num_moved = list(file.questions), file.num_moved
+        left_out: tuple[str, ...] = ()
+    else:
+        rows = _Rows(path, columns or QuestionColumns())
+        read_file = rows.read(options or FileOptions())
+        examples, num_moved = list(read_file.examples), rows.num_moved
+        left_out = read_file.left_out
+    lost = [
+        f"{each.place}: none of its {each.num_lost} answers stands in the passage"
+        for each in examples
+        if each.is_lost
+    ]
+    kept = [each for each in examples if not each.is_lost]
+    return whole(path, kept, (*left_out, *lost), tuple(_notes(kept, num_moved)))
+
+
+def has_unanswerable(examples: Sequence[Question]) -> bool:
+    """Whether some questions have an answer and some have none, as in SQuAD 2.0."""
+    return len({bool(example.answers) for example in examples}) == 2
+
+
+def contents(examples: Sequence[Question]) -> list[str]:
+    """What keeps questions on one side of a split: their passage."""
+    passages = dict.fromkeys(example.passage for example in examples)
+    found = {passage: content_of(passage) for passage in passages}
+    return [found[example.passage] for example in examples]
+
+
+def summary(file: OwnFile[Question]) -> Summary:
+    """What was read."""
+    passages = dict.fromkeys(example.passage for example in file.examples)
+    num_without = sum(not example.answers for example in file.examples)
+    answers = [answer.text for example in file.examples for answer in example.answers]
+    lengths = [
+        lengths_of("characters of a passage", map(len, passages)),
+        lengths_of("characters of a question", (len(each.question) for each in file.examples)),
+    ]
+    if answers:
+        lengths.append(lengths_of("characters of an answer", map(len, answers)))
+    return summarised(
+        file,
+        balance=f"{len(passages):,} passages; {num_without:,} questions without an answer "
+        f"({num_without / len(file.examples):.1%})",
+        lengths=lengths,
+    )
+
+
+class _Rows:
+    """Rows in the Hub's layout."""
+
+    def __init__(self, path: Path, columns: QuestionColumns) -> None:
+        self._path = path
+        self._columns = columns
+        self._passages: dict[str, str] = {}
+        self.num_moved = 0
+
+    def read(self, options: FileOptions) -> OwnFile[Question]:
+        if table_format(self._path) not in ("jsonl", "parquet"):
+            raise ValueError(
+                f"{self._path}: questions are read from SQuAD's .json, or from .jsonl or .parquet "
+                f"with the columns id, question, context, answers"
+            )
+        columns = self._columns
+        names = [columns.question, columns.passage, *([columns.answers] if columns.answers else [])]
+        return read_rows(self._path, names, self._question, options, columns.key)
+
+    def _question(self, row: Row) -> Question:
+        columns, place = self._columns, row.place
+        question = require_text(row.text(columns.question), place, columns.question)
+        passage = require_text(row.text(columns.passage), place, columns.passage)
+        passage = self._passages.setdefault(passage, passage)
+        listed = _answers(row.values[columns.answers], place) if columns.answers else []
+        found = [located(passage, text, start) for text, start in listed]
+        answers = tuple(answer for answer in found if answer is not None)
+        self.num_moved += sum(
+            answer is not None and answer.start != start
+            for answer, (_, start) in zip(found, listed, strict=True)
+        )
+        return Question(
+            key=str(row.values[columns.key]) if columns.key else place,
+            question=question,
+            passage=passage,
+            answers=answers,
+            place=place,
+            num_lost=len(found) - len(answers),
+        )
+
+
+def _answers(value: object, place: str) -> list[tuple[str, int]]:
+    """Texts and starts, of a mapping of two lists or a list of mappings; of null none."""
+    listed = [] if value is None else pairs_of(value, "text", "answer_start")
+    if listed is None:
+        raise ValueError(
+            f"{place}: answers must hold text and answer_start, lists of one length, found "
+            f"{value!s:.80}"
+        )
+    return [_answer(text, start, place) for text, start in listed]
+
+
+def _answer(text: object, start: object, place: str) -> tuple[str, int]:
+    if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
+        raise ValueError(
+            f"{place}: an answer is a text and the number of its first character, found "
+            f"{text!r:.40} and {start!r:.20}"
+        )
+    if not text.strip():
+        raise ValueError(f"{place}: an answer is empty; a question without one has empty lists")
+    return given.text(text, f"{place}: an answer"), start
+
+
+def _notes(examples: Sequence[Question], num_moved: int) -> Iterator[str]:
+    if num_moved:
+        yield f"{num_moved:,} answers stand elsewhere in their passage than the file says: moved"
+    if num_partly := sum(example.num_lost > 0 for example in examples):
+        yield f"{num_partly:,} questions lost some of their answers, which stand nowhere"

@@ -1,0 +1,58 @@
+"""A file to train on, and one to evaluate on or none -> the two sets, and what to know of them.
+
+Without a file to evaluate on, a share of the other is held out by content. It trains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from bertsmith.tasks.own.files import OwnFile
+from bertsmith.tasks.own.split import SplitConfig, num_shared, split
+
+ExampleT = TypeVar("ExampleT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSets(Generic[ExampleT]):
+    """Examples of two kinds."""
+
+    train: tuple[ExampleT, ...]
+    dev: tuple[ExampleT, ...]
+    """To evaluate on: no part in training."""
+    notes: tuple[str, ...]
+    """Where `dev` comes from, and what of it stands in `train` too."""
+
+
+def sets_of(
+    train: OwnFile[ExampleT],
+    dev: OwnFile[ExampleT] | None,
+    contents: Callable[[Sequence[ExampleT]], list[str]],
+    config: SplitConfig | None = None,
+) -> OwnSets[ExampleT]:
+    """`dev` as it is, or a share of `train`; `contents` is that of the kind of examples.
+
+    What is right of an example is found in both: gather labels from all of a file before, or a rare
+    one may be missing from a side. Raises ValueError for a file that cannot be split.
+    """
+    if dev is None:
+        to_train, held_out = split(
+            train.examples, contents(train.examples), config or SplitConfig()
+        )
+        note = (
+            f"to evaluate on: {len(held_out):,} of the {len(train.examples):,} examples of "
+            f"{train.path}, the same in every run; no content stands on both sides"
+        )
+        return OwnSets(train=tuple(to_train), dev=tuple(held_out), notes=(note,))
+    shared = num_shared(contents(train.examples), contents(dev.examples))
+    notes = (
+        (
+            f"{shared:,} of the {len(dev.examples):,} examples of {dev.path} share their content "
+            f"with examples to train on: scores on them flatter",
+        )
+        if shared
+        else ()
+    )
+    return OwnSets(train=train.examples, dev=dev.examples, notes=notes)

@@ -1,0 +1,176 @@
+"""A file of words and their tags -> sentences to tag.
+
+CoNLL's columns and files of one character a line, as `reading.conll` has them; or JSONL and
+Parquet, a row a sentence with a list of words and one of tags, by name or by number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bertsmith.reading.conll import TaggedSentence, tagged_sentences
+from bertsmith.reading.detect import suffix_of
+from bertsmith.reading.hub_features import class_names
+from bertsmith.reading.tables import Row, table_format
+from bertsmith.tasks.entities import entities
+from bertsmith.tasks.own.bio import require_bio, two_dialects
+from bertsmith.tasks.own.files import FileOptions, OwnFile, UnusableRow, read_rows, whole
+from bertsmith.tasks.own.labels import Spelling
+from bertsmith.tasks.own.split import content_of
+from bertsmith.tasks.own.summary import Summary, lengths_of, num_repeated, summarised
+from bertsmith.tasks.tag_scheme import TagScheme
+
+_ROW_SUFFIXES = (".jsonl", ".ndjson", ".parquet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordColumns:
+    """Where words and tags stand."""
+
+    words: str = "tokens"
+    """A column of lists, in JSONL and Parquet; in CoNLL's files words stand first."""
+    tags: str | None = "ner_tags"
+    """Another; None for words to predict on."""
+    tag_names: tuple[str, ...] = ()
+    """Of tags that are numbers, the names of 0, 1, ...; the Hub's Parquet brings its own."""
+    document: str = ""
+    """A column that is equal for sentences of one document; empty: each row is one."""
+    tag_column: int = -1
+    """Of CoNLL's files: from 0, or from the end below it."""
+
+
+def read(
+    path: Path, columns: WordColumns | None = None, options: FileOptions | None = None
+) -> OwnFile[TaggedSentence]:
+    """The sentences of a file; those without words are left out and told.
+
+    Raises as `tagged_sentences` and `read_rows` do, and ValueError, with the place, for a tag that
+    is no BIO among others that are.
+    """
+    columns, options = columns or WordColumns(), options or FileOptions()
+    suffix = suffix_of(path.name)
+    if suffix in (".csv", ".json"):
+        raise ValueError(
+            f"{path}: words and tags are read from CoNLL's columns (a word a line, .tsv or .txt), "
+            f"or from .jsonl or .parquet with a list of words and one of tags a row"
+        )
+    if suffix in _ROW_SUFFIXES:
+        file = _read_rows(path, columns, options)
+    else:
+        file = whole(path, list(_of_conll(path, columns)))
+    require_bio(file.examples)
+    note = two_dialects(file.examples)
+    return replace(file, notes=(*file.notes, note)) if note else file
+
+
+def contents(examples: Sequence[TaggedSentence]) -> list[str]:
+    """What keeps sentences on one side of a split: their document's words.
+
+    In a file of one document, which marks none, a sentence's own.
+    """
+    of_sentence = [content_of(" ".join(example.words)) for example in examples]
+    of_document: dict[int, list[str]] = {}
+    for example, content in zip(examples, of_sentence, strict=True):
+        of_document.setdefault(example.document, []).append(content)
+    if len(of_document) == 1:
+        return of_sentence
+    joined = {document: "\n".join(parts) for document, parts in of_document.items()}
+    return [joined[example.document] for example in examples]
+
+
+def summary(file: OwnFile[TaggedSentence], scheme: TagScheme | None) -> Summary:
+    """What was read; without a scheme nothing is said of tags.
+
+    Raises ValueError as `TagScheme.tags_of` does.
+    """
+    documents = {example.document for example in file.examples}
+    repeated = num_repeated([content_of(" ".join(each.words)) for each in file.examples])
+    num_words = sum(len(example.words) for example in file.examples)
+    is_unmarked = len(documents) == 1 < len(file.examples)
+    return summarised(
+        file,
+        balance=_balance(file.examples, scheme) if scheme else "",
+        lengths=[lengths_of("words", (len(example.words) for example in file.examples))],
+        notes=[
+            f"{num_words:,} words; "
+            + (
+                "no documents are marked: read as one running text, unless each sentence alone"
+                if is_unmarked
+                else f"documents: {len(documents):,}"
+            ),
+            *([f"{repeated:,} sentences occur before"] if repeated else []),
+        ],
+    )
+
+
+def _balance(examples: Sequence[TaggedSentence], scheme: TagScheme) -> str:
+    counts: Counter[str] = Counter()
+    for example in examples:
+        tags = scheme.tags_of(example)
+        counts.update((each.kind for each in entities(tags)) if scheme.is_of_entities else tags)
+    total = max(1, counts.total())
+    told = ", ".join(
+        f"{kind} {count:,} ({count / total:.1%})" for kind, count in counts.most_common()
+    )
+    return f"{counts.total():,} {'entities' if scheme.is_of_entities else 'tags'}: {told}"
+
+
+def _of_conll(path: Path, columns: WordColumns) -> Iterator[TaggedSentence]:
+    for sentence in tagged_sentences(path, columns.tag_column):
+        yield sentence if columns.tags is not None else replace(sentence, tags=None)
+
+
+def _read_rows(path: Path, columns: WordColumns, options: FileOptions) -> OwnFile[TaggedSentence]:
+    names = columns.tag_names
+    if not names and columns.tags and table_format(path) == "parquet":
+        names = class_names(path, columns.tags)
+    spelling = Spelling(names)
+    documents: dict[str, int] = {}
+
+    def sentence(row: Row) -> TaggedSentence:
+        words = _words(row.values[columns.words], row.place)
+        tags = None
+        if columns.tags is not None:
+            tags = _tags(row.values[columns.tags], len(words), spelling, bool(names), row.place)
+        name = str(row.values[columns.document]) if columns.document else row.place
+        document = documents.setdefault(name, len(documents))
+        return TaggedSentence(place=row.place, words=words, tags=tags, document=document)
+
+    wanted = [name for name in (columns.words, columns.tags, columns.document) if name]
+    file = read_rows(path, wanted, sentence, options)
+    return replace(file, notes=spelling.notes())
+
+
+def _words(value: object, place: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise ValueError(f"{place}: expected a list of words, found {value!r:.60}")
+    if not value:
+        raise UnusableRow(f"{place}: no words")
+    for number, word in enumerate(value):
+        if not word:
+            raise ValueError(f"{place}: word {number + 1} has no characters")
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{place}: word {number + 1} holds half a character: {word!r:.40}"
+            ) from error
+    return tuple(value)
+
+
+def _tags(
+    value: object, num_words: int, spelling: Spelling, has_names: bool, place: str
+) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{place}: expected a list of tags, found {value!r:.60}")
+    if len(value) != num_words:
+        raise ValueError(f"{place}: {len(value)} tags for {num_words} words")
+    if not has_names and any(isinstance(tag, int) for tag in value):
+        raise ValueError(
+            f"{place}: the tags are numbers, and nothing says what they mean: give the names of 0, "
+            f"1, ... in their order"
+        )
+    return tuple(spelling.label(tag, place) for tag in value)

@@ -1,0 +1,123 @@
+"""Questions come out of SQuAD's JSON and of the Hub's rows alike, their answers checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bertsmith.reading.squad_json import Answer
+from bertsmith.tasks.own.files import FileOptions
+from bertsmith.tasks.own.questions import (
+    QuestionColumns,
+    contents,
+    has_unanswerable,
+    read,
+    summary,
+)
+from tests.tasks.own.written import lines_at, real, rows_at
+
+PASSAGE = "The cat sat on the mat."
+
+
+def _row(key: str, *answers: tuple[str, int], passage: str = PASSAGE) -> dict[str, object]:
+    texts, starts = [text for text, _ in answers], [start for _, start in answers]
+    listed = {"text": texts, "answer_start": starts}
+    return {"id": key, "question": "Who sat?", "context": passage, "answers": listed}
+
+
+ROWS = [_row("a", ("cat", 4)), _row("b", ("mat", 2), ("bird", 0)), _row("c", ("dog", 4)), _row("d")]
+
+
+def _squad(path: Path, *rows: dict[str, object]) -> Path:
+    questions = []
+    for row in rows:
+        answers = row["answers"]
+        assert isinstance(answers, dict)
+        pairs = zip(answers["text"], answers["answer_start"], strict=True)
+        listed = [{"text": text, "answer_start": start} for text, start in pairs]
+        questions.append({"id": row["id"], "question": row["question"], "answers": listed})
+    paragraph = {"context": PASSAGE, "qas": questions}
+    return lines_at(path, json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.parquet"])
+def test_answers_stand_in_the_passage_and_lost_questions_are_left_out(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    file = read(_squad(path, *ROWS) if path.suffix == ".json" else rows_at(path, *ROWS))
+    assert [each.key for each in file.examples] == ["a", "b", "d"]
+    assert [each.answers for each in file.examples] == [
+        (Answer(text="cat", start=4),),
+        (Answer(text="mat", start=19),),
+        (),
+    ]
+    (told,) = file.left_out
+    assert told.endswith("none of its 1 answers stands in the passage")
+    assert file.notes == (
+        "1 answers stand elsewhere in their passage than the file says: moved",
+        "1 questions lost some of their answers, which stand nowhere",
+    )
+    assert has_unanswerable(file.examples)
+    assert not has_unanswerable(file.examples[:2])
+    assert summary(file).balance == "1 passages; 1 questions without an answer (33.3%)"
+
+
+def test_other_ways_to_list_answers(tmp_path: Path) -> None:
+    as_objects = {**_row("a"), "answers": [{"text": "cat", "answer_start": 4}]}
+    path = rows_at(tmp_path / "a.jsonl", as_objects, {**_row("b"), "answers": None})
+    assert [len(each.answers) for each in read(path).examples] == [1, 0]
+    columns = QuestionColumns(key="", answers=None)
+    first, second = read(path, columns).examples
+    assert (first.answers, first.key, second.key) == ((), f"{path}:1", f"{path}:2")
+    assert "of an answer" not in " ".join(summary(read(path, columns)).lines())
+    assert first.passage is second.passage
+
+
+def test_questions_of_one_passage_stay_together(tmp_path: Path) -> None:
+    rows = [_row("a"), _row("b", passage="Another."), _row("c", passage="the  CAT sat on the mat.")]
+    first, second, third = contents(read(rows_at(tmp_path / "a.jsonl", *rows)).examples)
+    assert first == third != second
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({**_row("b"), "answers": {"text": ["cat"]}}, "answers must hold text and answer_start"),
+        ({**_row("b"), "answers": {"text": ["cat"], "answer_start": []}}, "of one length"),
+        ({**_row("b"), "answers": "cat"}, "answers must hold text and answer_start"),
+        (_row("b", ("cat", "4")), "the number of its first character, found 'cat' and '4'"),  # type: ignore[arg-type]
+        (_row("b", (" ", 3)), "an answer is empty"),
+        (_row("a"), r"a.jsonl:2: id 'a' stands at .*a.jsonl:1 too"),
+        ({"id": "b"}, "no field 'question'"),
+    ],
+)
+def test_a_broken_row_is_refused_or_left_out(
+    tmp_path: Path, row: dict[str, object], message: str
+) -> None:
+    path = rows_at(tmp_path / "a.jsonl", ROWS[0], row)
+    with pytest.raises(ValueError, match=message):
+        read(path)
+    file = read(path, options=FileOptions(skip_malformed=True))
+    assert (len(file.examples), len(file.left_out)) == (1, 1)
+
+
+def test_rows_without_text_are_left_out_and_other_files_refused(tmp_path: Path) -> None:
+    path = rows_at(tmp_path / "a.jsonl", ROWS[0], {**_row("b"), "question": " "})
+    assert read(path).left_out == (f"{path}:2: column 'question' is empty",)
+    with pytest.raises(ValueError, match=r"questions are read from SQuAD's .json, or"):
+        read(lines_at(tmp_path / "a.csv", "id,question"))
+    with pytest.raises(FileNotFoundError, match=r"none.json: no such file"):
+        read(tmp_path / "none.json")
+    with pytest.raises(ValueError, match=r"no example in it; 1 rows were left out, .*\.jsonl:1"):
+        read(rows_at(path, ROWS[2]))
+
+
+@pytest.mark.data
+def test_the_real_sets_are_read_whole() -> None:
+    file = read(real("korean/korquad/KorQuAD_v1.0_dev.json.gz"))
+    assert (len(file.examples), file.left_out, file.notes) == (5_774, (), ())
+    assert len(set(contents(file.examples))) == len({each.passage for each in file.examples})
+    assert has_unanswerable(read(real("squad/dev-v2.0.json.gz")).examples)

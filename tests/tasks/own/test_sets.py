@@ -1,0 +1,30 @@
+"""Two sets: two files as they are, or one divided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bertsmith.tasks.own.files import OwnFile
+from bertsmith.tasks.own.sets import sets_of
+
+TRAIN = OwnFile(path=Path("train.csv"), examples=("a", "b", "c", "A"))
+
+
+def _contents(examples: object) -> list[str]:
+    assert isinstance(examples, tuple)
+    return [each.lower() for each in examples]
+
+
+def test_without_a_file_to_evaluate_on_a_share_is_held_out_and_told() -> None:
+    found = sets_of(TRAIN, None, _contents)
+    assert sorted(found.train + found.dev) == ["A", "a", "b", "c"]
+    assert len(found.dev) == 1
+    assert found.notes[0].startswith("to evaluate on: 1 of the 4 examples of train.csv, the same")
+
+
+def test_what_stands_in_both_files_is_counted() -> None:
+    dev = OwnFile(path=Path("dev.csv"), examples=("B", "x"))
+    found = sets_of(TRAIN, dev, _contents)
+    assert (found.train, found.dev) == (TRAIN.examples, dev.examples)
+    assert found.notes[0].startswith("1 of the 2 examples of dev.csv share their content")
+    assert sets_of(TRAIN, OwnFile(path=Path("d"), examples=("x",)), _contents).notes == ()
