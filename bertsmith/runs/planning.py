@@ -66,13 +66,20 @@ def fitted(
 ) -> PretrainRun:
     """The run stretched or shortened to the seconds at hand and to at most 40 epochs.
 
-    A run that would have more than 20,000 steps gets larger batches instead. `kept`: as for
-    `stretched`.
+    A run that would have more than 20,000 steps within both gets larger batches instead. `kept`: as
+    for `stretched`.
     """
     seconds *= 1.0 - _SHARE_FOR_THE_REST
     shares = [phase.steps / run.num_steps for phase in run.phases]
     costs = measurement.seconds_per_step
-    steps = seconds / sum(share * cost for share, cost in zip(shares, costs, strict=True))
+    epochs_a_step = sum(
+        share * phase.batch_size / plan_of(run, number, corpus).rows_per_epoch
+        for number, (share, phase) in enumerate(zip(shares, run.phases, strict=True))
+    )
+    steps = min(
+        seconds / sum(share * cost for share, cost in zip(shares, costs, strict=True)),
+        max(FEWEST_STEPS, MOST_EPOCHS / epochs_a_step),
+    )
     growth, largest = 1, max(phase.batch_size for phase in run.phases)
     while steps > MOST_STEPS and 2 * growth * largest <= LARGEST_BATCH:
         steps, growth = steps / 2, growth * 2
@@ -80,12 +87,7 @@ def fitted(
         run,
         phases=tuple(replace(p, batch_size=p.batch_size * growth) for p in run.phases),
     )
-    epochs_a_step = sum(
-        share * phase.batch_size / plan_of(run, number, corpus).rows_per_epoch
-        for number, (share, phase) in enumerate(zip(shares, run.phases, strict=True))
-    )
-    most = max(FEWEST_STEPS, int(MOST_EPOCHS / epochs_a_step))
-    return stretched(run, max(2 * len(run.phases), min(int(steps), most)), kept)
+    return stretched(run, max(2 * len(run.phases), int(steps)), kept)
 
 
 def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[tuple[str, str]]:
@@ -100,17 +102,19 @@ def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[
         ("objectives", f"{', '.join(run.objectives)} on {run.form}, "
                        f"{run.masking.rate:.0%} of positions predicted"),
     ]  # fmt: skip
-    total = 0.0
+    total, with_next = 0.0, "next_sentence" in run.objectives
     for number, phase in enumerate(run.phases):
         plan = plan_of(run, number, corpus)
-        length = plan.describe().tokens_per_sequence
+        described = plan.describe()
+        length = described.tokens_per_sequence
         trained = phase.steps * phase.batch_size * length
         total += phase.steps * measurement.seconds_per_step[number]
         lines.append((
             f"phase {number + 1}",
             f"{phase.steps:,} steps of {phase.batch_size} sequences of at most "
             f"{phase.sequence_length} tokens (mean {length:.0f}): {trained / 1e6:,.1f}M tokens, "
-            f"{plan.epochs(phase.steps):.1f} epochs",
+            f"{plan.epochs(phase.steps):.1f} epochs"
+            + (f", {described.random_share:.0%} of B random" if with_next else ""),
         ))  # fmt: skip
     peak = run.optimizer.learning_rate
     return [

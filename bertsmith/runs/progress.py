@@ -65,13 +65,15 @@ class Pace:
         self._num_steps = num_steps
         self._latest: deque[tuple[int, int, float]] = deque(maxlen=_RATE_WINDOW)
         self._before = done
+        self._num_added = 0
 
     def add(self, view: View) -> tuple[float, float]:
         """(tokens per second, seconds left)."""
         self._latest.append((view.step - self._before, view.tokens, view.seconds))
         self._before = view.step
+        self._num_added += 1
         # The first step of a process makes kernels and says nothing about the others.
-        latest = list(self._latest)[1:] if 1 < len(self._latest) < _RATE_WINDOW else self._latest
+        latest = list(self._latest)[1:] if 1 < self._num_added <= _RATE_WINDOW else self._latest
         steps, tokens, seconds = (sum(column) for column in zip(*latest, strict=True))
         seconds = max(1e-9, seconds)
         return tokens / seconds, (self._num_steps - view.step) * seconds / steps

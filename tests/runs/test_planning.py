@@ -89,13 +89,25 @@ def test_steps_stop_at_forty_epochs(corpus: Corpus) -> None:
     assert longest.num_steps == int(planning.MOST_EPOCHS * rows / 32)
 
 
-def test_the_batch_grows_beyond_twenty_thousand_steps(corpus: Corpus) -> None:
+def test_the_batch_grows_beyond_the_most_steps(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = fitted(mini_cpu(), measured(0.001, phases=4), 100.0, corpus)
+    assert [p.batch_size for p in free.phases] == [p.batch_size for p in mini_cpu().phases]
+    monkeypatch.setattr(planning, "MOST_STEPS", free.num_steps // 3)
     run = fitted(mini_cpu(), measured(0.001, phases=4), 100.0, corpus)
-    before = [phase.batch_size for phase in mini_cpu().phases]
-    growth = {p.batch_size / b for p, b in zip(run.phases, before, strict=True)}
-    assert len(growth) == 1
-    assert growth.pop() >= 2
-    assert run.num_steps <= planning.MOST_STEPS
+    growth = [p.batch_size / f.batch_size for p, f in zip(run.phases, free.phases, strict=True)]
+    assert growth == [4.0] * 4
+    assert run.num_steps == free.num_steps // 4
+
+
+def test_more_time_never_gives_fewer_steps_than_the_epochs_allow(corpus: Corpus) -> None:
+    steps = [
+        fitted(mini_cpu(), measured(0.001, phases=4), seconds, corpus).num_steps
+        for seconds in (0.1, 0.5, 1.0, 100.0, 10_000.0)
+    ]
+    assert steps == sorted(steps)
+    assert steps[-1] == steps[-2]
 
 
 def test_two_phases_keep_their_shares(corpus: Corpus) -> None:

@@ -94,6 +94,9 @@ def test_the_first_step_does_not_count_for_the_time_left() -> None:
     rate, left = pace.add(view(2, seconds=0.5))
     assert rate == pytest.approx(2_000)
     assert left == pytest.approx(5.0)
+    for step in range(3, 120):
+        rate, _ = pace.add(view(step, seconds=0.5))
+        assert rate == pytest.approx(2_000), step
 
 
 def test_views_several_steps_apart_count_as_several_steps() -> None:
