@@ -66,6 +66,7 @@ class Predictor:
         self.model = loaded.model.to(device).eval()
         self.tokenizer = loaded.tokenizer
         self.sentence = loaded.sentence or SentenceConfig()
+        self.dense = None if loaded.dense is None else loaded.dense.to(device)
         self.is_sentence_model = loaded.sentence is not None
         self.abilities = Abilities(name=self.name, model=self.model, tokenizer=self.tokenizer)
         self.device = torch.device(device)
@@ -152,7 +153,8 @@ class Predictor:
     ) -> FloatArray:
         """(N, D) float32 sentence vectors, pooled as the model says, else the mean of all tokens.
 
-        `pooling` and `is_normalized` overrule the model. Warns of texts whose end was not read;
+        `pooling` and `is_normalized` overrule the model; a pooling that is asked for is of the
+        hidden states alone, without the model's dense layer. Warns of texts whose end was not read;
         `sentence_vectors` counts it text by text.
         """
         texts = given.texts(texts, "embed")
@@ -163,8 +165,8 @@ class Predictor:
                 f"tokens that a sentence vector is made of: their end was not read",
                 stacklevel=2,
             )
-        num_poolings = 1 if pooling else len(self.sentence.pooling)
-        width = num_poolings * self.model.config.hidden_size
+        config = self.sentence.overruled(pooling, is_normalized)
+        width = config.width(self.model.config.hidden_size)
         return np.array([each.vector for each in found], np.float32).reshape(len(texts), width)
 
     def sentence_vectors(
@@ -181,8 +183,9 @@ class Predictor:
         config = self.sentence.overruled(pooling, is_normalized)
         config.require_context(self.model.config.direction)
         items = sentence_vectors.encode(texts, self.tokenizer, self.sentence_limit)
+        bert, dense = self.model.bert, self.dense
         answers = self._read(
-            items, lambda _, stream: sentence_vectors.answers(self.model.bert, stream, config)
+            items, lambda _, stream: sentence_vectors.answers(bert, stream, config, dense)
         )
         return [
             SentenceVector(vector=vector, num_unread=item.num_unread)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bertsmith.certificate import computed
 from bertsmith.certificate.computed import in_float64, numbers, outputs_of
@@ -13,7 +14,7 @@ from bertsmith.certificate.rows import Numbers, Row, compared, skipped
 from bertsmith.certificate.subject import Subject
 from bertsmith.model.padded import PaddedBert
 from bertsmith.model.pooling import sentence_vectors
-from bertsmith.model.sentence import Pooling
+from bertsmith.model.sentence import DenseConfig, Pooling
 from bertsmith.model.stream import Stream
 
 TOLERANCE = 1e-10
@@ -145,14 +146,17 @@ def sentences(subject: Subject) -> Row:
     expected = []
     for rows in np.split(hidden, np.cumsum(subject.short.lengths)[:-1]):
         vector = np.concatenate([_reduced(rows, each) for each in config.pooling])
+        if config.dense is not None:
+            vector = _through_dense(vector, config.dense, subject.dense)
         expected.append(vector / np.linalg.norm(vector) if config.is_normalized else vector)
+    stream, dense = Stream.of(subject.short), subject.loaded.dense
     return compared(
         name,
-        numbers(sentence_vectors(torch.from_numpy(hidden), Stream.of(subject.short), config)),
+        numbers(sentence_vectors(torch.from_numpy(hidden), stream, config, dense)),
         np.stack(expected),
         tolerance=1e-5,
         reference=reference,
-        against=f"{' and '.join(config.pooling)} over all tokens, float32,",
+        against=f"{config}, float32,",
     )
 
 
@@ -179,6 +183,19 @@ def _beside_original(
 
 def _reduced(rows: Numbers, pooling: Pooling) -> Numbers:
     """(n, H) -> (H,)."""
-    if pooling == "cls":
-        return np.asarray(rows[0])
-    return np.asarray(rows.max(axis=0) if pooling == "max" else rows.sum(axis=0) / len(rows))
+    if pooling in ("cls", "lasttoken"):
+        return np.asarray(rows[0 if pooling == "cls" else -1])
+    if pooling == "max":
+        return np.asarray(rows.max(axis=0))
+    if pooling == "weightedmean":
+        return np.asarray(np.average(rows, axis=0, weights=np.arange(1, len(rows) + 1)))
+    root = 0.5 if pooling == "mean_sqrt_len_tokens" else 1.0
+    return np.asarray(rows.sum(axis=0) / len(rows) ** root)
+
+
+def _through_dense(vector: Numbers, config: DenseConfig, tensors: Mapping[str, Tensor]) -> Numbers:
+    """(P * H,) -> (D,), by the tensors on disk."""
+    inner = numbers(tensors["linear.weight"].double()) @ vector
+    if config.has_bias:
+        inner = inner + numbers(tensors["linear.bias"].double())
+    return np.asarray(np.tanh(inner) if config.activation == "tanh" else inner)

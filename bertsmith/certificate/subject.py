@@ -12,14 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bertsmith.batch import PackedBatch
 from bertsmith.certificate.computed import Outputs, in_float64, original_outputs, outputs_of
 from bertsmith.certificate.golden.modeling import Architecture
 from bertsmith.checkpoints.places import find_model
-from bertsmith.checkpoints.sentence_transformers import encoder_directory
+from bertsmith.checkpoints.sentence_transformers import dense_directory, encoder_directory
 from bertsmith.checkpoints.store import Loaded, load, tokenizer_directory
-from bertsmith.checkpoints.weights import Weights, read_weights
+from bertsmith.checkpoints.weights import Weights, module_tensors, read_weights
 from bertsmith.model.config import Direction
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.randomness import integers
@@ -83,6 +84,12 @@ class Subject:
             epsilon=config.layer_norm_eps,
             direction=config.direction,
         )
+
+    @cached_property
+    def dense(self) -> dict[str, Tensor]:
+        """The tensors of the sentence vectors' dense layer as they lie on disk, if there is one."""
+        folder = dense_directory(self.loaded.directory)
+        return {} if folder is None else module_tensors(folder)
 
     @cached_property
     def short(self) -> PackedBatch:

@@ -151,7 +151,9 @@ class Card:
             text += f" Its labels are {', '.join(self.head.labels)}."
         if self.sentence is not None:
             ends = ", brought to length 1" if self.sentence.is_normalized else ""
-            text += f" A sentence vector is {' and '.join(self.sentence.pooling)} pooling{ends}."
+            then = f", then {self.sentence.dense}" if self.sentence.dense is not None else ""
+            pooling = " and ".join(self.sentence.pooling)
+            text += f" A sentence vector is {pooling} pooling{then}{ends}."
         return text
 
     def _known(self) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bertsmith.checkpoints import onnx, sentence_transformers, store, tensorflow
+from bertsmith.checkpoints import onnx, sentence_dense, sentence_transformers, store, tensorflow
 from bertsmith.checkpoints.config_json import config_to_json
 from bertsmith.checkpoints.formats import Format, NumberType, head_refusal, refusal
 from bertsmith.checkpoints.names import to_hugging_face
@@ -73,11 +73,12 @@ def write(directory: Path, loaded: Loaded, export: Export) -> tuple[str, ...]:
         return notes
     else:
         head = written_head(loaded, export)
-        own = {name: tensor for name, tensor in state.items() if name not in head_state(head)}
+        own = {name: state[name] for name in loaded.model.state_dict() if name in state}
         store.write(directory, own, config, loaded.tokenizer, head=head, dtype=dtype)
         if export.format == "sentence-transformers":
             assert export.sentence is not None
             sentence_transformers.write(directory, export.sentence, config.hidden_size)
+            sentence_dense.write(directory, state)
     return ()
 
 
@@ -94,7 +95,12 @@ def verify(directory: Path, loaded: Loaded, export: Export) -> str:
         )
     expected = expected_state(loaded, export)
     back = store.load(directory, dtype=_DTYPES[export.dtype])
-    faults = _differences({**back.model.state_dict(), **head_state(back.head)}, expected)
+    state = {
+        **back.model.state_dict(),
+        **head_state(back.head),
+        **sentence_dense.dense_state(back.dense),
+    }
+    faults = _differences(state, expected)
     if back.config != _as_read(loaded.config, export.format):
         faults.append("the config")
     task = back.head.config if back.head is not None else None
@@ -143,8 +149,8 @@ def _equal_config(own: BertConfig, read: BertConfig) -> str:
 def expected_state(loaded: Loaded, export: Export) -> dict[str, Tensor]:
     """The parameters that belong into the format, in its number type.
 
-    sentence-transformers holds the encoder alone. Raises ValueError for a number too large for the
-    type, and for a model that holds none at all.
+    sentence-transformers holds the encoder and the dense layer of its vectors alone. Raises
+    ValueError for a number too large for the type, and for a model that holds none at all.
     """
     own = _own_state(loaded, export)
     state = {name: tensor.to(_DTYPES[export.dtype]) for name, tensor in own.items()}
@@ -169,11 +175,14 @@ def written_head(loaded: Loaded, export: Export) -> TaskHead | None:
 def _own_state(loaded: Loaded, export: Export) -> dict[str, Tensor]:
     """The parameters that belong into the format, as they are in the model."""
     state = loaded.model.state_dict()
+    has_dense = export.sentence is not None and export.sentence.dense is not None
+    dense = sentence_dense.dense_state(loaded.dense) if has_dense else {}
     if export.format == "sentence-transformers":
-        return {name: tensor for name, tensor in state.items() if name.startswith("bert.")}
+        encoder = {name: each for name, each in state.items() if name.startswith("bert.")}
+        return {**encoder, **dense}
     head = loaded.head
     is_held = head is not None and head_refusal(export.format, head.config) is None
-    return {**state, **(head_state(head) if is_held else {})}
+    return {**state, **dense, **(head_state(head) if is_held else {})}
 
 
 def _not_finite(name: str, own: Tensor, dtype: NumberType) -> str:
@@ -196,7 +205,8 @@ def padded(loaded: Loaded, export: Export) -> PaddedBert:
         )
     state, names = expected_state(loaded, export), model.state_dict().keys()
     model.load_state_dict({name: state[name] for name in names}, assign=True)
-    return PaddedBert(model.eval(), export.outputs, export.sentence, written_head(loaded, export))
+    head, dense = written_head(loaded, export), sentence_dense.filled(export.sentence, state)
+    return PaddedBert(model.eval(), export.outputs, export.sentence, head, dense)
 
 
 def _as_read(config: BertConfig, format: Format) -> BertConfig:

@@ -121,7 +121,9 @@ def packed_outputs(model: PaddedBert, packed: PackedBatch) -> list[Tensor]:
         if parts.bert.pooler is not None:
             found["pooler_output"] = parts.bert.pool(hidden, stream)  # (N, H)
         if model.sentence is not None:
-            found["sentence_embedding"] = sentence_vectors(hidden, stream, model.sentence)
+            found["sentence_embedding"] = sentence_vectors(
+                hidden, stream, model.sentence, model.dense
+            )
         if model.head is not None:
             found |= named_logits(model.head, model.head.logits(parts.bert, stream))
         if parts.masked_lm is not None and "logits" not in found:

@@ -129,6 +129,10 @@ def _downloaded(hub_id: str) -> Path:
         directory = Path(snapshot_download(hub_id, allow_patterns=list(_FILES_OF_A_MODEL)))
         if not is_model(directory):  # an old one: of its pickle only tensors will be read
             snapshot_download(hub_id, allow_patterns=[*_FILES_OF_A_MODEL, *_OLD_FILES])
+        dense = sentence_transformers.dense_directory(directory)
+        if dense is not None and not (dense / WEIGHTS).is_file():
+            patterns = [*_FILES_OF_A_MODEL, *sentence_transformers.PICKLED_DENSE_FILES]
+            snapshot_download(hub_id, allow_patterns=patterns)
     except (hub_errors.HfHubHTTPError, hub_errors.HFValidationError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise FileNotFoundError(

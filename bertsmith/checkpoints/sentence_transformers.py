@@ -1,41 +1,49 @@
 """A sentence-transformers directory -> how its vectors are pooled, and where its encoder lies.
 
-`modules.json` names a chain of modules: an encoder, a pooling, perhaps a normalisation. What this
-package's own path computes is read. Of what it does not compute the reason is read: the encoder can
-be used, and no vector is made that would be another than its author's.
+`modules.json` names a chain of modules: an encoder, a pooling, perhaps a dense layer and a
+normalisation. What this package's own path computes is read. Of what it does not compute the reason
+is read: the encoder can be used, and no vector is made that would be another than its author's.
 
-Source: sentence-transformers, SentenceTransformer.save and its Pooling module's config.
+Source: sentence-transformers, SentenceTransformer.save.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
 from pathlib import Path
 from typing import get_args
 
+from bertsmith.checkpoints.sentence_modules import (
+    OtherVectorsError,
+    check_normalize,
+    read_dense,
+    read_pooling,
+    write_dense,
+    write_pooling,
+)
 from bertsmith.files import read_json, write_json, write_text
-from bertsmith.model.sentence import Pooling, SentenceConfig, Similarity
+from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig, Similarity
 
 MODULES = "modules.json"
 SETTINGS = "sentence_bert_config.json"
 _NO_LENGTH = 10**9
 VECTORS = "config_sentence_transformers.json"
 FILES = (
-    MODULES, SETTINGS, VECTORS, "*_Pooling/config.json", "0_*/*.json", "0_*/*.txt",
+    MODULES, SETTINGS, VECTORS, "*_Pooling/config.json", "*_Dense/config.json",
+    "*_Dense/model.safetensors", "*_Normalize/config.json", "0_*/*.json", "0_*/*.txt",
     "0_*/*.safetensors",
 )  # fmt: skip
 """What a download must hold beside the encoder's files; old ones keep these in a folder."""
 PICKLED_FILES = ("0_*/pytorch_model*.bin",)
 """The weights of old ones, for a download that has no others."""
+PICKLED_DENSE_FILES = ("*_Dense/pytorch_model.bin",)
+"""Those of a dense layer, likewise."""
 
 _ENCODERS = ("Transformer", "BERT")  # the second in the oldest directories
-# In the order in which sentence-transformers lays several side by side.
-_MODES: dict[str, Pooling] = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-}
+_AFTER_ENCODER = ("Pooling", "Dense", "Normalize")
+_ORDER = re.compile(r"((Transformer|BERT) )*(Pooling (Dense )?(Normalize )*)?")
+"""Of a chain that is computed here; of length 1 twice is of length 1."""
 
 
 def encoder_directory(directory: Path) -> Path:
@@ -46,8 +54,12 @@ def encoder_directory(directory: Path) -> Path:
     return directory
 
 
-class _OtherVectorsError(ValueError):
-    """What this package computes would not be the vectors that the directory describes."""
+def dense_directory(directory: Path) -> Path | None:
+    """Where the settings and the weights of the dense layer lie; None for no such layer."""
+    for kind, path in _modules(directory) if (directory / MODULES).is_file() else ():
+        if kind == "Dense":
+            return directory / path
+    return None
 
 
 def read(directory: Path) -> SentenceConfig | None:
@@ -61,29 +73,28 @@ def read(directory: Path) -> SentenceConfig | None:
         return None
     try:
         return _read(directory)
-    except _OtherVectorsError as error:
+    except OtherVectorsError as error:
         return SentenceConfig(max_tokens=_max_tokens(directory), refusal=str(error))
 
 
 def _read(directory: Path) -> SentenceConfig:
     _check_case(directory)
-    pooling: tuple[Pooling, ...] = ()
+    chain = _modules(directory)
+    _check_chain(chain, directory / MODULES)
+    pooling: tuple[Pooling, ...] = ("mean",)
+    dense: DenseConfig | None = None
     is_normalized, is_prompt_pooled = False, True
-    for kind, path in _modules(directory):
+    for kind, path in chain:
         if kind == "Pooling":
-            file = directory / path / "config.json"
-            content = read_json(file)
-            pooling += _pooling(content, file)
-            is_prompt_pooled = bool(content.get("include_prompt", True))
+            pooling, is_prompt_pooled = read_pooling(directory / path)
+        elif kind == "Dense":
+            dense = read_dense(directory / path)
         elif kind == "Normalize":
+            check_normalize(directory / path)
             is_normalized = True
-        elif kind not in _ENCODERS:
-            raise _OtherVectorsError(
-                f"{directory / MODULES}: the module {path or kind!r} ({kind}) is none of "
-                f"Transformer, Pooling and Normalize; without it the vectors would be others"
-            )
     return SentenceConfig(
-        pooling=pooling or ("mean",),
+        pooling=pooling,
+        dense=dense,
         is_normalized=is_normalized,
         max_tokens=_max_tokens(directory),
         similarity=_similarity(directory),
@@ -106,22 +117,20 @@ def _modules(directory: Path) -> list[tuple[str, str]]:
     return found
 
 
-def _pooling(content: Mapping[str, object], file: Path) -> tuple[Pooling, ...]:
-    if named := content.get("pooling_mode"):  # since version 6: a name, or several in their order
-        asked = [str(mode) for mode in (named if isinstance(named, list) else [named])]
-    else:
-        asked = [mode for key, mode in _MODES.items() if content.get(key)]
-        asked += sorted(
-            key
-            for key in content.keys() - _MODES
-            if key.startswith("pooling_mode") and content[key]
+def _check_chain(chain: list[tuple[str, str]], file: Path) -> None:
+    """Refuses modules that are not computed here, and those in another order."""
+    for kind, path in chain:
+        if kind not in (*_ENCODERS, *_AFTER_ENCODER):
+            raise OtherVectorsError(
+                f"{file}: the module {path or kind!r} ({kind}) is none of Transformer, Pooling, "
+                f"Dense and Normalize; without it the vectors would be others"
+            )
+    kinds = [kind for kind, _ in chain]
+    if not _ORDER.fullmatch("".join(f"{kind} " for kind in kinds)):
+        raise OtherVectorsError(
+            f"{file}: the modules come in the order {', '.join(kinds)}; done here are a "
+            f"Transformer, one Pooling, at most one Dense, and Normalize, in this order"
         )
-    known = get_args(Pooling)
-    if unknown := [mode for mode in asked if mode not in known]:
-        raise _OtherVectorsError(
-            f"{file} asks for {', '.join(unknown)}; the poolings made here are {', '.join(known)}"
-        )
-    return tuple(mode for each in asked for mode in known if mode == each)
 
 
 def _check_case(directory: Path) -> None:
@@ -136,7 +145,7 @@ def _check_case(directory: Path) -> None:
     choices = [place / "tokenizer_config.json" for place in places]
     found = [read_json(file) for file in choices if file.is_file()]
     if not found or found[0].get("do_lower_case") is not True:
-        raise _OtherVectorsError(
+        raise OtherVectorsError(
             f"{settings[0]} asks for lower-cased texts (do_lower_case), and tokenizer_config.json "
             f"does not say that the tokenizer makes them so; with capitals the vectors would be "
             f"others. Set do_lower_case to true there if the vocabulary is uncased"
@@ -159,7 +168,7 @@ def _prompts(directory: Path, is_prompt_pooled: bool) -> tuple[tuple[str, str], 
             else "Nor are its tokens left out of the vector (include_prompt false): only "
             "sentence-transformers does that"
         )
-        raise _OtherVectorsError(
+        raise OtherVectorsError(
             f"{file}: its author puts the prompt {default!r} ({named[default]!r}) before each text "
             f"(default_prompt_name), which is not done here; without it the vectors would be "
             f"others. {advice}"
@@ -196,9 +205,10 @@ def write(directory: Path, config: SentenceConfig, hidden_size: int) -> None:
 
     Later versions read it too. Poolings in an order other than the early versions' own are listed
     as since version 6, which the early ones refuse. `max_tokens` None leaves the length to the
-    tokenizer's settings.
+    tokenizer's settings. The weights of a dense layer are `sentence_dense`'s.
     """
-    chain = ["Transformer", "Pooling", *(["Normalize"] if config.is_normalized else [])]
+    has = {"Dense": config.dense is not None, "Normalize": config.is_normalized}
+    chain = ["Transformer", *(kind for kind in _AFTER_ENCODER if has.get(kind, True))]
     modules = [
         {
             "idx": number,
@@ -211,15 +221,9 @@ def write(directory: Path, config: SentenceConfig, hidden_size: int) -> None:
     write_text(directory / MODULES, json.dumps(modules, indent=2) + "\n")
     for module in modules[1:]:
         (directory / str(module["path"])).mkdir()
-    asked: dict[str, object] = {name: each in config.pooling for name, each in _MODES.items()}
-    if config.pooling != tuple(each for each in _MODES.values() if each in config.pooling):
-        asked = {"pooling_mode": list(config.pooling)}
-    pooling = {
-        "word_embedding_dimension": hidden_size,
-        **asked,
-        "include_prompt": config.is_prompt_pooled,
-    }
-    write_json(directory / "1_Pooling" / "config.json", pooling)
+    write_pooling(directory / "1_Pooling", config, hidden_size)
+    if config.dense is not None:
+        write_dense(directory / "2_Dense", config.dense)
     write_json(directory / SETTINGS, {"max_seq_length": config.max_tokens, "do_lower_case": False})
     vectors = {
         "prompts": dict(config.prompts),

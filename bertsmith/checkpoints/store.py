@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bertsmith.checkpoints import sentence_transformers
+from bertsmith.checkpoints import sentence_dense, sentence_transformers
 from bertsmith.checkpoints.config_json import DIRECTION_FIELD, config_to_json
 from bertsmith.checkpoints.left_aside import LeftAside, notes_on
 from bertsmith.checkpoints.misfits import Source
@@ -36,6 +36,7 @@ from bertsmith.files import atomic_directory, write_json, write_text
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.pooling import Dense
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.text.tokenizer import Tokenizer
@@ -55,7 +56,9 @@ class Loaded:
     directory: Path
     """Where it was found."""
     sentence: SentenceConfig | None = None
-    """How sentence vectors are pooled, where the directory says so."""
+    """How sentence vectors are made, where the directory says so."""
+    dense: Dense | None = None
+    """The layer that `sentence` names, with its weights."""
     head: TaskHead | None = None
     """The head that fine-tuning added; its `config` says what it reads and names its labels."""
     notes: tuple[str, ...]
@@ -137,6 +140,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     home = sentence_transformers.encoder_directory(directory)
     files = home if place.is_dir() else place
     config, config_notes = read_config(files)  # first: what is no BERT need not be read
+    dense = sentence_dense.read(directory, sentence, config.hidden_size, dtype)
     weights = read_weights(files)
     config, decoder_notes = _as_stored(config, weights)
     found = find_head(
@@ -151,6 +155,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
         tokenizer=tokenizer,
         directory=directory,
         sentence=sentence,
+        dense=dense,
         head=head,
         notes=(
             *config_notes,

@@ -86,6 +86,12 @@ def read_weights(place: Path) -> Weights:
     )
 
 
+def module_tensors(directory: Path) -> dict[str, Tensor]:
+    """Those of a module that lies beside an encoder, by the names they have. Raises likewise."""
+    has_pickle_alone = (directory / PICKLED).is_file() and not (directory / WEIGHTS).is_file()
+    return _pickled(directory / PICKLED) if has_pickle_alone else _safetensors(directory / WEIGHTS)
+
+
 def read_config(place: Path) -> tuple[BertConfig, tuple[str, ...]]:
     """The encoder that a checkpoint's config describes, and notes. Raises as `read_weights`."""
     file = _config_file(place if place.is_dir() else place.parent)

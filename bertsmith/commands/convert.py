@@ -21,12 +21,12 @@ import tyro
 
 from bertsmith.checkpoints.formats import Format, NumberType, dtype_refusal
 from bertsmith.files import atomic_directory, write_text
+from bertsmith.model.sentence import Pooling, SentenceConfig
 
 if TYPE_CHECKING:
     from bertsmith.checkpoints.exports import Export
     from bertsmith.checkpoints.original_card import OriginalCard
     from bertsmith.checkpoints.store import Loaded
-    from bertsmith.model.sentence import SentenceConfig
 
 CARD = "README.md"
 
@@ -46,9 +46,9 @@ class Convert:
     """Who is to read it."""
     dtype: NumberType = "float32"
     """What numbers are stored as."""
-    pooling: tuple[Literal["cls", "mean", "max"], ...] = ()
-    """How sentence vectors are made, for sentence-transformers and ONNX; as the model says, for
-    sentence-transformers else mean."""
+    pooling: tuple[Pooling, ...] = ()
+    """How sentence vectors are made, for sentence-transformers and ONNX, without the model's dense
+    layer; by default as the model says, for sentence-transformers else mean."""
     normalize: bool = False
     """Bring sentence vectors to length 1; also done where the model says so."""
     outputs: tuple[
@@ -136,8 +136,6 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
     An ONNX graph of a model that says nothing, or whose own cannot be made, has none, unless they
     are asked for. Raises ValueError for its own where they cannot be made.
     """
-    from bertsmith.model.sentence import SentenceConfig
-
     if run.to not in ("sentence-transformers", "onnx"):
         return None
     said = loaded.sentence or SentenceConfig()
@@ -150,6 +148,7 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
         said,
         refusal="",
         pooling=run.pooling or said.pooling,
+        dense=None if run.pooling else said.dense,
         is_normalized=run.normalize or said.is_normalized,
         max_tokens=said.max_tokens or loaded.config.max_position_embeddings,
     )
@@ -166,7 +165,14 @@ def _left_out(run: Convert, loaded: Loaded) -> list[str]:
             "this model has no pooler: transformers draws one at random; read no pooled row"
         )
     if run.to in ("hugging-face", "tensorflow") and loaded.sentence is not None:
-        notes.append(f"left out: the pooling of sentence vectors; {run.to} does not hold it")
+        dense = loaded.sentence.dense
+        layer = "" if dense is None else f" and {dense} after it, with its weights"
+        is_held = "it" if dense is None else "them"
+        notes.append(
+            f"left out: the pooling of sentence vectors{layer}; {run.to} does not hold {is_held}"
+        )
+    if loaded.sentence is not None and (lost := loaded.sentence.lost_by(run.pooling)):
+        notes.append(lost)
     prompts = loaded.sentence.advice_on_prompts if loaded.sentence is not None else ""
     if run.to != "sentence-transformers" and prompts:
         notes.append(f"left out: the prompts {prompts}")

@@ -222,6 +222,8 @@ def _pooling(plan: FeaturePlan, own: SentenceConfig) -> dict[str, str]:
     if plan.per == "text":
         sentence = plan.sentence(own)
         pooling, is_normalized = ",".join(sentence.pooling), sentence.is_normalized
+        dense = str(sentence.dense or "none")
     else:
         pooling, is_normalized = plan.word_pooling if plan.per == "word" else "none", False
-    return {"pooling": pooling, "is_normalized": str(is_normalized)}
+        dense = "none"
+    return {"pooling": pooling, "dense": dense, "is_normalized": str(is_normalized)}

@@ -39,6 +39,7 @@ from bertsmith.tasks.given import short
 
 if TYPE_CHECKING:
     from bertsmith.inference import Predictor
+    from bertsmith.model.sentence import Pooling
     from bertsmith.tasks.pseudo_perplexity import ScoredText
 
 __all__ = ["Predict", "predict", "refuse_to_generate"]
@@ -108,6 +109,7 @@ def _judge_pairs(run: NextSentence) -> None:
 def _embed(run: Embed) -> None:
     questions = Questions(_one_by_one(run.texts), run.asking.file, str)
     predictor = _loaded(run.asking, questions)
+    _tell_of_lost(predictor, run.pooling)
     num_cut = 0
     with watched(questions, predictor) as windows:
         for texts in windows:
@@ -121,6 +123,7 @@ def _embed(run: Embed) -> None:
 def _compare(run: Similarity) -> None:
     questions = Questions(_as_pair(run.texts), run.asking.file, _two_texts)
     predictor = _loaded(run.asking, questions)
+    _tell_of_lost(predictor, run.pooling)
     show = answers.similar_as_json if run.jsonl else answers.similar_as_line
     num_cut = 0
     with watched(questions, predictor) as windows:
@@ -198,6 +201,12 @@ def _look_into_file(run: Attention, questions: Questions[Sides]) -> None:
     answer = predictor.look(*every[0], special_tokens_in_text=run.special_tokens_in_text)
     answers.look_as_file(answer, run.out)
     questions.report(int(answer.num_unread > 0), predictor.limit, _CUT)
+
+
+def _tell_of_lost(predictor: Predictor, pooling: Pooling | None) -> None:
+    """Says what of the model's own vectors a pooling that was typed leaves out."""
+    if lost := predictor.sentence.lost_by(pooling):
+        print(f"note: {lost}", file=sys.stderr)
 
 
 def _loaded(asking: Asking, questions: Questions[Checked] | None = None) -> Predictor:

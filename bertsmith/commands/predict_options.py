@@ -83,7 +83,8 @@ class Embed:
     asking: Annotated[Asking, tyro.conf.arg(name="")]
     """Which model answers, and on what."""
     pooling: Pooling | None = None
-    """cls (the first token), mean or max over all tokens; by default the model's own way."""
+    """What is made of all tokens' states: cls (the first), mean, max, mean_sqrt_len_tokens,
+    weightedmean or lasttoken; by default the model's own way, with its dense layer."""
     is_normalized: bool | None = None
     """Bring vectors to length 1; by default as the model was trained."""
 
@@ -101,7 +102,8 @@ class Similarity:
     asking: Annotated[Asking, tyro.conf.arg(name="")]
     """Which model answers, and on what."""
     pooling: Pooling | None = None
-    """cls (the first token), mean or max over all tokens; by default the model's own way."""
+    """What is made of all tokens' states: cls (the first), mean, max, mean_sqrt_len_tokens,
+    weightedmean or lasttoken; by default the model's own way, with its dense layer."""
     jsonl: bool = False
     """One JSON object a pair instead of a line."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,12 @@ class Window:
         first = 0 if self.is_first else self.kept_start - self.start + 1
         return first, self.kept_end - self.start + (2 if self.is_last else 1)
 
+    @property
+    def num_kept(self) -> int:
+        """How many rows these are."""
+        start, end = self.kept_rows
+        return end - start
+
     def item(self, ids: IntArray, cls_id: int, sep_id: int) -> Item:
         """The model's input, of the ids of the whole text."""
         read = ids[self.start : self.end]
@@ -79,6 +85,11 @@ def windows_of(num_tokens: int, capacity: int, step: int | None) -> list[Window]
             zip(ranges, pairwise(borders), strict=True)
         )
     ]
+
+
+def rows_before(windows: Sequence[Window]) -> list[int]:
+    """For each window of a text, how many rows are kept of those before it."""
+    return [0, *accumulate(window.num_kept for window in windows[:-1])]
 
 
 def kept_rows(windows: Sequence[Window], starts: IntArray) -> IntArray:

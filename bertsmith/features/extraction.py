@@ -4,7 +4,8 @@ However long the input, what is held at once is bounded: texts are read ahead by
 and computed by the size of their vectors. Only a single text is never parted. It knows neither
 files nor formats.
 
-Legend: T tokens of a batch, R rows kept, N sequences, W width of a token's vector, D of a text's.
+Legend: T tokens of a batch, R rows kept, N sequences, W width of a token's vector, P poolings, D
+width of a text's vector.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from torch import Tensor
 
 from bertsmith.batch import IntArray, PackedBatch
 from bertsmith.data.items import Item
-from bertsmith.data.windows import Window, kept_rows, windows_of
+from bertsmith.data.windows import Window, kept_rows, rows_before, windows_of
 from bertsmith.features.plan import DType, FeaturePlan
 from bertsmith.features.vectors import Text, TextVectors
-from bertsmith.features.words import pool_windows, pool_words, word_spans
+from bertsmith.features.words import pool_words, text_vectors, word_spans
 from bertsmith.model.finite import finite
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.model.pooling import pool_sentences
+from bertsmith.model.pooling import Dense, pool_sentences
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.text.rules import NUM_SPECIAL
@@ -65,6 +66,10 @@ class Reader(Protocol):
     def sentence(self) -> SentenceConfig:
         """How it makes one vector of a text."""
 
+    @property
+    def dense(self) -> Dense | None:
+        """The layer that `sentence` names."""
+
     def in_order(
         self,
         items: Sequence[Item],
@@ -101,6 +106,8 @@ def readings_of(
     if plan.per == "text":
         plan.sentence(own).require_context(config.direction)
     width = plan.width(config.num_hidden_layers, config.hidden_size, own)
+    if plan.per == "text" and (dense := plan.sentence(own).dense) is not None:
+        width = max(width, dense.in_features)
     limit = plan.limit(reader.limit, own)
     step = plan.step(limit)
     for group in _tokenised_together(texts):
@@ -123,9 +130,23 @@ def vectors_of(chunk: Sequence[Reading], reader: Reader, plan: FeaturePlan) -> l
 
     Raises ValueError for vectors that are no finite numbers, or that float16 cannot hold.
     """
+    found = _found(chunk, reader, plan)
+    if plan.per == "text":
+        num_rows = [[window.num_kept for window in reading.windows] for reading in chunk]
+        config = plan.sentence(reader.sentence)
+        vectors = text_vectors(found, num_rows, config, reader.dense)
+        found = [[vector[None]] for vector in vectors]  # (1, D)
+    return [
+        _finished(reading, parts, reader, plan) for reading, parts in zip(chunk, found, strict=True)
+    ]
+
+
+def _found(chunk: Sequence[Reading], reader: Reader, plan: FeaturePlan) -> list[list[Tensor]]:
+    """For each text what its windows give: the rows kept, (n, W), or these pooled, (P * W,)."""
     bert, tokenizer = reader.model.bert, reader.tokenizer
     device = bert.embeddings.token.weight.device
     windows = [window for reading in chunk for window in reading.windows]
+    num_before = [rows for reading in chunk for rows in rows_before(reading.windows)]
     items = [
         window.item(reading.encoding.ids, tokenizer.cls_id, tokenizer.sep_id)
         for reading in chunk
@@ -136,20 +157,18 @@ def vectors_of(chunk: Sequence[Reading], reader: Reader, plan: FeaturePlan) -> l
         stream = Stream.of(packed, device=device)
         hidden = plan.choice.joined(bert.hidden_states(stream))  # (T, W)
         rows = kept_rows([windows[number] for number in numbers], packed.starts)
-        lengths = [_num_kept(windows[number]) for number in numbers]
+        lengths = [windows[number].num_kept for number in numbers]
         if len(rows) < packed.num_tokens:
             hidden = hidden.index_select(0, torch.from_numpy(rows).to(device))  # (R, W)
             stream = Stream.of(_selected(packed, rows, lengths), device=device)
         if plan.per != "text":
             return list(torch.split(hidden.cpu(), lengths))  # N of (n, W)
         poolings = plan.sentence(reader.sentence).pooling
-        return list(pool_sentences(hidden, stream, poolings).cpu())  # N of (D,)
+        before = [num_before[number] for number in numbers]
+        return list(pool_sentences(hidden, stream, poolings, before).cpu())  # N of (P * W,)
 
     found = iter(reader.in_order(items, answer))
-    return [
-        _finished(reading, [next(found) for _ in reading.windows], reader, plan)
-        for reading in chunk
-    ]
+    return [[next(found) for _ in reading.windows] for reading in chunk]
 
 
 def _tokenised_together(texts: Iterable[Text]) -> Iterator[list[Text]]:
@@ -202,8 +221,7 @@ def _finished(
         spans = word_spans(spans, words)
         pieces = tuple(reading.text.text[start:end] for start, end in spans.tolist())
     else:
-        num_kept = [_num_kept(window) for window in reading.windows]
-        vectors = pool_windows(found, num_kept, plan.sentence(reader.sentence))[None]  # (1, D)
+        (vectors,) = found  # (1, D)
         spans = spans[:0]
     return TextVectors(
         text=reading.text,
@@ -227,11 +245,6 @@ def _cast(vectors: Tensor, dtype: DType, id: str) -> npt.NDArray[np.generic]:
         cast.view(torch.int16).numpy().view(np.uint16) if dtype == "bfloat16" else cast.numpy()
     )
     return found
-
-
-def _num_kept(window: Window) -> int:
-    start, end = window.kept_rows
-    return end - start
 
 
 def _selected(packed: PackedBatch, rows: IntArray, lengths: list[int]) -> PackedBatch:

@@ -38,7 +38,8 @@ class FeaturePlan:
     """A vector for every token (special ones included), every word, or the whole text."""
     pooling: AnyPooling | None = None
     """Of a word's tokens: first, mean or last (default: mean); of a text's, special ones included:
-    cls, mean or max (default: as the model was trained, else mean)."""
+    cls, mean, max, mean_sqrt_len_tokens, weightedmean or lasttoken (default: as the model was
+    trained, with its dense layer if it has one; else mean)."""
     is_normalized: bool | None = None
     """Bring a text's vector to length 1 (default: as the model was trained, else not)."""
     long_texts: LongTexts = "truncate"
@@ -79,15 +80,14 @@ class FeaturePlan:
     @property
     def word_pooling(self) -> WordPooling:
         """Of a word's tokens, the default filled in."""
-        assert self.pooling != "cls"
-        assert self.pooling != "max"
-        return self.pooling or "mean"
+        known: tuple[WordPooling, ...] = get_args(WordPooling)
+        return next((each for each in known if each == self.pooling), "mean")
 
     def sentence(self, own: SentenceConfig) -> SentenceConfig:
         """How a text's vector is made, by the model's `own` way but where another is asked for."""
-        assert self.pooling != "first"
-        assert self.pooling != "last"
-        return own.overruled(self.pooling, self.is_normalized)
+        known: tuple[Pooling, ...] = get_args(Pooling)
+        chosen = next((each for each in known if each == self.pooling), None)
+        return own.overruled(chosen, self.is_normalized)
 
     def followed(self, model_limit: int, own: SentenceConfig) -> str:
         """What of a model's own way is followed, and what would overrule it; empty for nothing.
@@ -96,24 +96,37 @@ class FeaturePlan:
         """
         if self.per != "text":
             return ""
-        own, told = self.sentence(own), {}
+        lost, own, told = own.lost_by(self.pooling), self.sentence(own), {}
         if self.pooling is None:
-            told["--pooling"] = f"pooling {' and '.join(own.pooling)}"
+            told["--pooling"] = f"pooling {own}"
         if self.is_normalized is None:
             told["--is-normalized"] = "length 1" if own.is_normalized else "not normalised"
         if not self.max_tokens and self.limit(model_limit, own) < model_limit:
             told["--max-tokens"] = f"at most {own.max_tokens} tokens"
         if not told:
-            return ""
-        return (
+            return lost
+        followed = (
             f"one vector a text as the model was trained: {', '.join(told.values())} "
             f"(overruled by {', '.join(told)})"
         )
+        return f"{followed}; {lost}" if lost else followed
 
     def width(self, num_layers: int, hidden_size: int, own: SentenceConfig) -> int:
-        """How many numbers a vector has."""
-        num_poolings = len(self.sentence(own).pooling) if self.per == "text" else 1
-        return num_poolings * self.choice.width(num_layers, hidden_size)
+        """How many numbers a vector has.
+
+        Raises ValueError for layers that the model's dense layer was not trained on.
+        """
+        width = self.choice.width(num_layers, hidden_size)
+        if self.per != "text":
+            return width
+        own = self.sentence(own)
+        if own.dense is not None and self.choice.numbers(num_layers) != (num_layers,):
+            raise ValueError(
+                f"the model's own vectors are {own}, and its dense layer was trained on the last "
+                f"layer alone, found --layers {self.layers}: leave --layers out, or choose a "
+                f"--pooling of your own, without the dense layer"
+            )
+        return own.width(width)
 
     def limit(self, model_limit: int, own: SentenceConfig) -> int:
         """Tokens read at once, special ones included, by a model that can read `model_limit`.

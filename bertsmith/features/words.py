@@ -4,7 +4,8 @@ A word is what the tokenizer cuts into pieces: runs of letters, and each punctua
 
 Source: Devlin et al. 2018, section 5.3 (a word is represented by its first piece).
 
-Legend: n tokens, m words, W width of a pooled vector, P windows, D width of all poolings.
+Legend: n tokens, m words, W width of a pooled vector, P windows, D width of all poolings,
+V of a text's vector.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from bertsmith.batch import IntArray
 from bertsmith.features.plan import WordPooling
-from bertsmith.model.pooling import to_length
+from bertsmith.model.pooling import Dense, finished
 from bertsmith.model.sentence import Pooling, SentenceConfig
 
 
@@ -41,30 +42,54 @@ def word_spans(spans: IntArray, words: IntArray) -> IntArray:
     return np.stack([spans[firsts, 0], spans[ends - 1, 1]], axis=1)  # (m, 2)
 
 
+def text_vectors(
+    windows: Sequence[Sequence[Tensor]],
+    num_rows: Sequence[Sequence[int]],
+    config: SentenceConfig,
+    dense: Dense | None,
+) -> Tensor:
+    """The pooled windows (D,) of each text, and their rows -> (texts, V), a vector each."""
+    pairs = zip(windows, num_rows, strict=True)
+    pooled = torch.stack([pool_windows(*each, config.pooling) for each in pairs])  # (texts, D)
+    device = pooled.device if dense is None else dense.linear.weight.device
+    with torch.inference_mode():
+        return finished(pooled.to(device), config, dense).cpu()  # (texts, V)
+
+
 def pool_windows(
-    pooled: Sequence[Tensor], num_rows: Sequence[int], config: SentenceConfig
+    pooled: Sequence[Tensor], num_rows: Sequence[int], pooling: tuple[Pooling, ...]
 ) -> Tensor:
     """P vectors (D,), pooled over so many rows each -> (D,), as if pooled over all rows at once.
 
-    Their poolings lie side by side, in the order of the config, which may ask for length 1.
+    Their poolings lie side by side, in the order given; each window was pooled with the number of
+    rows in the windows before it.
     """
-    parts = zip(*(each.chunk(len(config.pooling)) for each in pooled), strict=True)
-    vector = torch.cat(
-        [_pooled(part, num_rows, each) for part, each in zip(parts, config.pooling, strict=True)]
-    )  # (D,)
-    return to_length(vector, config)
+    parts = zip(*(each.chunk(len(pooling)) for each in pooled), strict=True)
+    found = [_pooled(part, num_rows, each) for part, each in zip(parts, pooling, strict=True)]
+    return torch.cat(found)  # (D,)
 
 
 def _pooled(pooled: Sequence[Tensor], num_rows: Sequence[int], pooling: Pooling) -> Tensor:
     """P vectors (W,) of one pooling -> (W,)."""
     if pooling == "cls":  # the first window's: no other one reads the beginning
         return pooled[0]
+    if pooling == "lasttoken":
+        return pooled[-1]
     stacked = torch.stack(list(pooled))  # (P, W)
     if pooling == "max":
         return stacked.amax(dim=0)
+    return _shares(torch.tensor(num_rows, dtype=stacked.dtype), pooling) @ stacked  # (W,)
+
+
+def _shares(counts: Tensor, pooling: Pooling) -> Tensor:
+    """(P,) rows of each window -> (P,): with how much of its pooled vector it counts."""
+    if pooling == "weightedmean":  # a row weighs the number of its place
+        weights = counts * (counts.cumsum(0) - counts + (counts + 1) / 2)
+        return weights / weights.sum()
+    if pooling == "mean_sqrt_len_tokens":
+        return (counts / counts.sum()).sqrt()
     assert pooling == "mean", pooling
-    shares = torch.tensor(num_rows, dtype=stacked.dtype) / sum(num_rows)  # (P,)
-    return shares @ stacked  # (W,)
+    return counts / counts.sum()
 
 
 def _borders(words: IntArray) -> tuple[IntArray, IntArray]:

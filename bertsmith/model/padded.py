@@ -9,7 +9,7 @@ Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; the inp
 named as in `transformers`' BertModel, BertForPreTraining and the classes for tasks.
 
 Legend: N sequences, S the padded length, H hidden size, A heads, K = H/A, F feed-forward size,
-V vocabulary, P poolings, C labels of a task.
+V vocabulary, P poolings, D width of a sentence vector, C labels of a task.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from bertsmith.model.elementwise import activate, widened
 from bertsmith.model.heads import LanguageModelHead, TaskHead
 from bertsmith.model.layer import Layer
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.model.pooling import to_length
+from bertsmith.model.pooling import Dense, finished
 from bertsmith.model.sentence import Pooling, SentenceConfig
 
 Output = Literal[
     "last_hidden_state", "pooler_output", "sentence_embedding", "logits", "start_logits",
     "end_logits", "seq_relationship_logits",
 ]  # fmt: skip
-"""What can be asked for: (N, S, H), (N, H), (N, P * H), logits, (N, S) twice, and (N, 2). The
+"""What can be asked for: (N, S, H), (N, H), (N, D), logits, (N, S) twice, and (N, 2). The
 logits are a task head's, (N, C) or (N, S, C), else the language model's, (N, S, V)."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """(N, S) int64 each; the mask is 1 for real tokens, which come first in every row."""
@@ -67,8 +67,12 @@ class PaddedBert(nn.Module):
         outputs: Sequence[Output] = (),
         sentence: SentenceConfig | None = None,
         head: TaskHead | None = None,
+        dense: Dense | None = None,
     ) -> None:
-        """All that the model can give, for no `outputs`; ValueError for those it cannot."""
+        """All that the model can give, for no `outputs`; ValueError for those it cannot.
+
+        `dense` is the layer that `sentence` names.
+        """
         super().__init__()
         given = outputs_of(model, sentence, head)
         if unknown := [name for name in outputs if name not in given]:
@@ -79,6 +83,7 @@ class PaddedBert(nn.Module):
         self.head = head
         self.outputs = tuple(outputs) or given
         self.sentence = sentence
+        self.dense = dense
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
@@ -91,7 +96,9 @@ class PaddedBert(nn.Module):
             found["pooler_output"] = self._pooled(hidden, is_real)  # (N, H)
         if "sentence_embedding" in self.outputs:
             assert self.sentence is not None
-            found["sentence_embedding"] = sentence_vectors(hidden, is_real, self.sentence)
+            found["sentence_embedding"] = sentence_vectors(
+                hidden, is_real, self.sentence, self.dense
+            )
         if self.head is not None:
             rows = hidden if self.head.config.reads_tokens else found["pooler_output"]
             found |= named_logits(self.head, self.head(rows))
@@ -137,9 +144,7 @@ class PaddedBert(nn.Module):
         assert pooler is not None
         row = hidden[:, 0]  # (N, H)
         if self.model.config.direction == "left_to_right":  # the last token has seen them all
-            positions = torch.arange(hidden.shape[1], device=hidden.device)
-            last = (positions * is_real).amax(dim=1)  # (N,)
-            row = hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[2])).squeeze(1)
+            row = _last_rows(hidden, is_real)
         return torch.tanh(pooler(row))  # (N, H)
 
 
@@ -151,20 +156,37 @@ def named_logits(head: TaskHead, logits: Tensor) -> dict[Output, Tensor]:
     return {"start_logits": start, "end_logits": end}
 
 
-def sentence_vectors(hidden: Tensor, is_real: Tensor, config: SentenceConfig) -> Tensor:
-    """(N, S, H) hidden states -> (N, P * H) float32 vectors, as `pooling.sentence_vectors`."""
-    rows, real = hidden.float(), is_real[:, :, None]
-    pooled = torch.cat([_reduced(rows, real, each) for each in config.pooling], dim=1)
-    return to_length(pooled, config)
+def sentence_vectors(
+    hidden: Tensor, is_real: Tensor, config: SentenceConfig, dense: Dense | None
+) -> Tensor:
+    """(N, S, H) hidden states -> (N, D) float32 vectors, as `pooling.sentence_vectors`."""
+    rows = hidden.float()
+    pooled = torch.cat([_reduced(rows, is_real, each) for each in config.pooling], dim=1)
+    return finished(pooled, config, dense)
 
 
-def _reduced(rows: Tensor, real: Tensor, pooling: Pooling) -> Tensor:
-    """(N, S, H) rows and (N, S, 1) which of them are real -> (N, H)."""
+def _reduced(rows: Tensor, is_real: Tensor, pooling: Pooling) -> Tensor:
+    """(N, S, H) rows and (N, S) which of them are real -> (N, H)."""
     if pooling == "cls":
         return rows[:, 0]
+    if pooling == "lasttoken":
+        return _last_rows(rows, is_real)
+    real = is_real[:, :, None]  # (N, S, 1)
     if pooling == "max":
         return rows.masked_fill(~real, torch.finfo(rows.dtype).min).amax(dim=1)
-    return (rows * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+    places = torch.arange(1, rows.shape[1] + 1, device=rows.device)[:, None]  # (S, 1)
+    weights = real * places if pooling == "weightedmean" else real  # (N, S, 1)
+    total = weights.sum(dim=1).clamp(min=1)  # (N, 1)
+    if pooling == "mean_sqrt_len_tokens":
+        total = total.to(rows.dtype).sqrt()
+    return (rows * weights).sum(dim=1) / total
+
+
+def _last_rows(rows: Tensor, is_real: Tensor) -> Tensor:
+    """(N, S, H) rows and (N, S) which of them are real -> (N, H)."""
+    positions = torch.arange(rows.shape[1], device=rows.device)
+    last = (positions * is_real).amax(dim=1)  # (N,)
+    return rows.gather(1, last[:, None, None].expand(-1, 1, rows.shape[2])).squeeze(1)
 
 
 def _visible(is_real: Tensor, direction: Direction) -> Tensor:

@@ -1,6 +1,7 @@
 """How a model makes one vector of a text, as a frozen value.
 
-It knows no tensors, so that a command line can be made of it; what it says is done in `pooling`.
+It knows no tensors, so that a command line can be made of it; what it says is done in `pooling`,
+where the weights of its dense layer are.
 
 Source: Reimers and Gurevych 2019, Sentence-BERT, section 3; the settings of sentence-transformers.
 """
@@ -12,8 +13,45 @@ from typing import Literal, get_args
 
 from bertsmith.model.config import Direction
 
-Pooling = Literal["cls", "mean", "max"]
+Pooling = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+"""Under sentence-transformers' names: the first token; the mean or the largest of all; their sum by
+the root of their number; their mean weighted by 1, 2, 3, ...; the last token."""
+DenseActivation = Literal["tanh", "identity"]
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
+
+LARGEST_WIDTH = 2**24
+"""Of a dense layer; no model comes near."""
+
+_BLIND: dict[Direction, tuple[Pooling, str]] = {
+    "left_to_right": ("cls", "first token of a left-to-right"),
+    "right_to_left": ("lasttoken", "last token of a right-to-left"),
+}
+"""The pooling of a token that has seen nothing but itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseConfig:
+    """A linear layer and an activation between pooling and length 1."""
+
+    in_features: int
+    """Numbers of all poolings side by side."""
+    out_features: int
+    """Numbers of a sentence vector."""
+    has_bias: bool = True
+    """Whether the linear layer has a bias."""
+    activation: DenseActivation = "tanh"
+    """What follows it; identity: nothing."""
+
+    def __post_init__(self) -> None:
+        """Refuses sizes that no layer has."""
+        for name, size in (("in_features", self.in_features), ("out_features", self.out_features)):
+            if not 1 <= size <= LARGEST_WIDTH:
+                raise ValueError(f"{name} must be from 1 to {LARGEST_WIDTH:,}, found {size:,}")
+
+    def __str__(self) -> str:
+        """As a sentence has it."""
+        activation = "" if self.activation == "identity" else f" ({self.activation})"
+        return f"a dense layer to {self.out_features:,}{activation}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +59,9 @@ class SentenceConfig:
     """How a sentence vector is made of hidden states."""
 
     pooling: tuple[Pooling, ...] = ("mean",)
-    """`cls` (the first token), `mean` or `max` over all tokens; several are laid side by side."""
+    """What is made of all tokens, special ones included; several are laid side by side."""
+    dense: DenseConfig | None = None
+    """What the pooled hidden states go through; None for nothing."""
     is_normalized: bool = False
     """Whether vectors are brought to length 1."""
     max_tokens: int | None = None
@@ -39,9 +79,21 @@ class SentenceConfig:
         """Refuses what would give no vector."""
         if not self.pooling or not set(self.pooling) <= set(get_args(Pooling)):
             found = ", ".join(map(repr, self.pooling)) or "none"
-            raise ValueError(f"pooling must name one of cls, mean, max, or several; found {found}")
+            known = ", ".join(get_args(Pooling))
+            raise ValueError(f"pooling must name one of {known}, or several; found {found}")
         if self.max_tokens is not None and self.max_tokens < 3:
             raise ValueError(f"max_tokens must leave room for a token, found {self.max_tokens}")
+
+    def __str__(self) -> str:
+        """How a vector is pooled, as a sentence has it: what it is brought to is left out."""
+        dense = f", then {self.dense}" if self.dense is not None else ""
+        return f"{' and '.join(self.pooling)}{dense}"
+
+    def width(self, hidden_size: int) -> int:
+        """How many numbers a sentence vector has."""
+        if self.dense is not None:
+            return self.dense.out_features
+        return len(self.pooling) * hidden_size
 
     def limit(self, model_limit: int) -> int:
         """The longest sequence that a sentence vector is made of, special tokens included."""
@@ -69,17 +121,28 @@ class SentenceConfig:
             )
 
     def require_context(self, direction: Direction) -> None:
-        """Raises ValueError for a vector that no token of the text but the first has a part in."""
-        if direction == "left_to_right" and "cls" in self.pooling:
+        """Raises ValueError for a vector that one token alone of the text has a part in."""
+        pooling, told = _BLIND.get(direction, (None, ""))
+        if pooling in self.pooling:
             raise ValueError(
-                "the first token of a left-to-right model has seen nothing but itself: choose "
-                "mean or max as pooling"
+                f"the {told} model has seen nothing but itself: choose mean or max as pooling"
             )
+
+    def lost_by(self, pooling: object) -> str:
+        """What a chosen pooling leaves out of the author's vectors; empty for nothing."""
+        if not pooling or self.dense is None:
+            return ""
+        return (
+            f"with a pooling of your own vectors are made without {self.dense}, which belongs to "
+            f"the model's own pooling, {' and '.join(self.pooling)}"
+        )
 
     def overruled(self, pooling: Pooling | None, is_normalized: bool | None) -> SentenceConfig:
         """The same with what a person chose instead; None is no choice.
 
-        Raises ValueError for no choice of a pooling where the author's vectors cannot be made.
+        A pooling that is chosen is of the hidden states alone: the dense layer belongs to the
+        author's own. Raises ValueError for no choice of a pooling where the author's vectors cannot
+        be made.
         """
         if pooling is None:
             self.require()
@@ -87,5 +150,6 @@ class SentenceConfig:
             self,
             refusal="",
             pooling=self.pooling if pooling is None else (pooling,),
+            dense=self.dense if pooling is None else None,
             is_normalized=self.is_normalized if is_normalized is None else is_normalized,
         )

@@ -4,7 +4,7 @@ It does not know how sequences are laid into batches.
 
 Source: Reimers and Gurevych 2019, Sentence-BERT, section 3.
 
-Legend: N texts, H hidden size, P poolings, D = P * H.
+Legend: N texts, H hidden size, D width of a sentence vector.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy.typing as npt
 from bertsmith.data.items import Item, one_text
 from bertsmith.model.bert import Bert
 from bertsmith.model.finite import finite
+from bertsmith.model.pooling import Dense, finished
 from bertsmith.model.pooling import sentence_vectors as pooled
-from bertsmith.model.pooling import to_length
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.text.tokenizer import Tokenizer
@@ -64,12 +64,15 @@ def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Item]
     ]
 
 
-def answers(bert: Bert, stream: Stream, config: SentenceConfig) -> list[FloatArray]:
+def answers(
+    bert: Bert, stream: Stream, config: SentenceConfig, dense: Dense | None
+) -> list[FloatArray]:
     """The (D,) vectors of the stream's sequences."""
-    if config.pooling == ("cls",):  # nobody reads the last layer's other rows
-        vectors = to_length(bert(stream, stream.first_rows).float(), config)  # (N, H)
+    if config.pooling in (("cls",), ("lasttoken",)):  # nobody reads the last layer's other rows
+        rows = stream.first_rows if config.pooling == ("cls",) else stream.last_rows  # (N,)
+        vectors = finished(bert(stream, rows).float(), config, dense)  # (N, D)
     else:
-        vectors = pooled(bert(stream), stream, config)  # (N, D)
+        vectors = pooled(bert(stream), stream, config, dense)  # (N, D)
     return list(finite(vectors, "sentence vectors").cpu().numpy())
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -14,9 +15,12 @@ from safetensors.torch import load_file, save_file
 from bertsmith.certificate import outputs
 from bertsmith.certificate.outputs import CHECKS
 from bertsmith.certificate.subject import Subject
+from bertsmith.checkpoints import sentence_dense, sentence_transformers
 from bertsmith.model import attention, elementwise, padded, pooling
+from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
 from bertsmith.model.stream import Rectangle
 from tests.certificate.breaking import Break, names, row_of, saved, status
+from tests.model.dense import random_dense
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +137,7 @@ def sums_in_bfloat16(patch: pytest.MonkeyPatch) -> None:
 
 
 def special_tokens_left_out(patch: pytest.MonkeyPatch) -> None:
-    def pooled(hidden, stream, each):
+    def pooled(hidden, stream, each, num_before):
         lengths = stream.last_rows - stream.first_rows + 1
         return torch.stack([rows[1:-1].mean(dim=0) for rows in hidden.split(lengths.tolist())])
 
@@ -192,6 +196,21 @@ def test_a_left_to_right_model_pools_its_last_token_in_both(tmp_path: Path) -> N
     subject = Subject.read(saved(tmp_path / "m", *objectives, direction="left_to_right"))
     assert status(outputs.pooled, subject) == "passed"
     assert status(outputs.next_sentence, subject) == "passed"
+
+
+@pytest.mark.parametrize("pooling", get_args(Pooling))
+def test_every_pooling_and_the_dense_layer_on_disk_are_certified(tmp_path, pooling) -> None:
+    folder = saved(tmp_path / "m")
+    layer = DenseConfig(in_features=32, out_features=7)
+    own = SentenceConfig(pooling=(pooling,), dense=layer, is_normalized=True)
+    sentence_transformers.write(folder, own, hidden_size=32)
+    sentence_dense.write(folder, sentence_dense.dense_state(random_dense(layer)))
+    subject = Subject.read(folder)
+    row = row_of(outputs.sentences, subject)
+    assert row.status == "passed"
+    assert f"{pooling}, then a dense layer to 7 (tanh)" in row.expected
+    subject.loaded.dense.linear.weight.data[0] *= -1
+    assert status(outputs.sentences, subject) == "failed"
 
 
 def test_sentence_vectors_that_cannot_be_made_are_skipped_with_the_reason(folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from bertsmith.checkpoints.card import Card, Origin
-from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.sentence import DenseConfig, SentenceConfig
 from tests.checkpoints.tiny import CONFIG, tiny_config
 
 CARD = Card(
@@ -75,6 +75,11 @@ def test_the_text_says_what_the_model_is():
     sentence = SentenceConfig(pooling=("cls", "mean"), is_normalized=True, max_tokens=9)
     told = replace(CARD, sentence=sentence).text()
     assert "A sentence vector is cls and mean pooling, brought to length 1." in told
+    dense = replace(sentence, dense=DenseConfig(in_features=64, out_features=1024))
+    assert (
+        "A sentence vector is cls and mean pooling, then a dense layer to 1,024 (tanh), brought to "
+        "length 1." in replace(CARD, sentence=dense).text()
+    )
     assert "reads at most 9 tokens" in told
     for title in ("## Results", "## Data", "## Recipe"):
         assert title not in text

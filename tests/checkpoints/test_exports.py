@@ -1,12 +1,16 @@
 """Models out and in again: equal to the bit, or refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from bertsmith.checkpoints import exports, store
 from bertsmith.checkpoints.exports import Export
-from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.sentence import DenseConfig, SentenceConfig
 from tests.checkpoints.tiny import tiny_config, tiny_model, tiny_tokenizer
+from tests.model.dense import random_dense
 
 SENTENCE = SentenceConfig(pooling=("cls", "mean"), is_normalized=True, max_tokens=20)
 
@@ -72,6 +76,42 @@ def test_sentence_transformers_holds_the_encoder_and_the_pooling(tmp_path):
         back.model.state_dict(),
         {name: tensor for name, tensor in first.model.state_dict().items() if "bert." in name},
     )
+
+
+LAYER = DenseConfig(in_features=64, out_features=9)
+WITH_DENSE = replace(SENTENCE, dense=LAYER)
+
+
+def with_dense(loaded):
+    return replace(loaded, sentence=WITH_DENSE, dense=random_dense(LAYER))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_sentence_transformers_holds_the_dense_layer_too(tmp_path, dtype):
+    first = with_dense(loaded_model(tmp_path / "first"))
+    choices = {"format": "sentence-transformers", "dtype": dtype, "sentence": WITH_DENSE}
+    proof, _ = exported(first, tmp_path / "st", **choices)
+    num_tensors = len([name for name in first.model.state_dict() if "bert." in name]) + 2
+    assert f"all {num_tensors} tensors equal" in proof
+    back = store.load(tmp_path / "st", dtype=getattr(torch, dtype))
+    assert back.sentence == WITH_DENSE
+    own = first.dense.state_dict()
+    rounded = {name: tensor.to(getattr(torch, dtype)) for name, tensor in own.items()}
+    assert_equal(back.dense.state_dict(), rounded)
+    assert set(load_file(tmp_path / "st/2_Dense/model.safetensors")) == {
+        "linear.weight", "linear.bias",
+    }  # fmt: skip
+    first.dense.linear.bias.data[3] += 0.5
+    with pytest.raises(ValueError, match=r"than the model: sentence\.dense\.linear\.bias; it is"):
+        exports.verify(tmp_path / "st", first, Export(**choices))
+
+
+def test_a_dense_layer_that_is_not_asked_for_is_not_written(tmp_path):
+    first = with_dense(loaded_model(tmp_path / "first"))
+    exported(first, tmp_path / "st", format="sentence-transformers", sentence=SENTENCE)
+    assert store.load(tmp_path / "st").dense is None
+    exported(first, tmp_path / "hf", format="hugging-face")
+    assert store.load(tmp_path / "hf").sentence is None
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -143,6 +183,9 @@ def test_a_model_without_finite_numbers_is_told_as_such(tmp_path, value):
 
 def test_the_padded_copy_shares_no_weight_with_the_model(tmp_path):
     first = loaded_model(tmp_path / "first")
-    padded = exports.padded(first, Export(format="onnx", dtype="float16"))
-    assert next(padded.parameters()).dtype == torch.float16
+    padded = exports.padded(
+        with_dense(first), Export(format="onnx", dtype="float16", sentence=WITH_DENSE)
+    )
+    assert {each.dtype for each in padded.parameters()} == {torch.float16}
+    assert padded.dense is not None
     assert first.model.masked_lm.bias.dtype == torch.float32

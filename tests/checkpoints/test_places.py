@@ -124,6 +124,7 @@ def test_the_hub_is_asked_last_and_for_no_pickle_where_there_are_safetensors(her
 
 
 MODULES = '[{"path": "0_BERT", "type": "sentence_transformers.models.BERT"}]'
+DENSE = '[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]'
 
 
 @pytest.mark.parametrize(
@@ -132,8 +133,12 @@ MODULES = '[{"path": "0_BERT", "type": "sentence_transformers.models.BERT"}]'
         {"config.json": "{}", "pytorch_model.bin": ""},
         {"bert_config.json": "{}", "bert_model.ckpt.index": "", "bert_model.ckpt.data-0-of-1": ""},
         {"modules.json": MODULES, "0_BERT/config.json": "{}", "0_BERT/pytorch_model.bin": ""},
+        {
+            "modules.json": DENSE, "config.json": "{}", "model.safetensors": "",
+            "2_Dense/config.json": "{}", "2_Dense/pytorch_model.bin": "",
+        },
     ],
-)
+)  # fmt: skip
 def test_old_files_are_asked_of_the_hub_where_it_has_nothing_else(here, monkeypatch, files):
     def download(hub_id: str, allow_patterns: list[str]) -> str:
         for name, content in files.items():

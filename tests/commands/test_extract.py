@@ -104,7 +104,8 @@ def test_the_file_says_how_it_was_made(model, jsonl, tmp_path):
     assert found.pop("vocabulary") == tiny_tokenizer().fingerprint
     assert found == {
         "model": model, "input": str(jsonl), "layers": "-1,0", "layer_numbers": "2,0",
-        "weights": "", "per": "text", "pooling": "mean", "is_normalized": "False",
+        "weights": "", "per": "text", "pooling": "mean", "dense": "none",
+        "is_normalized": "False",
         "dtype": "float32", "hidden_size": "32", "computed_in": "float32",
         "long_texts": "window", "max_tokens": "24", "stride_tokens": "11",
     }  # fmt: skip
@@ -174,7 +175,7 @@ def test_only_texts_of_a_sentence_model_that_cannot_be_followed_are_refused(mode
     shutil.copytree(model, tmp_path / "m")
     sentence_transformers.write(tmp_path / "m", SentenceConfig(), CONFIG.hidden_size)
     modules = json.loads((tmp_path / "m/modules.json").read_text())
-    modules.append({"path": "2_Dense", "type": "sentence_transformers.models.Dense"})
+    modules.append({"path": "2_LSTM", "type": "sentence_transformers.models.LSTM"})
     (tmp_path / "m/modules.json").write_text(json.dumps(modules))
     (tmp_path / "a.txt").write_text("the dog\n")
     out, named = tmp_path / "a.npz", str(tmp_path / "m")
@@ -186,7 +187,7 @@ def test_only_texts_of_a_sentence_model_that_cannot_be_followed_are_refused(mode
         if chosen:
             shown(run)
         else:
-            with pytest.raises(ValueError, match="the module '2_Dense'"):
+            with pytest.raises(ValueError, match="the module '2_LSTM'"):
                 shown(run)
 
 

@@ -2,6 +2,7 @@ import dataclasses
 import io
 import json
 import math
+import shutil
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from bertsmith import cli
-from bertsmith.checkpoints import store
+from bertsmith.checkpoints import sentence_dense, sentence_transformers, store
 from bertsmith.commands import stages
 from bertsmith.commands.predict import predict
 from bertsmith.commands.predict_options import (
@@ -22,7 +23,9 @@ from bertsmith.commands.predict_options import (
     Similarity,
 )
 from bertsmith.inference import Predictor
+from bertsmith.model.sentence import DenseConfig, SentenceConfig
 from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
+from tests.model.dense import random_dense
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +248,21 @@ def test_what_cannot_be_looked_into_is_told_before_any_model_is_looked_for(tmp_p
 def test_a_layer_that_the_model_has_not_is_named(model):
     with pytest.raises(ValueError, match="layer must be 1 to 2 for this model, found 3"):
         predict(Attention(asking=by(model), texts=("the dog",), layer=3))
+
+
+@pytest.mark.parametrize("pooling", [None, "mean"])
+@pytest.mark.parametrize(("question", "texts"), [(Embed, ("the dog",)), (Similarity, ("a", "cat"))])
+def test_a_typed_pooling_says_that_it_leaves_the_dense_layer_out(
+    model, tmp_path, capsys, question, texts, pooling
+):
+    layer = DenseConfig(in_features=CONFIG.hidden_size, out_features=7)
+    own = SentenceConfig(pooling=("cls",), dense=layer)
+    shutil.copytree(model, tmp_path / "m")
+    sentence_transformers.write(tmp_path / "m", own, CONFIG.hidden_size)
+    sentence_dense.write(tmp_path / "m", sentence_dense.dense_state(random_dense(layer)))
+    predict(question(asking=by(tmp_path / "m"), texts=texts, pooling=pooling))
+    told = "note: with a pooling of your own vectors are made without a dense layer to 7 (tanh)"
+    assert (told in capsys.readouterr().err) is (pooling is not None)
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,12 @@ from bertsmith.features.plan import FeaturePlan
 from bertsmith.features.vectors import Text
 from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
-from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.sentence import DenseConfig, SentenceConfig
 from bertsmith.model.stream import Stream
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 from tests.data.test_windows import best_window_of_the_original, ranges_of_the_original
+from tests.model.dense import random_dense
+from tests.model.test_pooling import PLAIN
 
 LIMIT = CONFIG.max_position_embeddings
 TEXTS = [
@@ -33,7 +35,7 @@ TEXTS = [
 ]
 
 
-def predictor_of(sentence=None, **changes):
+def predictor_of(sentence=None, dense=None, **changes):
     model = tiny_model(**changes)
     loaded = Loaded(
         model=model,
@@ -41,6 +43,7 @@ def predictor_of(sentence=None, **changes):
         tokenizer=tiny_tokenizer(),
         directory=Path("tiny"),
         sentence=sentence,
+        dense=dense,
         notes=(),
     )
     return Predictor(loaded, tokens_per_batch=40)
@@ -106,14 +109,14 @@ def test_token_vectors_equal_each_text_computed_alone(predictor, plan):
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+@pytest.mark.parametrize("pooling", PLAIN)
 def test_text_vectors_pool_the_token_vectors_special_ones_included(predictor, plan, pooling):
     answers = found(predictor, **vars(replace(plan, per="text", pooling=pooling)))
     for text, answer in zip(TEXTS, answers, strict=True):
-        rows = plain_tokens(predictor, text, plan)[-1]
-        expected = {"cls": rows[0], "mean": rows.mean(dim=0), "max": rows.amax(dim=0)}[pooling]
+        expected = PLAIN[pooling](plain_tokens(predictor, text, plan)[-1])
         assert answer.vectors.shape == (1, CONFIG.hidden_size)
-        np.testing.assert_allclose(answer.vectors[0], expected, atol=2e-6)
+        # The root of the number of tokens makes numbers as large as 13 of sums in another order.
+        np.testing.assert_allclose(answer.vectors[0], expected, rtol=1e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -128,6 +131,26 @@ def test_text_vectors_are_those_that_the_model_was_trained_to_make(plan):
         answers = found(predictor, **vars(plan))
         expected = predictor.sentence_vectors(TEXTS)
         assert [each.num_unread for each in answers] == [each.num_unread for each in expected]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_text_vectors_go_through_the_models_dense_layer(plan):
+    layer = DenseConfig(in_features=2 * CONFIG.hidden_size, out_features=7)
+    own = SentenceConfig(pooling=("weightedmean", "lasttoken"), dense=layer, is_normalized=True)
+    dense = random_dense(layer)
+    predictor = predictor_of(sentence=own, dense=dense)
+    answers = found(predictor, **vars(replace(plan, per="text")))
+    for text, answer in zip(TEXTS, answers, strict=True):
+        rows = plain_tokens(predictor, text, plan)[-1]
+        pooled = torch.cat([PLAIN["weightedmean"](rows), rows[-1]])
+        with torch.no_grad():
+            expected = torch.tanh(dense.linear.weight @ pooled + dense.linear.bias)
+        assert answer.vectors.shape == (1, 7)
+        np.testing.assert_allclose(answer.vectors[0], expected / expected.norm(), atol=2e-6)
+    if plan == FeaturePlan():
+        whole = [answer.vectors[0] for answer in answers]
+        alone = [each.vector for each in predictor.sentence_vectors(TEXTS)]
+        np.testing.assert_allclose(alone, whole, atol=2e-6)
 
 
 def test_a_pooling_that_is_asked_for_rules_and_other_models_stay_as_they_are():

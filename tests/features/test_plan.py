@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from bertsmith.features.plan import FeaturePlan
-from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.sentence import DenseConfig, SentenceConfig
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from bertsmith.model.sentence import SentenceConfig
         ({"layers": "lst"}, r"did you mean 'last'\?"),
         ({"per": "token", "pooling": "mean"}, "--per token takes as pooling none at all"),
         ({"per": "word", "pooling": "cls"}, "--per word takes as pooling first, mean, last"),
-        ({"per": "text", "pooling": "first"}, "--per text takes as pooling cls, mean, max"),
+        ({"per": "text", "pooling": "first"}, "--per text takes as pooling cls, mean, max, "),
         ({"per": "word", "is_normalized": True}, "--is-normalized is for --per text, .* word"),
         ({"stride_tokens": 8}, "the step of --long-texts window .* found 8 with 'truncate'"),
         ({"stride_tokens": -1, "long_texts": "window"}, "at least 1, found -1"),
@@ -66,6 +66,41 @@ def test_poolings_side_by_side_make_a_text_wider_and_a_token_not():
     assert FeaturePlan(per="text").width(12, 8, OWN) == 16
     assert FeaturePlan(per="text", layers="concat-last-four").width(12, 8, OWN) == 64
     assert FeaturePlan(per="word").width(12, 8, OWN) == 8
+
+
+LAYER = DenseConfig(in_features=8, out_features=5)
+WITH_DENSE = SentenceConfig(pooling=("cls",), dense=LAYER, is_normalized=True)
+
+
+def test_a_dense_layer_is_told_of_and_makes_a_vector_as_wide_as_it_is():
+    plan = FeaturePlan(per="text")
+    assert plan.followed(512, WITH_DENSE).startswith(
+        "one vector a text as the model was trained: pooling cls, then a dense layer to 5 (tanh), "
+        "length 1 (overruled by"
+    )
+    assert plan.width(12, 8, WITH_DENSE) == 5
+    for layers in ("-1", "12"):
+        assert FeaturePlan(per="text", layers=layers).width(12, 8, WITH_DENSE) == 5
+
+
+def test_a_chosen_pooling_leaves_the_dense_layer_out_and_says_so():
+    plan = FeaturePlan(per="text", pooling="mean")
+    assert plan.width(12, 8, WITH_DENSE) == 8
+    assert plan.followed(512, WITH_DENSE).endswith(
+        "(overruled by --is-normalized); with a pooling of your own vectors are made without a "
+        "dense layer to 5 (tanh), which belongs to the model's own pooling, cls"
+    )
+    every = FeaturePlan(per="text", pooling="mean", is_normalized=False)
+    assert every.followed(512, WITH_DENSE).startswith("with a pooling of your own")
+
+
+@pytest.mark.parametrize("layers", ["second-to-last", "concat-last-four", "0,12"])
+def test_a_dense_layer_takes_the_last_layer_alone(layers):
+    plan = FeaturePlan(per="text", layers=layers)
+    with pytest.raises(ValueError, match=f"on the last layer alone, found --layers {layers}: "):
+        plan.width(12, 8, WITH_DENSE)
+    FeaturePlan(per="text", layers=layers, pooling="cls").width(12, 8, WITH_DENSE)
+    FeaturePlan(layers=layers).width(12, 8, WITH_DENSE)
 
 
 def test_a_step_leaves_room_for_two_special_tokens():

@@ -1,6 +1,7 @@
 """The padded definition equals the packed model, and reads nothing where the mask is 0."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,13 +13,15 @@ from bertsmith.model.heads import TaskHead
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.padded import INPUTS, PaddedBert, outputs_of
-from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
 from tests.checkpoints.fine_tuned import HEADS
+from tests.model.dense import random_dense
 from tests.model.plain import random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=24)
 BOTH = ("masked_lm", "next_sentence")
 LENGTHS = [5, 1, 24, 11, 11, 2]
+POOLINGS = get_args(Pooling)
 
 
 def model_of(*objectives, dtype=torch.float64, with_pooler=False, **changes):
@@ -108,7 +111,9 @@ def test_outputs_come_in_the_order_asked_for_and_others_are_refused():
 
 
 def test_what_stands_where_the_mask_is_0_changes_no_bit():
-    padded = PaddedBert(model_of(*BOTH, dtype=torch.float32), sentence=SentenceConfig())
+    padded = PaddedBert(
+        model_of(*BOTH, dtype=torch.float32), sentence=SentenceConfig(pooling=POOLINGS)
+    )
     packed = random_packed(LENGTHS, CONFIG.vocab_size)
     real = torch.from_numpy(packed.to_padded()[1].astype(bool))
     quiet = run(padded, dict(zip(INPUTS, packed.to_padded(), strict=True)))
@@ -121,7 +126,7 @@ def test_what_stands_where_the_mask_is_0_changes_no_bit():
 
 
 def test_a_row_without_any_token_is_no_nan_and_changes_no_other_row():
-    padded = PaddedBert(model_of(*BOTH), sentence=SentenceConfig(pooling=("mean", "max")))
+    padded = PaddedBert(model_of(*BOTH), sentence=SentenceConfig(pooling=POOLINGS))
     arrays = dict(zip(INPUTS, random_packed([7, 4], 60).to_padded(), strict=True))
     alone = run(padded, arrays)
     wider = {name: np.concatenate([each, 0 * each[:1]]) for name, each in arrays.items()}
@@ -131,12 +136,15 @@ def test_a_row_without_any_token_is_no_nan_and_changes_no_other_row():
 
 
 @pytest.mark.parametrize("is_normalized", [False, True])
-@pytest.mark.parametrize("pooling", [("cls",), ("mean",), ("max",), ("cls", "max", "mean")])
-def test_sentence_vectors_equal_the_packed_ones(pooling, is_normalized):
-    sentence = SentenceConfig(pooling=pooling, is_normalized=is_normalized)
-    padded = PaddedBert(model_of(), ("sentence_embedding",), sentence)
+@pytest.mark.parametrize("has_dense", [False, True])
+@pytest.mark.parametrize("pooling", [*((each,) for each in POOLINGS), ("cls", "max", "mean")])
+def test_sentence_vectors_equal_the_packed_ones(pooling, has_dense, is_normalized):
+    layer = DenseConfig(in_features=32 * len(pooling), out_features=20) if has_dense else None
+    sentence = SentenceConfig(pooling=pooling, dense=layer, is_normalized=is_normalized)
+    dense = random_dense(layer) if layer is not None else None
+    padded = PaddedBert(model_of(), ("sentence_embedding",), sentence, dense=dense)
     ((_, packed, found),) = both(padded)
-    assert found.shape == (len(LENGTHS), 32 * len(pooling))
+    assert found.shape == (len(LENGTHS), sentence.width(32))
     torch.testing.assert_close(found, packed, rtol=1e-6, atol=1e-6)  # float32 sums
 
 

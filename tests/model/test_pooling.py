@@ -1,9 +1,12 @@
+from typing import get_args
+
 import pytest
 import torch
 
 from bertsmith.model.pooling import pool_sentences, sentence_vectors
-from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
+from tests.model.dense import random_dense
 from tests.model.plain import random_packed
 
 LENGTHS = [3, 7, 1, 5]
@@ -13,6 +16,11 @@ PLAIN = {
     "cls": lambda rows: rows[0],
     "mean": lambda rows: sum(rows) / len(rows),
     "max": lambda rows: rows.max(dim=0).values,
+    "mean_sqrt_len_tokens": lambda rows: sum(rows) / len(rows) ** 0.5,
+    "weightedmean": lambda rows: (
+        sum(place * row for place, row in enumerate(rows, start=1)) / sum(range(len(rows) + 1))
+    ),
+    "lasttoken": lambda rows: rows[-1],
 }
 
 
@@ -21,6 +29,42 @@ def test_each_sequence_is_pooled_over_its_own_tokens_alone(pooling):
     found = pool_sentences(HIDDEN, STREAM, (pooling,))
     expected = torch.stack([PLAIN[pooling](rows) for rows in HIDDEN.split(LENGTHS)])
     torch.testing.assert_close(found, expected)
+
+
+def test_every_pooling_there_is_has_its_plain_definition_here():
+    assert PLAIN.keys() == set(get_args(Pooling))
+
+
+def test_a_token_counts_by_its_place_in_the_text_and_not_in_the_part_of_it():
+    first, second = HIDDEN[:3], HIDDEN[3:10]
+    (_, found, *_) = pool_sentences(HIDDEN, STREAM, ("weightedmean",), [0, 3, 0, 0])
+    whole = PLAIN["weightedmean"](torch.cat([first, second]))
+    expected = (whole * sum(range(11)) - PLAIN["weightedmean"](first) * sum(range(4))) / 49
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("config", "plain"),
+    [
+        (DenseConfig(in_features=12, out_features=4), torch.tanh),
+        (DenseConfig(in_features=12, out_features=4, activation="identity"), lambda rows: rows),
+        (DenseConfig(in_features=12, out_features=9, has_bias=False), torch.tanh),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pooled_states_go_through_the_dense_layer_and_then_to_length_one(config, plain, dtype):
+    dense = random_dense(config).to(dtype)
+    own = SentenceConfig(pooling=("cls", "mean"), dense=config, is_normalized=True)
+    found = sentence_vectors(HIDDEN, STREAM, own, dense)
+    pooled = pool_sentences(HIDDEN, STREAM, own.pooling).double()
+    inner = pooled @ dense.linear.weight.double().T
+    if config.has_bias:
+        inner += dense.linear.bias.double()
+    expected = plain(inner) / plain(inner).norm(dim=1, keepdim=True)
+    assert found.dtype == torch.float32
+    assert found.shape == (len(LENGTHS), config.out_features) == (4, own.width(6))
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_several_poolings_lie_side_by_side_in_their_order():

@@ -9,6 +9,7 @@ from bertsmith.inference import Predictor
 from bertsmith.model.config import Direction, Objective
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.pooling import Dense
 from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
@@ -20,6 +21,7 @@ def predictor_of(
     direction: Direction = "bidirectional",
     tokens_per_batch: int = 4096,
     sentence: SentenceConfig | None = None,
+    dense: Dense | None = None,
     model: PretrainModel | None = None,
 ) -> Predictor:
     model = model or tiny_model(*objectives, direction=direction)
@@ -29,6 +31,7 @@ def predictor_of(
         tokenizer=tiny_tokenizer(),
         directory=Path("tiny"),
         sentence=sentence,
+        dense=dense,
         notes=(),
     )
     return Predictor(loaded, tokens_per_batch=tokens_per_batch)

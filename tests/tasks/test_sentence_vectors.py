@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from bertsmith.model.sentence import SentenceConfig
+from bertsmith.model.sentence import DenseConfig, SentenceConfig
 from bertsmith.tasks.sentence_vectors import SentenceVector, encode, similar
 from tests.checkpoints.tiny import CONFIG, tiny_tokenizer
+from tests.model.dense import random_dense
 from tests.model.plain import plain_hidden
 from tests.tasks.predictors import SENTENCES, predictor_of
 
@@ -72,11 +73,28 @@ def test_a_sentence_models_own_way_is_taken_unless_overruled():
     np.testing.assert_allclose(overruled, predictor_of().embed(SENTENCES), atol=1e-6)
 
 
+@pytest.mark.parametrize("pooling", ["cls", "lasttoken"])
+def test_a_sentence_models_dense_layer_is_followed_unless_overruled(pooling):
+    layer = DenseConfig(in_features=CONFIG.hidden_size, out_features=7)
+    own, dense = SentenceConfig(pooling=(pooling,), dense=layer), random_dense(layer)
+    predictor = predictor_of(sentence=own, dense=dense)
+    pooled = predictor.embed(SENTENCES, pooling=pooling)
+    np.testing.assert_allclose(pooled, predictor_of().embed(SENTENCES, pooling=pooling), atol=1e-6)
+    with torch.no_grad():
+        expected = dense(torch.from_numpy(pooled)).numpy()
+    np.testing.assert_allclose(predictor.embed(SENTENCES), expected, atol=2e-6)
+    unit = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(predictor.embed(SENTENCES, is_normalized=True), unit, atol=2e-6)
+    assert predictor.embed([]).shape == (0, 7)
+    assert predictor.embed([], pooling="mean").shape == (0, CONFIG.hidden_size)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "lasttoken"])
 @pytest.mark.parametrize("is_normalized", [False, True])
-def test_the_first_tokens_vector_alone_is_the_one_among_all(is_normalized):
+def test_one_tokens_vector_alone_is_the_one_among_all(pooling, is_normalized):
     predictor = predictor_of()
-    alone = predictor.embed(SENTENCES, pooling="cls", is_normalized=is_normalized)
-    both = predictor_of(sentence=SentenceConfig(pooling=("cls", "mean"))).embed(SENTENCES)
+    alone = predictor.embed(SENTENCES, pooling=pooling, is_normalized=is_normalized)
+    both = predictor_of(sentence=SentenceConfig(pooling=(pooling, "mean"))).embed(SENTENCES)
     expected = both[:, : CONFIG.hidden_size]
     if is_normalized:
         expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
