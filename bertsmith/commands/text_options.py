@@ -54,7 +54,8 @@ class VocabularyChoices:
     min_count: int = 2
     """A character seen less often is left out; words that hold it become `[UNK]`."""
     alphabet_limit: int = 0
-    """The most characters kept; 0: as many as cover all but 1 in 100,000 characters of the text."""
+    """The most characters kept; 0: as many as cover all but 1 in 100,000 characters of the text, in
+    a third of the rows, and all Hangul seen min_count times, in half of them."""
     score: Score = "frequency"
     """`frequency`: join the most frequent pair; `likelihood`: the highest count/(left * right)."""
     min_pair_count: int = 2

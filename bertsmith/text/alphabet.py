@@ -44,9 +44,7 @@ def choose_alphabet(characters: Counter[str], config: AlphabetConfig, num_rows: 
 
     The most frequent come first, ties by code point. Raises ValueError when there are none.
     """
-    # Half a character, as broken JSON has it, can stand in no file.
-    whole = ((one, times) for one, times in characters.items() if not _is_surrogate(one))
-    ranked = sorted(whole, key=lambda item: (-item[1], item[0]))
+    ranked = _ranked(characters)
     frequent = [character for character, times in ranked if times >= config.min_count]
     if not frequent:
         raise ValueError(
@@ -58,10 +56,35 @@ def choose_alphabet(characters: Counter[str], config: AlphabetConfig, num_rows: 
     return sorted(_fitting(frequent, num_covering, config.tokenizer, num_rows))
 
 
+def fill(
+    characters: Counter[str], alphabet: list[str], config: AlphabetConfig, num_rows: int
+) -> list[str]:
+    """The characters left out of the alphabet that fit into `num_rows` more rows, ascending.
+
+    For a vocabulary that has no more pairs to join: in Chinese most words are one ideograph. None
+    where the person limited the alphabet.
+    """
+    filled: list[str] = []
+    known = set(alphabet)
+    for character, times in [] if config.limit else _ranked(characters):
+        needed = 2 if _is_continued(character, config.tokenizer) else 1
+        if character not in known and times >= config.min_count and needed <= num_rows:
+            filled.append(character)
+            num_rows -= needed
+    return sorted(filled)
+
+
 def rows_of(alphabet: list[str], tokenizer: TokenizerConfig) -> list[str]:
     """The rows of an alphabet: the characters as they are, then the `##` forms that can occur."""
     continued = (one for one in alphabet if _is_continued(one, tokenizer))
     return [*alphabet, *(CONTINUATION + character for character in continued)]
+
+
+def _ranked(characters: Counter[str]) -> list[tuple[str, int]]:
+    """The most frequent first, ties by code point."""
+    # Half a character, as broken JSON has it, can stand in no file.
+    whole = ((one, times) for one, times in characters.items() if not _is_surrogate(one))
+    return sorted(whole, key=lambda item: (-item[1], item[0]))
 
 
 def _fitting(

@@ -32,7 +32,7 @@ class VocabularyConfig:
     alphabet_limit: int = 0
     """The most characters kept, most frequent first; 0: as many as cover all but 1 in 100,000
     characters of the text, in at most a third of the rows, and all Hangul syllables seen
-    `min_count` times, in at most half of them."""
+    `min_count` times, in at most half of them. Rows without a pair to join take further ones."""
     score: Score = "frequency"
     """`frequency`: join the most frequent pair; `likelihood`: the highest count/(left * right)."""
     min_pair_count: int = 2
@@ -52,11 +52,13 @@ class VocabularyConfig:
         for name in ("alphabet_limit", "num_unused"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, found {getattr(self, name)}")
-        fewest = len(SPECIAL_TOKENS) + self.num_unused + 2 * max(1, self.alphabet_limit)
+        # An ideograph that is a word of its own takes one row, any other character two.
+        rows_each = 1 if self.tokenizer.split_cjk and self.alphabet_limit else 2
+        fewest = len(SPECIAL_TOKENS) + self.num_unused + rows_each * max(1, self.alphabet_limit)
         if self.vocab_size < fewest:
             raise ValueError(
                 f"vocab_size {self.vocab_size} has no room for {len(SPECIAL_TOKENS)} special "
-                f"tokens, {self.num_unused} [unused] rows and an alphabet in two forms; expected "
+                f"tokens, {self.num_unused} [unused] rows and an alphabet; expected "
                 f"at least {fewest}: raise vocab_size, or lower unused_rows or alphabet_limit"
             )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertsmith.text.alphabet import AlphabetConfig, choose_alphabet, rows_of
+from bertsmith.text.alphabet import AlphabetConfig, choose_alphabet, fill, rows_of
 from bertsmith.text.chains import BYTES_PER_SYMBOL, SymbolChains
 from bertsmith.text.config import VocabularyConfig
 from bertsmith.text.counting import WordCounts, count_words
@@ -85,13 +85,18 @@ def learn(
         tokens[text] = None
         if len(tokens) % _JOINS_BETWEEN_REPORTS == 0:
             on_progress(len(tokens))
+    num_joined = len(tokens) - num_single
+    filled = fill(census.characters, alphabet, _choice(config), config.vocab_size - len(tokens))
+    if filled:
+        tokens.update(dict.fromkeys(rows_of(filled, config.tokenizer)))
+        num_unknown = _num_unknown(counts, [*alphabet, *filled], config)
     return LearnedVocabulary(
         vocabulary=tuple(tokens),
         num_words=census.num_words,
         num_distinct_words=census.num_distinct,
-        num_characters_kept=len(alphabet),
-        num_characters_dropped=len(census.characters) - len(alphabet),
-        num_joined=len(tokens) - num_single,
+        num_characters_kept=len(alphabet) + len(filled),
+        num_characters_dropped=len(census.characters) - len(alphabet) - len(filled),
+        num_joined=num_joined,
         num_unknown_words=num_unknown,
         min_word_count=min_word_count,
     )
@@ -131,19 +136,22 @@ def _pairs(counts: WordCounts | Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def _alphabet(characters: Counter[str], config: VocabularyConfig) -> tuple[list[str], list[str]]:
     """The characters kept, and their rows; ValueError where these leave no room."""
-    choice = AlphabetConfig(
-        min_count=config.min_count, limit=config.alphabet_limit, tokenizer=config.tokenizer
-    )
-    alphabet = choose_alphabet(characters, choice, config.vocab_size)
+    alphabet = choose_alphabet(characters, _choice(config), config.vocab_size)
     rows = rows_of(alphabet, config.tokenizer)
     needed = len(rows) + config.num_unused + len(SPECIAL_TOKENS)
     if needed > config.vocab_size:
         raise ValueError(
             f"vocab_size {config.vocab_size} has no room for the {len(rows)} rows of an alphabet "
-            f"of {len(alphabet)} characters; expected at least {needed}: raise vocab_size, or set "
-            f"alphabet_limit"
+            f"of {len(alphabet)} characters; expected at least {needed}: raise vocab_size, or "
+            f"lower alphabet_limit"
         )
     return alphabet, rows
+
+
+def _choice(config: VocabularyConfig) -> AlphabetConfig:
+    return AlphabetConfig(
+        min_count=config.min_count, limit=config.alphabet_limit, tokenizer=config.tokenizer
+    )
 
 
 def _min_word_count(bytes_by_count: Counter[int], memory_bytes: int) -> int:
@@ -178,3 +186,13 @@ def _choose_words(
             words.append(word)
             word_times.append(times)
     return words, word_times, num_unknown
+
+
+def _num_unknown(
+    counts: WordCounts | Mapping[str, int], characters: list[str], config: VocabularyConfig
+) -> int:
+    """Words of the text, repetitions included, that these characters do not spell."""
+    known, longest = frozenset(characters), config.tokenizer.word_limit
+    return sum(
+        times for word, times in _pairs(counts) if len(word) > longest or not known.issuperset(word)
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bertsmith.text.alphabet import AlphabetConfig, choose_alphabet
 from bertsmith.text.config import RELEASED_UNUSED_ROWS, VocabularyConfig
 from bertsmith.text.learn import (
     learn,
@@ -17,6 +19,7 @@ from bertsmith.text.learn import (
 )
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
 
+AUTOMATIC = AlphabetConfig(min_count=2, limit=0, tokenizer=TokenizerConfig())
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 COUNTS = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 
@@ -77,18 +80,17 @@ def test_characters_seen_less_than_min_count_are_dropped_and_their_words_counted
 def test_automatic_alphabet_covers_the_text_and_leaves_room_for_joins() -> None:
     counts = {chr(0xAC00 + number): 1_000_000 // (number + 1) for number in range(3000)}
     learned = learn(counts, VocabularyConfig(vocab_size=3000))
-    assert learned.num_characters_kept == 750  # in two rows each, half of all
+    alphabet = partial(choose_alphabet, config=AUTOMATIC, num_rows=3000)
+    assert len(alphabet(Counter(counts))) == 750  # in two rows each, half of all
     myanmar = {chr(0x1000 + number): times for number, times in enumerate(counts.values())}
-    assert learn(myanmar, VocabularyConfig(vocab_size=3000)).num_characters_kept == 500  # a third
-    common = {"ab": 1_000_000, "c": 2}
-    assert learn(common, VocabularyConfig(vocab_size=3000)).num_characters_kept == 2
+    assert len(alphabet(Counter(myanmar))) == 500  # a third
+    assert learned.num_characters_kept == (3000 - 5) // 2  # there is nothing to join
+    assert alphabet(Counter({"a": 1_000_000, "b": 1_000_000, "c": 2})) == ["a", "b"]
 
 
 def test_rare_hangul_is_kept_where_other_rare_characters_are_not() -> None:
-    counts = {"가나": 1_000_000, "잤니": 2, "ㅠ": 2, "ญ": 2}
-    vocabulary = learn_vocabulary(counts, VocabularyConfig(vocab_size=100))
-    assert {"##잤", "##니", "ㅠ"} < set(vocabulary)
-    assert "ญ" not in vocabulary
+    counts = Counter({"가": 1_000_000, "잤": 2, "ㅠ": 2, "ญ": 2})
+    assert choose_alphabet(counts, AUTOMATIC, num_rows=100) == ["ㅠ", "가", "잤"]
 
 
 @pytest.mark.parametrize("split_cjk", [True, False])
@@ -98,6 +100,20 @@ def test_an_ideograph_that_is_never_continued_takes_one_row(split_cjk: bool) -> 
     assert learned.vocabulary[5:8] == ("a", "京", "東")
     assert ("##東" in learned.vocabulary) is not split_cjk
     assert "##a" in learned.vocabulary
+
+
+def test_rows_that_no_join_needs_go_to_characters_left_out() -> None:
+    # Chinese: every ideograph a word, nothing to join; a third of the rows would leave most out.
+    counts = {chr(0x4E00 + number): 6_000 - number for number in range(5_000)}
+    learned = learn(counts, VocabularyConfig(vocab_size=3_000))
+    assert len(learned.vocabulary) == 3_000
+    assert learned.num_characters_kept == 2_995
+    assert learned.num_characters_dropped == 5_000 - 2_995
+    tokenizer = Tokenizer(learned.vocabulary)
+    unknown = sum(n for word, n in counts.items() if tokenizer.tokenize(word) == ["[UNK]"])
+    assert learned.num_unknown_words == unknown > 0
+    limited = learn(counts, VocabularyConfig(vocab_size=3_000, alphabet_limit=2_900))
+    assert len(limited.vocabulary) == 2_905
 
 
 def test_unknown_words_are_those_the_tokenizer_cannot_spell() -> None:
