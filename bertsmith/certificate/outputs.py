@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -12,6 +13,7 @@ from bertsmith.certificate import computed
 from bertsmith.certificate.computed import in_float64, numbers, outputs_of
 from bertsmith.certificate.rows import Numbers, Row, compared, skipped
 from bertsmith.certificate.subject import Subject
+from bertsmith.checkpoints.names import CLASSIFIER, SPAN_HEAD
 from bertsmith.model.padded import PaddedBert
 from bertsmith.model.pooling import sentence_vectors
 from bertsmith.model.sentence import DenseConfig, Pooling
@@ -76,6 +78,25 @@ def next_sentence(subject: Subject) -> Row:
         "paper, section 3.1; run_pretraining.py, get_next_sentence_output",
         without=f"this {subject.kind} has no next-sentence head",
     )
+
+
+def task_head(subject: Subject) -> Row:
+    """The logits of the head that fine-tuning added."""
+    name, head = "logits of the task head", subject.loaded.head
+    reference = "paper, section 4; run_classifier.py and run_squad.py, create_model"
+    if head is None:
+        return skipped(name, f"this {subject.kind} has no task head", reference)
+    if head.config.on_top != "nothing":
+        return skipped(name, "a BiLSTM stands under it, which the original has not", reference)
+    original, tensors = subject.original_of_short, subject.weights.tensors
+    read = original.hidden_states[-1] if head.config.reads_tokens else original.pooled
+    layer = SPAN_HEAD if head.config.kind == "question_answering" else CLASSIFIER
+    weight, bias = (numbers(tensors[f"{layer}.{part}"].double()) for part in ("weight", "bias"))
+    with in_float64(subject.model):
+        stream = Stream.of(subject.short)
+        found = copy.deepcopy(head).double().logits(subject.model.bert, stream)
+    assert read is not None
+    return _beside_original(name, numbers(found), read @ weight.T + bias, reference)
 
 
 def one_by_one(subject: Subject) -> Row:
@@ -161,8 +182,8 @@ def sentences(subject: Subject) -> Row:
 
 
 CHECKS: tuple[Callable[[Subject], Row], ...] = (
-    hidden_states, every_position, pooled, masked_lm, next_sentence, one_by_one, with_gradients,
-    padded, rounding, sentences,
+    hidden_states, every_position, pooled, masked_lm, next_sentence, task_head, one_by_one,
+    with_gradients, padded, rounding, sentences,
 )  # fmt: skip
 
 

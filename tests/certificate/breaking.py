@@ -13,6 +13,7 @@ from bertsmith.certificate.rows import Row
 from bertsmith.certificate.subject import Subject
 from bertsmith.checkpoints import store
 from bertsmith.model.config import Direction, Objective
+from bertsmith.model.heads import TaskHead
 from bertsmith.text.tokenizer import Tokenizer
 from tests.checkpoints.tiny import tiny_config, tiny_model, tiny_tokenizer
 
@@ -20,7 +21,11 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def saved(
-    folder: Path, *objectives: Objective, direction: Direction = "bidirectional", **config: object
+    folder: Path,
+    *objectives: Objective,
+    direction: Direction = "bidirectional",
+    head: TaskHead | None = None,
+    **config: object,
 ) -> Path:
     """A tiny model on disk, its biases not zero; `config` changes what its config.json says."""
     torch.manual_seed(1)
@@ -28,7 +33,8 @@ def saved(
     for parameter in model.parameters():
         if parameter.ndim == 1:
             parameter.data += torch.randn(parameter.shape) * 0.1
-    store.save(folder, model, tiny_config(direction=direction, **config), tiny_tokenizer())
+    changed = tiny_config(direction=direction, **config)
+    store.save(folder, model, changed, tiny_tokenizer(), head=head)
     return folder
 
 

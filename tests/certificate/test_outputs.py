@@ -20,12 +20,14 @@ from bertsmith.model import attention, elementwise, padded, pooling
 from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
 from bertsmith.model.stream import Rectangle
 from tests.certificate.breaking import Break, names, row_of, saved, status
+from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.model.dense import random_dense
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = saved(tmp_path_factory.mktemp("models") / "tiny")
+    _, head = fine_tuned(HEADS["sequence_classification"])
+    folder = saved(tmp_path_factory.mktemp("models") / "tiny", head=head)
     modules = [
         {"type": "sentence_transformers.models.Transformer", "path": ""},
         {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
@@ -92,6 +94,11 @@ def columns_exchanged(subject: Subject) -> None:
     weight.data.copy_(weight.data.flip(0))
 
 
+def labels_exchanged(subject: Subject) -> None:
+    weight = subject.loaded.head.scores.weight
+    weight.data.copy_(weight.data.flip(0))
+
+
 IN_MODELS: list[tuple[str, Callable[[Subject], None]]] = [
     ("hidden_states", layers_exchanged),
     ("hidden_states", another_epsilon),
@@ -105,6 +112,7 @@ IN_MODELS: list[tuple[str, Callable[[Subject], None]]] = [
     ("masked_lm", head_off),
     ("masked_lm", untied),
     ("next_sentence", columns_exchanged),
+    ("task_head", labels_exchanged),
 ]
 
 
@@ -188,7 +196,16 @@ def test_one_directional_models_pass_too(tmp_path: Path, direction: str) -> None
     spelt = direction.replace("_", "-")
     assert row_of(outputs.pooled, subject).found == f"this {spelt} model has no pooler"
     without = dict.fromkeys(("pooled", "next_sentence", "sentences"), "skipped")
+    without["task_head"] = "skipped"
     assert found == {**dict.fromkeys(names(CHECKS), "passed"), **without}
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_heads_of_every_kind_are_certified_and_a_bilstm_is_not(tmp_path: Path, kind) -> None:
+    for heads, expected in ((HEADS, "passed"), (BILSTM_HEADS, "skipped")):
+        _, head = fine_tuned(heads[kind])
+        subject = Subject.read(saved(tmp_path / expected, head=head))
+        assert status(outputs.task_head, subject) == expected
 
 
 def test_a_left_to_right_model_pools_its_last_token_in_both(tmp_path: Path) -> None:
