@@ -10,7 +10,7 @@ Legend: M masks, m masks of a slice or a window, H hidden size, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -100,11 +100,11 @@ def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Maske
     Raises ValueError for a text without a mask.
     """
     # In every other place `[MASK]` in a text is ordinary characters; here it is the question.
-    rules = replace(tokenizer.config, special_tokens_in_text=True)
-    reader = Tokenizer(tokenizer.vocabulary, rules)
-    encodings = reader.encode_batch(list(texts), add_special_tokens=False)
+    encodings = tokenizer.encode_batch(
+        list(texts), add_special_tokens=False, special_tokens_in_text=True
+    )
     return [
-        _masked_text(text, encoding, reader, limit, f"text {number}: " if len(texts) > 1 else "")
+        _masked_text(text, encoding, tokenizer, limit, f"text {number}: " if len(texts) > 1 else "")
         for number, (text, encoding) in enumerate(zip(texts, encodings, strict=True), start=1)
     ]
 

@@ -143,11 +143,17 @@ class Tokenizer:
         return self._encoded([sides], special, add_special_tokens)[0]
 
     def encode_batch(
-        self, texts: Sequence[str | tuple[str, str]], *, add_special_tokens: bool = True
+        self,
+        texts: Sequence[str | tuple[str, str]],
+        *,
+        add_special_tokens: bool = True,
+        special_tokens_in_text: bool | None = None,
     ) -> list[Encoding]:
         """Encodes texts and pairs, in the given order, equal to `encode` one by one but faster."""
+        special = special_tokens_in_text
+        special = self.config.reads_special_tokens if special is None else special
         sides = [(text,) if isinstance(text, str) else text for text in texts]
-        return self._encoded(sides, self.config.reads_special_tokens, add_special_tokens)
+        return self._encoded(sides, special, add_special_tokens)
 
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """All texts' ids end to end (T,), and how many each text has; no special tokens, no spans.

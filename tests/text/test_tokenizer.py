@@ -187,6 +187,8 @@ def test_special_tokens_in_text_are_characters_unless_asked() -> None:
     assert tokens == ["[CLS]", "my", "[MASK]", ".", "[SEP]", "[SEP]", "[SEP]"]
     assert encoding.spans[2].tolist() == [3, 9]
     assert encoding.words.tolist() == [-1, 0, 1, 2, -1, 0, -1]
+    (batched,) = tokenizer.encode_batch([("my [MASK].", "[SEP]")], special_tokens_in_text=True)
+    assert batched.ids.tolist() == encoding.ids.tolist()
     always = Tokenizer(VOCABULARY, replace(UNCASED, special_tokens_in_text=True))
     assert always.tokenize("my[MASK]") == ["my", "[MASK]"]
     assert always.encode("[MASK]", special_tokens_in_text=False).ids.size == 5
