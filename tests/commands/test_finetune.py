@@ -18,7 +18,7 @@ from bertsmith import cli, fusion
 from bertsmith.checkpoints.store import load
 from bertsmith.runs.directory import reached
 from bertsmith.tasks.stored import read_task
-from bertsmith.train.log import read_metrics
+from bertsmith.train.log import MetricsLog, Record, read_metrics
 from tests.commands.small_run import environment
 from tests.commands.small_task import NUM_STEPS, RUN, write_glue, write_model
 
@@ -153,6 +153,47 @@ def test_killed_and_resumed_gives_the_same_bytes(
     ]
     assert rows[0] == rows[1]
     assert (directory / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
+
+
+def test_ctrl_c_saves_after_the_step_and_says_how_to_go_on(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write = MetricsLog.write
+
+    def interrupted(log: MetricsLog, row: Record) -> None:
+        write(log, row)
+        if row["step"] == 7:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patches:
+        patches.setattr(MetricsLog, "write", interrupted)
+        assert bertsmith(*begun(folder, tmp_path / "run")) == cli.EXIT_INTERRUPTED
+    assert reached(tmp_path / "run") == 7
+    *_, go_on = capsys.readouterr().out.splitlines()
+    assert bertsmith(*shlex.split(go_on)[1:]) == 0
+    assert "going on after step 7 of 30" in capsys.readouterr().out
+    for place in ("best", f"checkpoints/step-{NUM_STEPS:08d}"):
+        found, expected = (
+            (each / place / "model.safetensors").read_bytes()
+            for each in (tmp_path / "run", folder / "run")
+        )
+        assert found == expected
+
+
+def test_patience_ends_the_run_which_is_then_finished(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rate = ("--optimizer.learning-rate", "0", "--patience", "2")
+    assert bertsmith(*begun(folder, tmp_path / "run"), *rate) == 0
+    assert reached(tmp_path / "run") == 15
+    assert json.loads((tmp_path / "run" / "scores.json").read_text())["step"] == 5
+    capsys.readouterr()
+    assert bertsmith("finetune", "--resume", tmp_path / "run") == 0
+    assert "Dev, the model of step 5" in capsys.readouterr().out
+    assert reached(tmp_path / "run") == 15
 
 
 def test_the_seed_and_the_last_model_are_choices(folder: Path, tmp_path: Path) -> None:
