@@ -51,7 +51,8 @@ def learning_set(
         train=train,
         dev=dev,
         options=shlex.join(["--glue", str(source["glue"]), "--task", row.name]),
-        balance=classify.balance(train, row.scheme),
+        train_balance=classify.balance(train, row.scheme),
+        dev_balance=classify.balance(dev, row.scheme),
         notes=_shortened(told),
     )
 

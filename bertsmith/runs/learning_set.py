@@ -44,8 +44,10 @@ class LearningSet(Generic[ExampleT, EncodedT, AnswerT]):
     dev: Sequence[ExampleT]
     options: str
     """How a command line names the examples."""
-    balance: str
+    train_balance: str
     """What is right, and how often, among the training examples: a line."""
+    dev_balance: str
+    """The same of Dev: what an answer that never changes would reach."""
     notes: tuple[str, ...] = ()
     """What was seen while reading, a sentence each."""
 

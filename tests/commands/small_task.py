@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bertsmith import cli, fusion
 from bertsmith.checkpoints import store
 from bertsmith.model.config import Objective
 from bertsmith.randomness import integers
@@ -39,3 +40,14 @@ def write_model(folder: Path, *objectives: Objective) -> Path:
     model = tiny_model(*objectives)
     store.save(folder, model, model.config, tiny_tokenizer())
     return folder
+
+
+def begun(folder: Path, out: Path) -> tuple[object, ...]:
+    """The arguments that begin a run of `folder`'s model and files."""
+    return ("finetune", folder / "model", "--glue", folder / "glue", *RUN, "--out", out)
+
+
+def bertsmith(*arguments: object) -> int:
+    """The command line in this process, without waiting for compiled kernels."""
+    with fusion.unfused():
+        return cli.main([str(argument) for argument in arguments])
