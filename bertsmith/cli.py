@@ -73,6 +73,17 @@ COMMANDS = {
         function="build_corpus.build_corpus",
         summary="A folder of text and a vocabulary -> a tokenised corpus.",
     ),
+    "finetune": Command(
+        options="finetune_options.Finetune",
+        function="finetune.finetune",
+        summary="A BERT and labelled examples -> a model of a task; or resume a run.",
+        default="finetune_options.defaults_of",
+    ),
+    "evaluate": Command(
+        options="finetune_options.Evaluate",
+        function="evaluate.evaluate",
+        summary="A fine-tuned model and labelled examples -> its scores.",
+    ),
     "predict": Command(
         options="predict_options.Predict",
         function="predict.predict",

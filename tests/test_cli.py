@@ -25,6 +25,8 @@ HEAVY = ("torch", "numpy", "tyro", "tokenizers", "rich")
 MISSPELT = {
     "quickstart": (["--minuts", "3"], "--minutes"),
     "pretrain": (["texts", "--lerning-rate", "3"], "--optimizer.learning-rate"),
+    "finetune": (["m", "--lerning-rate", "3"], "--optimizer.learning-rate"),
+    "evaluate": (["m", "--tasc", "RTE"], "--task"),
     "learn-vocab": (["texts", "--vocab-sise", "3"], "--vocab-size"),
     "build-corpus": (["texts", "--vocap", "v"], "--vocab"),
     "predict": (["fill-mask", "--modle", "mini-en", "x"], "--model"),
@@ -35,7 +37,9 @@ MISSPELT = {
 }
 """An option of every command that is not quite one, and the nearest; some lack another one too."""
 
-LIGHT = ("pretrain", "learn-vocab", "build-corpus", "quickstart", "predict")
+LIGHT = (
+    "pretrain", "finetune", "evaluate", "learn-vocab", "build-corpus", "quickstart", "predict",
+)  # fmt: skip
 """Commands whose options stand apart from what runs them."""
 
 

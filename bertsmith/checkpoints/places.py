@@ -1,8 +1,8 @@
 """A model's name, path or Hub id -> the directory that holds its files.
 
 Looked up in this order: a name under the project's `models/`, a path (a checkpoint of any format, a
-run, whose newest checkpoint answers, or the prefix of a TensorFlow checkpoint), a Hugging Face Hub
-id. It does not open the files it finds.
+run, whose chosen or else newest checkpoint answers, or the prefix of a TensorFlow checkpoint), a
+Hugging Face Hub id. It does not open the files it finds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ WEIGHTS_INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
 PICKLED_INDEX = "pytorch_model.bin.index.json"
 GOOGLE_CONFIG = "bert_config.json"
+BEST = "best"
+"""Where a run that chooses among its models keeps the one that it chose."""
 
 _FILES_OF_A_MODEL = (
     CONFIG, WEIGHTS, WEIGHTS_INDEX, "model-*-of-*.safetensors", "vocab.txt", "tokenizer.json",
@@ -111,6 +113,8 @@ def _is_plain_name(text: str) -> bool:
 def _inside(directory: Path) -> Path:
     if is_model(directory):
         return directory
+    if is_checkpoint(directory / BEST):
+        return directory / BEST
     newest = newest_checkpoint(directory)
     if newest is not None:
         return newest

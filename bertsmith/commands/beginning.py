@@ -84,7 +84,7 @@ def take_up(
         lines = [f"{directory} holds this run, finished after {total:,} steps"]
     else:
         lines = [f"{directory} holds this run: going on after step {done:,} of {total:,}"]
-        for change in changed_versions(record, versions(device, processes)):
+        for change in changed_versions(record.versions, versions(device, processes)):
             lines.append(f"warning: {change} since it began: the bits are no longer promised")
     if is_stale:
         lines.append(

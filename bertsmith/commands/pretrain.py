@@ -31,20 +31,16 @@ from bertsmith.runs.directory import (
     reached,
     read_record,
 )
+from bertsmith.runs.divergence import require_finite
 from bertsmith.runs.interruption import Interruption, agreed
+from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.ongoing import OngoingRun
 from bertsmith.runs.progress import say
 from bertsmith.runs.together import command_line, require_shared_disk, wait_for
 from bertsmith.runs.training import batches_from, begin_phase
-from bertsmith.train.device import (
-    Processes,
-    joined_processes,
-    processes_of_environment,
-    set_threads,
-)
+from bertsmith.train.device import Processes, joined_processes
 from bertsmith.train.log import require_tensorboard
 from bertsmith.train.loop import Step, train
-from bertsmith.workers import num_cores
 
 __all__ = ["Pretrain", "defaults_of", "directory_of", "pretrain"]
 
@@ -103,12 +99,7 @@ def _settle_machine(options: Pretrain, directory: Path) -> str:
     if options.tensorboard:
         require_tensorboard()
     began = read_record(directory).versions if (directory / RECORD).is_file() else {}
-    threads = options.threads
-    world_size = str(processes_of_environment().world_size)
-    if threads is None and "threads" in began and began.get("processes", "1") == world_size:
-        threads = min(int(began["threads"]), num_cores())
-    set_threads(threads)
-    return began.get("device", "auto") if options.device == "auto" else options.device
+    return settle_machine(options.device, options.threads, began)
 
 
 def _carry_out(
@@ -162,7 +153,7 @@ def _train(ongoing: OngoingRun, shown: progress.Display) -> bool:
             is_recorded = is_last or number % run.record_every == 0
             is_stopping = is_recorded and agreed(interruption.requested, ongoing.processes)
             if is_recorded or number % run.save_every == 0:
-                ongoing.require_finite(update)
+                require_finite(update, parts.optimizer, ongoing.directory, "--warmup-steps")
             if ongoing.processes.is_first:
                 _between_updates(ongoing, shown, update, is_recorded, is_stopping)
             if is_stopping:

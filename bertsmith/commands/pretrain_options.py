@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import tyro
 
 from bertsmith.commands.text_options import TextChoices
+from bertsmith.commands.typed import typed_options, word_behind
 from bertsmith.recipes.pretraining import RECIPES
 from bertsmith.recipes.run import PretrainRun
 
@@ -57,14 +58,8 @@ class Pretrain:
 
 def defaults_of(arguments: Sequence[str]) -> Pretrain:
     """The defaults for these arguments: those of the recipe that they name."""
-    name = "auto"
-    for place, argument in enumerate(arguments):
-        if argument.startswith("--recipe="):
-            name = argument.removeprefix("--recipe=")
-        elif argument == "--recipe" and place + 1 < len(arguments):
-            name = arguments[place + 1]
-    options = (word.partition("=")[0].replace("_", "-") for word in arguments if word[:2] == "--")
-    return Pretrain(run=recipe_of(name), typed=tuple(options))
+    recipe = word_behind("--recipe", arguments) or "auto"
+    return Pretrain(run=recipe_of(recipe), typed=typed_options(arguments))
 
 
 def recipe_of(name: str) -> PretrainRun:

@@ -29,6 +29,8 @@ from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.train.device import Processes
 
 RECORD = "run.json"
+FINE_TUNING = "fine-tuning"
+"""The `kind` in the run.json of another sort of run; one of pre-training has none."""
 _PACKAGES = ("bertsmith", "torch", "numpy", "tokenizers", "safetensors")
 
 
@@ -88,6 +90,8 @@ def read_record(directory: Path) -> Record:
             f"`bertsmith pretrain FOLDER --out {shlex.quote(str(directory))}`"
         )
     content: dict[str, Any] = read_json(path)
+    if content.get("kind") == FINE_TUNING:
+        raise ValueError(f"{directory} holds a fine-tuning run, expected one of pre-training")
     try:
         return Record(
             run=from_json(content["run"]),
@@ -106,6 +110,12 @@ def read_record(directory: Path) -> Record:
             f"{path} was not written by this version of bertsmith ({error}); start the run again "
             f"in another directory"
         ) from error
+
+
+def is_pretraining(directory: Path) -> bool:
+    """True where the directory is that of a pre-training run."""
+    path = directory / RECORD
+    return path.is_file() and read_json(path).get("kind") != FINE_TUNING
 
 
 def fingerprint(corpus: Path) -> str:
@@ -153,11 +163,11 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
     }
 
 
-def changed_versions(record: Record, now: Mapping[str, str]) -> list[str]:
+def changed_versions(began: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """What differs from the versions the run began with; bits are promised only without it."""
     return [
         f"{name} {before} -> {now.get(name, 'none')}"
-        for name, before in record.versions.items()
+        for name, before in began.items()
         if before != now.get(name, "none")
     ]
 

@@ -6,7 +6,6 @@ It holds what the second half of `pretrain` needs at hand. When each thing happe
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -38,10 +37,6 @@ from bertsmith.train.loop import Step
 STUCK_MARGIN = 0.02  # of the unigram entropy
 STUCK_AFTER = 0.25  # of the steps
 STUCK_WINDOW = 100  # steps
-
-
-class DivergedError(ValueError):
-    """The loss or the gradient is no number any more; the last checkpoint is from before."""
 
 
 @dataclass(kw_only=True)
@@ -104,29 +99,6 @@ class OngoingRun:
         """Closes the logs."""
         for log in self.logs:
             log.close()
-
-    def require_finite(self, update: Step) -> None:
-        """Raises DivergedError when the update's loss or gradient is no number.
-
-        float16 may overflow and skip a step; that is no harm until no loss scale is left to try.
-        """
-        scaler = self.parts.optimizer.scaler
-        if update.skipped and scaler is not None and scaler.scale >= 1.0:
-            return
-        if math.isfinite(update.loss) and math.isfinite(update.grad_norm):
-            return
-        good = newest_checkpoint(self.directory)
-        kept = (
-            "there is no checkpoint yet" if good is None else f"the last good checkpoint is {good}"
-        )
-        rate = self.record.run.optimizer.learning_rate
-        raise DivergedError(
-            f"step {update.number:,}: the loss is {update.loss:g} and the norm of the gradient "
-            f"{update.grad_norm:g}, so the weights are lost and nothing was saved; {kept}. Going "
-            f"on from there would end here again: start anew in another directory (--out) with a "
-            f"lower peak rate (--optimizer.learning-rate {rate / 2:g}, now {rate:g}), a longer "
-            f"warm-up (--warmup-steps) or --precision fp32"
-        )
 
     def record_step(self, update: Step) -> View:
         """Writes a row of metrics, with the real tokens and seconds since the row before."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from bertsmith.checkpoints.card import Origin
 from bertsmith.corpus import manifest
 from bertsmith.corpus.manifest import Manifest
-from bertsmith.runs.directory import RECORD, Record, read_record
+from bertsmith.runs.directory import Record, is_pretraining, read_record
 from bertsmith.runs.progress import duration
 from bertsmith.train.log import read_metrics
 
@@ -27,13 +27,13 @@ _FIGURES = {
 
 
 def run_of(checkpoint: Path) -> Path | None:
-    """The run's directory that a checkpoint lies in; None for any other model.
+    """The pre-training run's directory that a checkpoint lies in; None for any other model.
 
     What lies beside the checkpoints under another name, a copy say, is none of the run's steps.
     """
     run = checkpoint.resolve().parent.parent
     is_step = checkpoint.parent.name == "checkpoints" and _STEP.fullmatch(checkpoint.name)
-    return run if is_step and (run / RECORD).is_file() else None
+    return run if is_step and is_pretraining(run) else None
 
 
 def origin_of(checkpoint: Path) -> tuple[Origin | None, str | None]:

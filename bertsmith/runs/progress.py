@@ -1,8 +1,8 @@
 """Steps as they happen -> a live line on a terminal, or plain lines elsewhere.
 
-It shows what it is told and decides nothing. On a terminal: a bar, the losses beside the
-unigram-entropy line, the rate, the time left; on a narrow one the steps done, the loss, the speed
-and the time left. In a file or a pipe: one line every so many steps.
+It shows what it is told and decides nothing. On a terminal: a bar, the losses, beside the
+unigram-entropy line where there is one, the rate, the time left; on a narrow one the steps done,
+the loss, the speed and the time left. In a file or a pipe: one line every so many steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class View:
     losses: dict[str, float]
     """Mean loss of each objective, nats."""
     accuracies: dict[str, float]
-    """Accuracy of each objective."""
+    """Accuracy of each objective that has one."""
     learning_rate: float
     """The rate of this update."""
     tokens: int
@@ -83,7 +83,7 @@ class PlainDisplay:
     """One line every `every` steps, for logs and pipes."""
 
     def __init__(
-        self, console: Console, num_steps: int, done: int, unigram: float, every: int
+        self, console: Console, num_steps: int, done: int, unigram: float | None, every: int
     ) -> None:
         self._console, self._num_steps, self._every = console, num_steps, every
         self._unigram, self._pace = unigram, Pace(num_steps, done)
@@ -115,7 +115,7 @@ class PlainDisplay:
 class LiveDisplay:
     """A bar and one line of figures that renew themselves at the bottom of a terminal."""
 
-    def __init__(self, console: Console, num_steps: int, done: int, unigram: float) -> None:
+    def __init__(self, console: Console, num_steps: int, done: int, unigram: float | None) -> None:
         self._console, self._num_steps = console, num_steps
         self._unigram, self._pace = unigram, Pace(num_steps, done)
         waiting = "the first step is slow: kernels are being made"
@@ -152,28 +152,29 @@ class LiveDisplay:
 
 
 def display(
-    console: Console, *, num_steps: int, done: int, unigram: float, every: int
+    console: Console, *, num_steps: int, done: int, unigram: float | None, every: int
 ) -> LiveDisplay | PlainDisplay:
-    """A live display on a terminal, plain lines elsewhere."""
+    """A live display on a terminal, plain lines elsewhere; `unigram` is a line to compare with."""
     if console.is_terminal:
         return LiveDisplay(console, num_steps, done, unigram)
     return PlainDisplay(console, num_steps, done, unigram, every)
 
 
-def wordings(view: View, unigram: float, tokens_per_second: float) -> list[str]:
+def wordings(view: View, unigram: float | None, tokens_per_second: float) -> list[str]:
     """The figures of a step in one line: all of them, then without what is needed least."""
     losses = [f"{_SHORT.get(name, name)} {loss:.3f}" for name, loss in view.losses.items()]
     shares = [
-        f"{loss} ({view.accuracies[name]:.0%})"
+        f"{loss} ({view.accuracies[name]:.0%})" if name in view.accuracies else loss
         for loss, name in zip(losses, view.losses, strict=True)
     ]
-    line, speed = f"unigram {unigram:.3f}", f"{tokens_per_second:,.0f} tokens/s"
+    line = [] if unigram is None else [f"unigram {unigram:.3f}"]
+    speed = f"{tokens_per_second:,.0f} tokens/s"
     return [
         "  ".join(parts)
         for parts in (
-            [*shares, line, f"lr {view.learning_rate:.2e}", speed],
-            [*shares, line, speed],
-            [*losses, line, speed],
+            [*shares, *line, f"lr {view.learning_rate:.2e}", speed],
+            [*shares, *line, speed],
+            [*losses, *line, speed],
             [*losses, speed],
             [losses[0], speed],
             [losses[0]],

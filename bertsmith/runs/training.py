@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints import store
@@ -20,32 +19,21 @@ from bertsmith.data.config import Masking
 from bertsmith.data.loader import batches
 from bertsmith.data.pairs import PairRules
 from bertsmith.data.plan import Plan, StepRules
-from bertsmith.files import atomic_directory, keep_freed_memory
+from bertsmith.files import atomic_directory
 from bertsmith.model.init import initialise
-from bertsmith.model.objectives import Losses, PretrainModel
+from bertsmith.model.objectives import PretrainModel
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.runs.evaluation import EVALUATION_SEED
+from bertsmith.runs.learner import Learner
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.train.config import Precision
-from bertsmith.train.device import cast_, choose_precision
+from bertsmith.train.device import choose_precision
 from bertsmith.train.optimizer import Optimizer
+from bertsmith.train.placement import placed
 from bertsmith.train.schedule import ScheduleConfig
 from bertsmith.train.state import load_state, save_state
 
 _POSITIONS = "bert.embeddings.position.weight"
-
-
-class Learner(nn.Module):
-    """A pre-training model whose dropout is keyed by the step: what the loop calls."""
-
-    def __init__(self, model: PretrainModel, run: PretrainRun) -> None:
-        super().__init__()
-        self.model, self.seed, self.with_dropout = model, run.seed, run.dropout
-
-    def forward(self, batch: PretrainBatch, step: int) -> Losses:
-        """The losses of one micro-batch, dropout drawn for (seed, step)."""
-        losses: Losses = self.model(batch, (self.seed, step) if self.with_dropout else None)
-        return losses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +48,14 @@ class Trainee:
 
 
 def trainee(run: PretrainRun, device: torch.device) -> Trainee:
-    """Builds the model with its first weights, and an optimizer without history.
-
-    On a CPU the process keeps from then on the memory that it frees.
-    """
-    if device.type == "cpu":
-        keep_freed_memory()
+    """Builds the model with its first weights, and an optimizer without history."""
     precision = choose_precision(run.precision, device)
     model = PretrainModel(run.model, run.objectives)
     initialise(model, std=run.model.initializer_range, seed=run.seed)
-    first = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    model.to(device)
-    cast_(model, precision)
-    optimizer = Optimizer(model.named_parameters(), run.optimizer)
-    # The masters start from the weights as they were drawn, not as bf16 rounded them.
-    for name, master in optimizer.masters().items():
-        master.copy_(first[name])
+    optimizer = placed(model, run.optimizer, precision, device)
     return Trainee(
         model=model,
-        learner=Learner(model, run),
+        learner=Learner(model, seed=run.seed, with_dropout=run.dropout),
         optimizer=optimizer,
         schedule=ScheduleConfig(total_steps=run.num_steps, warmup_steps=run.warmup_steps),
         precision=precision,

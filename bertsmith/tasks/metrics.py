@@ -10,7 +10,7 @@ Legend: N examples, C classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,13 +94,28 @@ def bootstrap(score: Callable[[Numbers], float], num_examples: int, *, seed: int
 
     `score` takes the numbers of the drawn examples. The draws are a function of the seed.
     """
+    return intervals(lambda numbers: {"": score(numbers)}, num_examples, seed=seed)[""]
+
+
+def intervals(
+    score: Callable[[Numbers], Mapping[str, float]],
+    num_examples: int,
+    *,
+    num_draws: int = _RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """As `bootstrap`, of each of the scores by name, all of the same draws."""
     places = np.arange(num_examples)
     found = [
         score(integers(num_examples, seed, Stream.RESAMPLE, draw, places))
-        for draw in range(_RESAMPLES)
+        for draw in range(num_draws)
     ]
-    low, high = np.quantile(found, (0.025, 0.975))
-    return Interval(low=float(low), high=float(high))
+    quantiles = {
+        name: np.quantile([each[name] for each in found], (0.025, 0.975)) for name in found[0]
+    }
+    return {
+        name: Interval(low=float(low), high=float(high)) for name, (low, high) in quantiles.items()
+    }
 
 
 def mean_interval(scores: Sequence[float]) -> tuple[float, float, Interval | None]:

@@ -42,6 +42,15 @@ def test_a_run_stands_for_its_newest_complete_checkpoint(here):
     assert places.find_model("run") == Path("run/checkpoints/step-0000010")
 
 
+def test_a_run_that_chose_among_its_models_stands_for_the_chosen_one(here):
+    make_checkpoint(here / "run" / "checkpoints" / "step-00000010")
+    best = make_checkpoint(here / "run" / "best")
+    assert places.find_model("run") == Path("run/best")
+    assert places.newest_checkpoint(here / "run") == here / "run/checkpoints/step-00000010"
+    (best / "model.safetensors").unlink()
+    assert places.find_model("run") == Path("run/checkpoints/step-00000010")
+
+
 def test_a_run_without_a_checkpoint_says_what_it_holds(here):
     (here / "run").mkdir()
     (here / "run" / "metrics.jsonl").write_text("")

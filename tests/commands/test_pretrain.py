@@ -20,8 +20,9 @@ from bertsmith.commands import decision, preparation
 from bertsmith.commands import pretrain as pretrain_command
 from bertsmith.files import write_json
 from bertsmith.model.objectives import Losses
+from bertsmith.runs import machine
 from bertsmith.runs.directory import reached
-from bertsmith.runs.training import Learner
+from bertsmith.runs.learner import Learner
 from bertsmith.train.log import read_metrics
 from tests.commands.small_run import TOY, TOY_RUN, write_text
 
@@ -159,10 +160,10 @@ def test_a_resumed_run_takes_the_threads_it_began_with_unless_others_are_given(
         assert bertsmith("pretrain", finished / "corpus", *TOY_RUN, "--out", out) == 130
     record = json.loads((out / "run.json").read_text())
     assert record["versions"]["device"] == "cpu"
-    monkeypatch.setattr(pretrain_command, "num_cores", lambda: 8)
+    monkeypatch.setattr(machine, "num_cores", lambda: 8)
     monkeypatch.setattr(pretrain_command, "agreed", lambda requested, processes: True)
     used: list[int | None] = []
-    monkeypatch.setattr(pretrain_command, "set_threads", used.append)
+    monkeypatch.setattr(machine, "set_threads", used.append)
     capsys.readouterr()
     assert bertsmith("pretrain", "--resume", out) == 130
     assert "warning" not in capsys.readouterr().out

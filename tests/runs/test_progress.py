@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from bertsmith.runs.progress import LiveDisplay, Pace, PlainDisplay, View, display, duration
+from bertsmith.runs.progress import (
+    LiveDisplay,
+    Pace,
+    PlainDisplay,
+    View,
+    display,
+    duration,
+    wordings,
+)
 
 
 def view(step: int, *, tokens: int = 1_000, seconds: float = 0.5) -> View:
@@ -46,6 +55,12 @@ def test_losses_stand_beside_the_unigram_line_with_rate_speed_and_time(is_termin
     for part in ("mlm 5.432 (25%)", "nsp 0.600 (75%)", "unigram 6.500", "lr 1.00e-04", "left"):
         assert part in text
     assert "2,000 tokens/s" in text
+
+
+def test_without_a_line_to_compare_with_and_accuracies_the_losses_stand_alone() -> None:
+    bare = replace(view(3), losses={"loss": 0.7}, accuracies={})
+    assert wordings(bare, None, 1_500)[0] == "loss 0.700  lr 1.00e-04  1,500 tokens/s"
+    assert "unigram" not in " ".join(wordings(bare, None, 1_500))
 
 
 @pytest.mark.parametrize(

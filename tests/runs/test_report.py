@@ -192,7 +192,7 @@ def test_the_readme_names_the_class_of_transformers_that_computes_the_same(
 def test_only_what_the_record_knows_can_have_changed(corpus_path: Path) -> None:
     record = replace(record_of(corpus_path), versions={"torch": "2.12", "threads": "2"})
     now = {"torch": "2.12", "threads": "1", "device": "cpu"}
-    assert changed_versions(record, now) == ["threads 2 -> 1"]
+    assert changed_versions(record.versions, now) == ["threads 2 -> 1"]
 
 
 def test_the_versions_name_what_bits_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:

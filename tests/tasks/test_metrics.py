@@ -59,6 +59,19 @@ def test_bootstrap_holds_the_share_and_is_as_wide_as_the_normal_says() -> None:
     assert interval == metrics.bootstrap(lambda drawn: float(is_right[drawn].mean()), 400)
 
 
+def test_intervals_of_several_scores_come_from_the_same_draws() -> None:
+    is_right = np.arange(60) % 3 > 0
+
+    def score(drawn: metrics.Numbers) -> dict[str, float]:
+        share = float(is_right[drawn].mean())
+        return {"right": share, "wrong": 1.0 - share}
+
+    found = metrics.intervals(score, 60)
+    assert found["right"] == metrics.bootstrap(lambda drawn: score(drawn)["right"], 60)
+    assert found["wrong"].low == pytest.approx(1.0 - found["right"].high)
+    assert metrics.intervals(score, 60, num_draws=100) != found
+
+
 def test_mean_interval_is_students() -> None:
     mean, deviation, interval = metrics.mean_interval([0.1, 0.2, 0.3])
     assert (mean, deviation) == (pytest.approx(0.2), pytest.approx(0.1))

@@ -16,7 +16,8 @@ from bertsmith.model.objectives import Losses, PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.recipes.pretraining import mini_cpu
 from bertsmith.recipes.run import Phase, PretrainRun
-from bertsmith.runs.training import Learner, rules_of
+from bertsmith.runs.learner import Learner
+from bertsmith.runs.training import rules_of
 from bertsmith.train.device import ALONE, Processes
 from bertsmith.train.loop import train
 from bertsmith.train.optimizer import Optimizer, OptimizerConfig
@@ -60,7 +61,7 @@ def pretrained(
     optimizer = Optimizer(model.named_parameters(), OptimizerConfig(learning_rate=1e-3))
     batches = [random_pretrain_batch(LENGTHS, CONFIG.vocab_size, step) for step in range(STEPS)]
     steps = train(
-        Learner(model, run),
+        Learner(model, seed=run.seed, with_dropout=run.dropout),
         optimizer,
         ScheduleConfig(total_steps=10, warmup_steps=2),
         batches,
@@ -123,7 +124,7 @@ def float32_steps(
     plan = Plan(corpus, rules_of(RUN, phase, seed=RUN.seed))  # type: ignore[arg-type]
     model = PretrainModel(RUN.model, RUN.objectives)
     initialise(model, std=0.1, seed=RUN.seed)
-    learner = Watched(Learner(model, RUN))
+    learner = Watched(Learner(model, seed=RUN.seed, with_dropout=RUN.dropout))
     optimizer = Optimizer(model.named_parameters(), OptimizerConfig())
     steps = train(
         learner,

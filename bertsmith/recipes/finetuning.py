@@ -1,0 +1,164 @@
+"""What a fine-tuning run is: everything that decides the weights beside the model and the examples.
+
+A recipe builds one, a variant is `dataclasses.replace(...)`, the command line is made from the same
+fields, and `run.json` in the run's directory is the same value again. Nothing here does anything.
+
+Source: Devlin et al. 2018, sections 4 and 5.3 and appendix A.3; google-research/bert, README.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bertsmith.train.config import OptimizerConfig, PrecisionChoice
+
+
+def _paper_optimizer() -> OptimizerConfig:
+    return OptimizerConfig(learning_rate=5e-5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRun:
+    """A fine-tuning run. Weights are a function of it, the model, the examples and the machine."""
+
+    name: str = "glue"
+    """What the run is called."""
+    epochs: float = 3.0
+    """Times the training examples are read (paper: 2, 3 or 4)."""
+    batch_size: int = 32
+    """Examples a step, of a text cut into windows its windows (paper: 16 or 32)."""
+    optimizer: OptimizerConfig = field(default_factory=_paper_optimizer)
+    """The optimizer and its peak learning rate (paper: 5e-5, 4e-5, 3e-5 or 2e-5)."""
+    warmup_share: float = 0.1
+    """Share of the steps with a rising rate, before it falls to 0 (google-research/bert: 0.1)."""
+    dropout: bool = True
+    """Whether dropout is on in training, of the encoder as of the head (paper: on)."""
+    seed: int = 0
+    """Keys shuffling, dropout and what is drawn anew: the head."""
+    keep_head: bool = False
+    """Begin with the head that the model has, of the same labels: train on, with more examples."""
+    frozen_layers: int = 0
+    """First layers that stay as they are, and the embeddings with them; 0: all is trained."""
+    precision: PrecisionChoice = "auto"
+    """Arithmetic of the matrices; auto: bf16 where the hardware has it, else fp16 or fp32."""
+    accumulation: int = 1
+    """Micro-batches a step; changes memory, not the result."""
+    evaluate_every: float = 1.0
+    """Epochs between two evaluations on the Dev examples."""
+    save_every: float = 1.0
+    """Epochs between two checkpoints to go on from."""
+    keep_best: bool = True
+    """Whether the model with the best Dev score is the result, and not the last one."""
+    patience: int = 0
+    """Stop after so many evaluations without a better score; 0: never before the end."""
+    log_every: int = 50
+    """Steps between two printed lines where the output is not a terminal."""
+
+    def __post_init__(self) -> None:
+        """Refuses contradictions between fields, before any text is read."""
+        for name, count, least in (
+            ("batch_size", self.batch_size, 1),
+            ("accumulation", self.accumulation, 1),
+            ("log_every", self.log_every, 1),
+            ("frozen_layers", self.frozen_layers, 0),
+            ("patience", self.patience, 0),
+        ):
+            if count < least:
+                raise ValueError(f"{name} must be at least {least}, found {count}")
+        for name, epochs in (
+            ("epochs", self.epochs),
+            ("evaluate_every", self.evaluate_every),
+            ("save_every", self.save_every),
+        ):
+            if not 0.0 < epochs < float("inf"):
+                raise ValueError(f"{name} must be a number above 0, found {epochs}")
+        if not 0.0 <= self.warmup_share < 1.0:
+            raise ValueError(f"warmup_share must be in [0, 1), found {self.warmup_share}")
+        if self.accumulation > self.batch_size:
+            raise ValueError(
+                f"a step of {self.batch_size} examples cannot be cut into {self.accumulation} "
+                f"micro-batches: lower accumulation or raise batch_size"
+            )
+        if self.patience and not self.keep_best:
+            raise ValueError(
+                "patience waits for a better score, and without keep_best the better model would "
+                "be lost: leave one of them out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Values that are tried, each with each; the best on Dev is taken."""
+
+    batch_sizes: tuple[int, ...]
+    learning_rates: tuple[float, ...]
+    epochs: tuple[float, ...]
+
+    def runs(self, run: FinetuneRun) -> list[FinetuneRun]:
+        """Variants of a run, one for each point of the grid."""
+        points = itertools.product(self.batch_sizes, self.learning_rates, self.epochs)
+        return [
+            replace(
+                run,
+                batch_size=size,
+                optimizer=replace(run.optimizer, learning_rate=rate),
+                epochs=epochs,
+            )
+            for size, rate, epochs in points
+        ]
+
+
+PAPER_GRID = Grid(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5), epochs=(2.0, 3.0, 4.0))
+"""What works well across all tasks (appendix A.3)."""
+GLUE_GRID = Grid(batch_sizes=(32,), learning_rates=(5e-5, 4e-5, 3e-5, 2e-5), epochs=(3.0,))
+"""What was tried for each task of GLUE (section 4.1)."""
+
+
+def glue() -> FinetuneRun:
+    """Classification and regression: batch 32, 3 epochs; the rate is the first of `GLUE_GRID`."""
+    return FinetuneRun(name="glue")
+
+
+def squad() -> FinetuneRun:
+    """SQuAD 1.1: 3 epochs, rate 5e-5, batch 32 (section 4.2)."""
+    return FinetuneRun(name="squad")
+
+
+def squad2() -> FinetuneRun:
+    """SQuAD 2.0: 2 epochs, rate 5e-5, batch 48 (section 4.3)."""
+    return FinetuneRun(name="squad2", epochs=2.0, batch_size=48)
+
+
+def swag() -> FinetuneRun:
+    """SWAG: 3 epochs, rate 2e-5, batch 16 (section 4.4)."""
+    return FinetuneRun(name="swag", batch_size=16, optimizer=OptimizerConfig(learning_rate=2e-5))
+
+
+def ner() -> FinetuneRun:
+    """Tagging. The paper only says that the values were chosen on Dev: these are of its grid."""
+    return FinetuneRun(name="ner", batch_size=16)
+
+
+RECIPES = {"glue": glue, "squad": squad, "squad2": squad2, "swag": swag, "ner": ner}
+GRIDS = {
+    "glue": GLUE_GRID,
+    "squad": Grid(batch_sizes=(32,), learning_rates=(5e-5,), epochs=(3.0,)),
+    "squad2": Grid(batch_sizes=(48,), learning_rates=(5e-5,), epochs=(2.0,)),
+    "swag": Grid(batch_sizes=(16,), learning_rates=(2e-5,), epochs=(3.0,)),
+    "ner": PAPER_GRID,
+}
+"""What the paper tried, by the recipe's name."""
+
+
+def to_json(run: FinetuneRun) -> dict[str, object]:
+    """The run as JSON values."""
+    return dataclasses.asdict(run)
+
+
+def from_json(value: Mapping[str, Any]) -> FinetuneRun:
+    """The run that `to_json` wrote. Raises TypeError for fields that this version has not."""
+    return FinetuneRun(**{**value, "optimizer": OptimizerConfig(**value["optimizer"])})

@@ -1,0 +1,76 @@
+"""The directory of a fine-tuning run: what stands in it, and its `run.json`.
+
+RUN/run.json, metrics.jsonl, best/ (the model that answers), checkpoints/step-00000100/ (the newest,
+with the trainer's state), scores.json.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertsmith.files import read_json, write_json
+from bertsmith.recipes.finetuning import FinetuneRun, from_json, to_json
+from bertsmith.runs.directory import FINE_TUNING, RECORD
+
+SCORES = "scores.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRecord:
+    """What `run.json` holds."""
+
+    run: FinetuneRun
+    """Every choice, the precision decided."""
+    num_steps: int
+    """Updates, when nothing stops it earlier."""
+    model: str
+    """The pre-trained model's directory."""
+    model_fingerprint: str
+    """SHA-256 of its weights as they were loaded."""
+    examples_fingerprint: str
+    """SHA-256 of all that is learned and measured, as the model reads it."""
+    task: dict[str, object]
+    """The task as JSON values."""
+    request: dict[str, object]
+    """What was asked for; the same command again continues the run."""
+    command: str
+    """What was typed."""
+    notes: tuple[str, ...]
+    """What was drawn, left aside and cut, a sentence each."""
+    versions: dict[str, str]
+    """Python, the packages, and what else of the machine the bits depend on."""
+
+
+def write_finetune_record(directory: Path, record: FinetuneRecord) -> None:
+    """Writes run.json atomically."""
+    content = {**vars(record), "run": to_json(record.run), "notes": list(record.notes)}
+    write_json(directory / RECORD, {"kind": FINE_TUNING, **content})
+
+
+def read_finetune_record(directory: Path) -> FinetuneRecord:
+    """Reads run.json. Raises FileNotFoundError where no run is, ValueError for another kind."""
+    path = directory / RECORD
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{directory} is not the directory of a run: it has no {RECORD}; start one with "
+            f"`bertsmith finetune MODEL ... --out {shlex.quote(str(directory))}`"
+        )
+    content: dict[str, Any] = read_json(path)
+    if content.pop("kind", None) != FINE_TUNING:
+        raise ValueError(
+            f"{directory} holds a pre-training run: continue it with `bertsmith pretrain --resume "
+            f"{shlex.quote(str(directory))}`, or fine-tune its model: `bertsmith finetune "
+            f"{shlex.quote(str(directory))} ...`"
+        )
+    try:
+        return FinetuneRecord(
+            **{**content, "run": from_json(content["run"]), "notes": tuple(content["notes"])}
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} was not written by this version of bertsmith ({error}); start the run again "
+            f"in another directory"
+        ) from error

@@ -1,0 +1,77 @@
+"""A fine-tuned model and labelled examples -> its scores, each with its interval.
+
+It does not know whether the run has just ended or is long over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from bertsmith.checkpoints.store import Loaded
+from bertsmith.files import write_json
+from bertsmith.model.task_model import TaskModel
+from bertsmith.runs.finetune_record import SCORES
+from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
+from bertsmith.tasks.metrics import Interval
+from bertsmith.train.config import Precision
+from bertsmith.train.device import cast_
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """What a model reaches on some examples."""
+
+    num_examples: int
+    values: dict[str, float]
+    """The metrics by name, the one that chooses first."""
+    intervals: dict[str, Interval]
+    """What each would be on other examples of the same kind, 95 times in 100."""
+
+    def lines(self) -> list[str]:
+        """A line for each metric."""
+        width = max(map(len, self.values))
+        return [
+            f"  {name:<{width}}  {value:.4g}  (95%: {self.intervals[name].low:.4g} to "
+            f"{self.intervals[name].high:.4g})"
+            for name, value in self.values.items()
+        ]
+
+
+def answering_model(loaded: Loaded, precision: Precision, device: torch.device) -> TaskModel:
+    """The encoder and head of a checkpoint, to answer. Raises ValueError for one without a head."""
+    if loaded.head is None:
+        raise ValueError(
+            f"{loaded.directory} holds no task head: fine-tune it first, with bertsmith finetune"
+        )
+    model = TaskModel(loaded.model.bert, loaded.head).to(device)
+    cast_(model, precision)
+    return model
+
+
+def report(
+    examples: ReadExamples[ExampleT, EncodedT, AnswerT], answers: Sequence[AnswerT]
+) -> Scores:
+    """Scores the answers, and resamples the examples."""
+    return Scores(
+        num_examples=len(examples.examples),
+        values=examples.scores(answers),
+        intervals=examples.intervals(answers),
+    )
+
+
+def write_scores(directory: Path, scores: Scores, step: int) -> None:
+    """Writes what the run's model reaches on Dev into the run's directory."""
+    intervals = {name: [each.low, each.high] for name, each in scores.intervals.items()}
+    write_json(
+        directory / SCORES,
+        {
+            "step": step,
+            "num_examples": scores.num_examples,
+            "scores": scores.values,
+            "intervals_95": intervals,
+        },
+    )

@@ -1,0 +1,168 @@
+"""A pre-trained model and a task -> everything that turns: encoder with head, optimizer, schedule.
+
+And a checkpoint of it, whole: weights, task and trainer in one directory. It decides nothing: every
+choice is in the run, and what is right in the batches.
+
+Source: Devlin et al. 2018, section 4 and appendix A.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.checkpoints import store
+from bertsmith.checkpoints.store import Loaded
+from bertsmith.files import atomic_directory, write_json
+from bertsmith.model.bert import Bert
+from bertsmith.model.heads import TaskHead
+from bertsmith.model.init import initialise
+from bertsmith.model.task import TaskHeadConfig
+from bertsmith.model.task_model import TaskModel
+from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.learner import Learner
+from bertsmith.tasks.stored import TASK
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.train.config import Precision
+from bertsmith.train.device import choose_precision
+from bertsmith.train.optimizer import Optimizer
+from bertsmith.train.placement import placed
+from bertsmith.train.schedule import ScheduleConfig
+from bertsmith.train.state import TrainerState, load_state, save_state
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskTrainee:
+    """An encoder with a task's head on its device, and the optimizer that holds what is trained."""
+
+    model: TaskModel
+    learner: Learner
+    optimizer: Optimizer
+    schedule: ScheduleConfig
+    precision: Precision
+    frozen: Mapping[str, Tensor]
+    """What is not trained, by parameter name, in float32."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """All weights in float32, whatever precision trains."""
+        return {**self.frozen, **self.optimizer.masters()}
+
+
+def begin_task_model(
+    loaded: Loaded, config: TaskHeadConfig, run: FinetuneRun
+) -> tuple[TaskModel, list[str]]:
+    """The loaded encoder, in float32, under the task's head; and what was drawn or left aside.
+
+    The head is drawn by the run's seed, and so is a pooler that the head reads and the model has
+    not. Raises ValueError for more frozen layers than there are, and for a head to go on with that
+    is not there or of other labels.
+    """
+    bert, size = loaded.model.bert, loaded.config.num_hidden_layers
+    if run.frozen_layers > size:
+        raise ValueError(f"frozen_layers is {run.frozen_layers}, and the model has {size} layers")
+    head, notes = _head(loaded, config, run)
+    fresh = nn.ModuleDict({} if run.keep_head else {"head": head})
+    if bert.pooler is None and not config.reads_tokens:
+        bert.pooler = nn.Linear(loaded.config.hidden_size, loaded.config.hidden_size)
+        fresh["pooler"] = bert.pooler
+        notes.append("the model holds no pooler, which this task reads: a new one is drawn too")
+    unread: list[str] = list(loaded.model.objectives)
+    if bert.pooler is not None and config.reads_tokens:
+        bert.pooler = None
+        unread.append("the pooler")
+    if unread:
+        notes.append(f"not part of the task's model: {', '.join(unread)}")
+    initialise(fresh, std=loaded.config.initializer_range, seed=run.seed)
+    _freeze(bert, run.frozen_layers)
+    return TaskModel(bert, head), notes
+
+
+def task_trainee(
+    run: FinetuneRun, model: TaskModel, num_steps: int, device: torch.device
+) -> TaskTrainee:
+    """Puts the model on its device, with an optimizer without history."""
+    precision = choose_precision(run.precision, device)
+    frozen = {
+        name: weight.detach().clone()
+        for name, weight in model.named_parameters()
+        if not weight.requires_grad
+    }
+    return TaskTrainee(
+        model=model,
+        learner=Learner(model, seed=run.seed, with_dropout=run.dropout),
+        optimizer=placed(model, run.optimizer, precision, device),
+        schedule=ScheduleConfig(total_steps=num_steps, warmup_share=run.warmup_share),
+        precision=precision,
+        frozen=frozen,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskCheckpoint:
+    """Where checkpoints get what does not change."""
+
+    tokenizer: Tokenizer
+    task: Mapping[str, object]
+    """As JSON values."""
+
+    def write(self, path: Path, trained: TaskTrainee, state: TrainerState | None) -> None:
+        """Writes model, vocabulary and task as one atomic directory; with a state, the trainer too.
+
+        With it training can go on from there.
+        """
+        weights, config = trained.weights(), trained.model.bert.config
+        head = TaskHead(config, trained.model.head.config)
+        head.load_state_dict(
+            {name: weights.pop(f"head.{name}").cpu() for name in head.state_dict()}
+        )
+        config = replace(config, pad_token_id=self.tokenizer.pad_id)
+        with atomic_directory(path) as directory:
+            store.write(directory, weights, config, self.tokenizer, head=head)
+            write_json(directory / TASK, self.task)
+            if state is not None:
+                save_state(directory, trained.optimizer, state.step, state.extra)
+
+
+def restore_task_checkpoint(path: Path, trained: TaskTrainee) -> TrainerState:
+    """Puts the trained weights and the optimizer back, to the bit."""
+    return load_state(path, trained.optimizer)
+
+
+def _head(loaded: Loaded, config: TaskHeadConfig, run: FinetuneRun) -> tuple[TaskHead, list[str]]:
+    """The head with its own weights, or without a value yet; and a word on it."""
+    head, own = TaskHead(loaded.config, config), loaded.head
+    if not run.keep_head:
+        replaced = "" if own is None else "; the one of the model is left aside"
+        return head, [
+            f"a new head of {config.num_labels} scores, drawn by seed {run.seed}{replaced}"
+        ]
+    found = "it has none" if own is None else _differing(own.config, config)
+    if own is None or found:
+        raise ValueError(
+            f"keep_head goes on with the head that {loaded.directory} has, and {found}; leave it "
+            f"out to begin with a new one"
+        )
+    head.load_state_dict(own.state_dict())
+    return head, ["the model's own head is trained on"]
+
+
+def _differing(own: TaskHeadConfig, config: TaskHeadConfig) -> str:
+    """Why a head cannot be the other; empty where it is."""
+    if own.kind != config.kind:
+        return f"that one is for {own.kind}, the task needs {config.kind}"
+    has_names = config.kind not in ("multiple_choice", "question_answering")
+    if has_names and own.labels != config.labels:
+        labels, wanted = (", ".join(each.labels) for each in (own, config))
+        return f"its labels are {labels:.100}, the task's {wanted:.100}"
+    return ""
+
+
+def _freeze(bert: Bert, num_layers: int) -> None:
+    """The embeddings and the first layers get no gradients; none for 0."""
+    if num_layers:
+        for part in (bert.embeddings, *bert.layers[:num_layers]):
+            part.requires_grad_(False)

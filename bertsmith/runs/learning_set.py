@@ -1,0 +1,145 @@
+"""Examples of a task -> the same as a model reads them, with answers and scores at hand.
+
+Where examples come from is not known here. What a model cannot read is refused before the long
+work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from bertsmith.checkpoints.store import Loaded
+from bertsmith.data.labelled import LabelledItems
+from bertsmith.model.task_model import TaskModel
+from bertsmith.packing import Packing, Watch
+from bertsmith.tasks import metrics
+from bertsmith.tasks.metrics import Interval, Numbers
+from bertsmith.tasks.scores import item_scores
+from bertsmith.tasks.task import Encoded, Task
+
+ExampleT = TypeVar("ExampleT")
+EncodedT = TypeVar("EncodedT", bound=Encoded)
+AnswerT = TypeVar("AnswerT")
+
+# Metrics of many examples are slow to compute, and their intervals need fewer draws.
+_EXAMPLES_DRAWN = 1_000_000
+_FEWEST_DRAWS, _MOST_DRAWS = 100, 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningSet(Generic[ExampleT, EncodedT, AnswerT]):
+    """What is to be learned, and on what it is to be measured."""
+
+    name: str
+    """What to call it, in a directory's name too."""
+    task: Task[ExampleT, EncodedT, AnswerT]
+    task_json: Mapping[str, object]
+    """The task as JSON values: what makes a checkpoint whole."""
+    train: Sequence[ExampleT]
+    dev: Sequence[ExampleT]
+    options: str
+    """How a command line names the examples."""
+    train_balance: str
+    """What is right, and how often, among the training examples: a line."""
+    dev_balance: str
+    """The same of Dev: what an answer that never changes would reach."""
+    notes: tuple[str, ...] = ()
+    """What was seen while reading, a sentence each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
+    """Examples as a model reads them."""
+
+    task: Task[ExampleT, EncodedT, AnswerT]
+    examples: Sequence[ExampleT]
+    encoded: EncodedT
+
+    @property
+    def labelled(self) -> LabelledItems:
+        """The sequences, and what is right of each."""
+        return self.encoded.labelled
+
+    def answers(self, model: TaskModel, watch: Watch = lambda share: None) -> list[AnswerT]:
+        """What the model says of each example, without dropout."""
+        weight, config = model.bert.embeddings.token.weight, model.bert.config
+        # Made anew every time: which kernels run must not depend on what was read before.
+        packing = Packing(
+            device=weight.device,
+            dtype=weight.dtype,
+            values_per_token=config.num_hidden_layers * config.hidden_size,
+            tokens_per_batch=None,
+        )
+        scores = item_scores(model.bert, model.head, self.labelled, packing, watch)
+        return self.task.decode(self.examples, self.encoded, scores)
+
+    def scores(self, answers: Sequence[AnswerT]) -> dict[str, float]:
+        """The task's metrics by name."""
+        return self.task.score(self.examples, answers)
+
+    def intervals(self, answers: Sequence[AnswerT]) -> dict[str, Interval]:
+        """What each metric would be on other examples of the same kind, 95 times in 100."""
+        count = len(self.examples)
+
+        def score(numbers: Numbers) -> dict[str, float]:
+            return self.task.score(
+                [self.examples[number] for number in numbers],
+                [answers[number] for number in numbers],
+            )
+
+        draws = min(_MOST_DRAWS, max(_FEWEST_DRAWS, _EXAMPLES_DRAWN // count))
+        return metrics.intervals(score, count, num_draws=draws)
+
+
+def read_examples(
+    task: Task[ExampleT, EncodedT, AnswerT],
+    examples: Sequence[ExampleT],
+    loaded: Loaded,
+    what: str,
+) -> ReadExamples[ExampleT, EncodedT, AnswerT]:
+    """Encodes the examples with the model's own tokenizer; `what` names them in errors.
+
+    Raises ValueError where there are none, where one has no label, and where the model cannot read
+    them: sequences beyond its positions, or a second text without a second segment.
+    """
+    if not examples:
+        raise ValueError(f"there are no {what} examples")
+    encoded = task.encode(examples, loaded.tokenizer)
+    labelled, config = encoded.labelled, loaded.config
+    if not labelled.targets:
+        raise ValueError(f"not every one of the {len(examples):,} {what} examples has a label")
+    longest = max(len(item.token_ids) for item in labelled.items)
+    if longest > config.max_position_embeddings:
+        raise ValueError(
+            f"the longest sequence of the {what} examples has {longest} tokens, and "
+            f"{loaded.directory} reads at most {config.max_position_embeddings}: lower --max-tokens"
+        )
+    segments = 1 + max(int(item.segment_ids.max()) for item in labelled.items)
+    if segments > config.type_vocab_size:
+        raise ValueError(
+            f"the {what} examples are pairs of texts, and {loaded.directory} has no second segment "
+            f"(type_vocab_size {config.type_vocab_size}): take a model that was trained on pairs"
+        )
+    return ReadExamples(task=task, examples=examples, encoded=encoded)
+
+
+def fingerprint(*sets: LabelledItems) -> str:
+    """SHA-256 of everything that is learned and measured, in its order."""
+    digest = hashlib.sha256()
+    for labelled in sets:
+        digest.update(np.ascontiguousarray(labelled.groups).tobytes())
+        for column in (
+            [item.token_ids for item in labelled.items],
+            [item.segment_ids for item in labelled.items],
+            labelled.rows or [],
+            labelled.targets,
+        ):
+            digest.update(np.array([len(each) for each in column], np.int64).tobytes())
+            for array in column:
+                digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

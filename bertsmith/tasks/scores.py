@@ -1,0 +1,52 @@
+"""Encoded examples and a fine-tuned model -> the scores of each item, in the items' order.
+
+The one path from a task's items to its logits, in evaluation and prediction alike. It does not know
+what the scores become.
+
+Legend: T tokens, N sequences, R rows scored in an item, C labels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from bertsmith.batch import PackedBatch
+from bertsmith.data.labelled import LabelledItems
+from bertsmith.model.bert import Bert
+from bertsmith.model.elementwise import widened
+from bertsmith.model.heads import TaskHead
+from bertsmith.model.stream import Stream, tensors
+from bertsmith.packing import Packing, Watch
+
+FloatArray = npt.NDArray[np.floating]
+
+
+def item_scores(
+    bert: Bert, head: TaskHead, labelled: LabelledItems, packing: Packing, watch: Watch
+) -> list[FloatArray]:
+    """(C,) scores of each item, or (R, C) of its scored rows, or (n, C) of all its n tokens."""
+
+    def answer(numbers: list[int], packed: PackedBatch) -> list[FloatArray]:
+        stream = Stream.of(packed, device=packing.device)
+        if not head.config.reads_tokens:
+            return list(_numbers(head.logits(bert, stream)))
+        if labelled.rows is None:
+            return _parted(_numbers(head.logits(bert, stream)), packed.lengths)
+        of_items = [labelled.rows[number] for number in numbers]
+        counts = np.array([len(each) for each in of_items])
+        rows = np.repeat(packed.starts, counts) + np.concatenate(of_items)
+        (there,) = tensors((rows,), packing.device)
+        return _parted(_numbers(head.logits(bert, stream, there)), counts)
+
+    return packing.in_order(labelled.items, answer, watch)
+
+
+def _numbers(logits: torch.Tensor) -> FloatArray:
+    numbers: FloatArray = widened(logits).cpu().numpy()
+    return numbers
+
+
+def _parted(scores: FloatArray, counts: npt.NDArray[np.integer]) -> list[FloatArray]:
+    return np.split(scores, np.cumsum(counts)[:-1])

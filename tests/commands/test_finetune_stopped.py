@@ -1,0 +1,124 @@
+"""A fine-tuning run that is killed, stopped or out of patience, and what going on makes of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertsmith import cli
+from bertsmith.runs.directory import reached
+from bertsmith.train.log import MetricsLog, Record, read_metrics
+from tests.commands.small_run import environment
+from tests.commands.small_task import NUM_STEPS, begun, bertsmith, write_glue, write_model
+
+KILLED_BY_ITSELF = """
+import os, signal, sys
+from bertsmith.cli import main
+from bertsmith.train.log import MetricsLog
+
+write, last = MetricsLog.write, int(sys.argv[1])
+
+def write_and_die(log, record):
+    write(log, record)
+    if "loss" in record and record["step"] == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+MetricsLog.write = write_and_die
+main(["finetune", *sys.argv[2:]])
+"""
+
+
+@pytest.fixture(autouse=True)
+def _keep_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, GLUE's files and a finished run."""
+    folder = tmp_path_factory.mktemp("finetune")
+    write_glue(folder / "glue")
+    write_model(folder / "model")
+    assert bertsmith(*begun(folder, folder / "run")) == 0
+    return folder
+
+
+@pytest.mark.parametrize("options", [(), ("--frozen-layers", "1", "--accumulation", "2")])
+def test_killed_and_resumed_gives_the_same_bytes(
+    folder: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    whole, directory = tmp_path / "whole", tmp_path / "run"
+    assert bertsmith(*begun(folder, whole), *options) == 0
+    # Saved every 2 steps: step 13 falls between two checkpoints, and behind an evaluation.
+    killed = [str(each) for each in (*begun(folder, directory), *options)][1:]
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED_BY_ITSELF, "13", *killed],
+        env=environment(), stdout=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    assert process.returncode == -signal.SIGKILL
+    assert reached(directory) == 12
+    assert bertsmith("finetune", "--resume", directory) == 0
+    last = Path("checkpoints") / f"step-{NUM_STEPS:08d}"
+    for place in (Path("best"), last):
+        for file in (whole / place).iterdir():
+            assert (directory / place / file.name).read_bytes() == file.read_bytes(), file
+    rows = [
+        [
+            {name: value for name, value in row.items() if name != "seconds"}
+            for row in read_metrics(path / "metrics.jsonl")
+        ]
+        for path in (whole, directory)
+    ]
+    assert rows[0] == rows[1]
+    assert (directory / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
+
+
+def test_ctrl_c_saves_after_the_step_and_says_how_to_go_on(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write = MetricsLog.write
+
+    def interrupted(log: MetricsLog, row: Record) -> None:
+        write(log, row)
+        if row["step"] == 7:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patches:
+        patches.setattr(MetricsLog, "write", interrupted)
+        assert bertsmith(*begun(folder, tmp_path / "run")) == cli.EXIT_INTERRUPTED
+    assert reached(tmp_path / "run") == 7
+    *_, go_on = capsys.readouterr().out.splitlines()
+    assert bertsmith(*shlex.split(go_on)[1:]) == 0
+    assert "going on after step 7 of 30" in capsys.readouterr().out
+    for place in ("best", f"checkpoints/step-{NUM_STEPS:08d}"):
+        found, expected = (
+            (each / place / "model.safetensors").read_bytes()
+            for each in (tmp_path / "run", folder / "run")
+        )
+        assert found == expected
+
+
+def test_patience_ends_the_run_which_is_then_finished(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rate = ("--optimizer.learning-rate", "0", "--patience", "2")
+    assert bertsmith(*begun(folder, tmp_path / "run"), *rate) == 0
+    assert reached(tmp_path / "run") == 15
+    assert json.loads((tmp_path / "run" / "scores.json").read_text())["step"] == 5
+    capsys.readouterr()
+    assert bertsmith("finetune", "--resume", tmp_path / "run") == 0
+    assert "Dev, the model of step 5" in capsys.readouterr().out
+    assert reached(tmp_path / "run") == 15

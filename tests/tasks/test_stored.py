@@ -1,0 +1,31 @@
+"""A task beside a model's weights is found again, and what names none is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bertsmith.files import write_json
+from bertsmith.tasks.classify import LabelScheme
+from bertsmith.tasks.stored import TASK, read_task
+from bertsmith.tasks.task import Classification, to_json
+
+
+def test_the_task_of_a_directory_is_the_one_that_was_written(tmp_path: Path) -> None:
+    assert read_task(tmp_path) is None
+    task = Classification(scheme=LabelScheme(("나쁨", "good")), metrics=("accuracy",))
+    write_json(tmp_path / TASK, to_json(task))
+    assert read_task(tmp_path) == task
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"kind": "Translation"}, {"kind": "Classification"}, {"kind": "MultipleChoice", "x": 1}],
+)
+def test_what_is_no_task_is_refused_with_the_file(
+    tmp_path: Path, content: dict[str, object]
+) -> None:
+    write_json(tmp_path / TASK, content)
+    with pytest.raises(ValueError, match=r"task\.json names no task that this version knows"):
+        read_task(tmp_path)
