@@ -20,7 +20,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bertsmith.commands.build_corpus import build_corpus, require_outside
+from bertsmith.commands.build_corpus import build_corpus
 from bertsmith.commands.learn_vocab import REPORT_FILE, learn_vocab, settings_of
 from bertsmith.commands.text_options import BuildCorpus, LearnVocab, TextChoices
 from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings, input_digest
@@ -61,7 +61,6 @@ def corpus_of(
         held_out=choices.held_out,
         reading=choices.reading,
     )
-    require_outside(run)
     if choices.vocab is None:
         _learn(texts, choices, run.vocab, console)
     try:
