@@ -168,8 +168,15 @@ def _differing(run: LearnVocab, sources: Sequence[Source]) -> str:
             f"{run.out} does not say what its vocabulary was learned from: to use it, "
             f"give --vocab {run.out}; to learn one from the text, move it away or delete it"
         )
+    found, rows = Tokenizer.load(run.out), run.out / "vocab.txt"
+    if found.fingerprint != Tokenizer.load(rows).fingerprint:
+        raise ValueError(
+            f"{rows} was edited: tokenizer.json beside it holds other entries, and is read first. "
+            f"To use vocab.txt, give --vocab {rows}; to learn a vocabulary from the text, move "
+            f"{run.out} away or delete it"
+        )
     differing = differing_settings(stored["settings"], settings_of(run, sources))
-    if differing and Tokenizer.load(run.out).fingerprint != stored["fingerprint"]:
+    if differing and found.fingerprint != stored["fingerprint"]:
         raise ValueError(
             f"{run.out} holds a vocabulary that was learned and edited since, with other settings "
             f"than now: {differing}. To use it, give --vocab {run.out}; to learn one from the "

@@ -145,6 +145,22 @@ def test_a_vocabulary_edited_by_hand_is_used_and_never_overwritten(text: Path, r
     assert made(run) == before
 
 
+@pytest.mark.parametrize("choices", [CHOICES, replace(CHOICES, vocab_size=132)])
+@pytest.mark.parametrize("entries", [("zebra",), ("zebra", "yak"), ()])
+def test_a_vocab_txt_edited_by_hand_is_neither_overwritten_nor_passed_over(
+    text: Path, run: Path, choices: TextChoices, entries: tuple[str, ...]
+) -> None:
+    rows = run / "vocab" / "vocab.txt"
+    kept = rows.read_text(encoding="utf-8").splitlines()[:-1]
+    rows.write_text("".join(f"{entry}\n" for entry in (*kept, *entries)), encoding="utf-8")
+    before = made(run)
+    with pytest.raises(ValueError, match=r"vocab\.txt was edited: .*give --vocab .*vocab\.txt; "):
+        prepare(text, run, choices)
+    assert made(run) == before
+    prepare(text, run, replace(CHOICES, vocab=rows))
+    assert Corpus.open(run / "corpus").tokenizer().vocabulary == (*kept, *entries)
+
+
 def test_a_vocabulary_put_there_by_hand_is_not_overwritten(text: Path, tmp_path: Path) -> None:
     Tokenizer([*SPECIAL_TOKENS, "a"]).save(tmp_path / "run" / "vocab")
     before = made(tmp_path)
