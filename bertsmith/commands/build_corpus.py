@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bertsmith.commands.destination import require_destination
+from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.stages import Stage
 from bertsmith.commands.text_options import BuildCorpus
 from bertsmith.corpus import build
@@ -36,6 +36,7 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
     reading = run.reading
     rules = BuildRules(language=reading.language, held_out=run.held_out, seed=run.seed)
     require_destination(run.out, run.inputs, "the corpus's")
+    require_text(run.inputs, "name the text that it was built from")
     tokenizer = Tokenizer.load(run.vocab)
     skipped: Counter[str] = Counter()
     sources = find_sources(run.inputs, reading.format, reading.text_field, skipped=skipped)

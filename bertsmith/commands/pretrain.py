@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 
 from bertsmith.commands.beginning import begin, take_up
-from bertsmith.commands.destination import require_destination
+from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import is_corpus
 from bertsmith.commands.pretrain_options import Pretrain, defaults_of
@@ -101,6 +101,7 @@ def directory_of(options: Pretrain) -> Path:
     directory = options.out or Path("runs") / options.texts[0].resolve().name
     texts = () if is_corpus(options.texts) else options.texts
     require_destination(directory, texts, "the run's")
+    require_text(texts, "name text alone, or one corpus alone")
     return directory
 
 

@@ -1,4 +1,4 @@
-"""No command writes inside the text that it reads, or over a file."""
+"""Text is read that is text; nothing is written inside it, or over a file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from bertsmith import cli
+from bertsmith.commands.build_corpus import build_corpus
+from bertsmith.commands.text_options import BuildCorpus
+from bertsmith.text.rules import SPECIAL_TOKENS
+from bertsmith.text.tokenizer import Tokenizer
 from tests.commands.small_run import write_text
 
 COMMANDS = (
@@ -47,6 +51,38 @@ def test_a_place_that_is_none_is_refused_and_nothing_is_changed(
     error = capsys.readouterr().err
     assert message in error
     assert "with --out" in error
+    assert files_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize(
+    ("inputs", "named"),
+    [
+        (["one", "two"], "one, two: made by build-corpus"),
+        (["text", "one"], "bertsmith: one: made by build-corpus"),
+        (["."], "one, two: made by build-corpus"),
+    ],
+)
+def test_a_corpus_is_not_read_as_text(
+    words: list[str],
+    inputs: list[str],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    work = tmp_path / "work"
+    write_text(work / "text")
+    (work / "text" / "manifest.json").write_text("{}")  # of somebody else
+    monkeypatch.chdir(work)
+    letters = "abcdefghijklmnopqrstuvwxyz."
+    Tokenizer([*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)]).save("vocab")
+    for out in ("one", "two"):
+        build_corpus(BuildCorpus(inputs=(Path("text"),), vocab=Path("vocab"), out=Path(out)))
+    capsys.readouterr()
+    before = files_in(tmp_path)
+    assert cli.main([words[0], *inputs, *words[2:-1], "../out"]) == 2
+    assert named in capsys.readouterr().err
     assert files_in(tmp_path) == before
 
 

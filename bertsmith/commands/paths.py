@@ -1,12 +1,16 @@
-"""Where a command may write: not over a file, and not inside the text that it reads.
+"""Which paths a command takes: text to read, and a directory to write that is none of it.
 
-What is written inside the text would be read as text the next time. It makes no directory.
+What is written inside the text would be read as text the next time; so would a corpus, whose
+vocabulary is a file of words. It makes no directory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+
+from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
+from bertsmith.corpus.store import COUNTS_FILE
 
 
 def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
@@ -27,3 +31,21 @@ def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
                 f"{whose} directory {out} lies inside the input {path}, and would be read as text "
                 f"the next time; name one outside of it with --out"
             )
+
+
+def require_text(inputs: Sequence[Path], instead: str) -> None:
+    """Raises ValueError where an input is a finished corpus or holds one.
+
+    `instead` says what to do: `name the text that it was built from`.
+    """
+    corpora = [
+        manifest.parent
+        for path in inputs
+        for manifest in sorted(path.rglob(MANIFEST))
+        if (manifest.parent / COUNTS_FILE).is_file()
+    ]
+    if corpora:
+        raise ValueError(
+            f"{', '.join(map(str, corpora))}: made by build-corpus, token ids and no text; "
+            f"{instead}"
+        )
