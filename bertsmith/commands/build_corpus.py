@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.stages import Stage
 from bertsmith.commands.text_options import BuildCorpus
 from bertsmith.corpus import build
@@ -34,7 +35,8 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
     console = console or Console()
     reading = run.reading
     rules = BuildRules(language=reading.language, held_out=run.held_out, seed=run.seed)
-    require_outside(run)
+    require_destination(run.out, run.inputs, "the corpus's")
+    require_text(run.inputs, "name the text that it was built from")
     tokenizer = Tokenizer.load(run.vocab)
     skipped: Counter[str] = Counter()
     sources = find_sources(run.inputs, reading.format, reading.text_field, skipped=skipped)
@@ -116,14 +118,3 @@ def _warnings(manifest: Manifest) -> list[str]:
             f"--held-out, or cut the text into more documents"
         )
     return warnings
-
-
-def require_outside(run: BuildCorpus) -> None:
-    """Raises ValueError where the corpus's own files would be read as text the next time."""
-    out = run.out.resolve()
-    for path in run.inputs:
-        if out.is_relative_to(path.resolve()):
-            raise ValueError(
-                f"the corpus's directory {run.out} lies inside the input {path}; choose one "
-                f"outside of it"
-            )

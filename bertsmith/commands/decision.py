@@ -17,10 +17,9 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from bertsmith.commands.preparation import corpus_of
+from bertsmith.commands.preparation import corpus_of, is_corpus
 from bertsmith.commands.request import Request
 from bertsmith.commands.stages import Stage
-from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import SIZES
 from bertsmith.reading.documents import find_sources, read_raw
@@ -118,7 +117,7 @@ def settled(run: PretrainRun, measured: Measuring, seconds: float) -> Measuremen
 
 def _require_two_documents(request: Request) -> None:
     """Looks no further than the second document; a corpus is asked when it is opened."""
-    if any((path / MANIFEST).is_file() for path in request.texts):
+    if is_corpus(request.texts):
         return
     sources = find_sources(
         request.texts, request.text.reading.format, request.text.reading.text_field

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.stages import Stage
 from bertsmith.commands.text_options import LearnVocab
 from bertsmith.corpus.build_rules import input_digest
@@ -64,6 +65,8 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     started = time.perf_counter()
     config = run.vocabulary_config()
     skipped: Counter[str] = Counter()
+    require_destination(run.out, run.inputs, "the vocabulary's")
+    require_text(run.inputs, "name the text that it was built from")
     _require_no_model(run.out)
     sources = find_sources(run.inputs, run.reading.format, run.reading.text_field, skipped=skipped)
     warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.reading.language))

@@ -20,14 +20,14 @@ from typing import Any
 
 from rich.console import Console
 
-from bertsmith.commands.build_corpus import build_corpus, require_outside
+from bertsmith.commands.build_corpus import build_corpus
 from bertsmith.commands.learn_vocab import REPORT_FILE, learn_vocab, settings_of
 from bertsmith.commands.text_options import BuildCorpus, LearnVocab, TextChoices
 from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings, input_digest
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.manifest import Manifest
 from bertsmith.corpus.preflight import sample_sentences
-from bertsmith.files import read_json
+from bertsmith.files import read_json, write_text
 from bertsmith.reading.compressed import is_compressed
 from bertsmith.reading.documents import Source, find_sources
 from bertsmith.runs.progress import say
@@ -41,6 +41,8 @@ _HANGUL = re.compile("[가-힣]")
 _LARGE_SCRIPT = re.compile("[가-힣\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 """Hangul, kana, ideographs."""
 _STRAY_SHARE = 0.02
+_OWN_MARK = ".made-by-pretrain"
+"""Lies in a corpus that pretrain began: only such a one may it delete."""
 
 
 def corpus_of(
@@ -49,8 +51,8 @@ def corpus_of(
     """The corpus of these texts: the one they are, the one in `directory`, or a new one there.
 
     What was made there of other text or with other choices is made again. Raises FileNotFoundError
-    or ValueError, before the long work, for texts that cannot be read, and where a vocabulary that
-    a person made would have to go.
+    or ValueError, before the long work, for texts that cannot be read, and where a vocabulary or a
+    corpus that a person made would have to go.
     """
     if is_corpus(texts):
         return texts[0]
@@ -61,16 +63,18 @@ def corpus_of(
         held_out=choices.held_out,
         reading=choices.reading,
     )
-    require_outside(run)
-    if choices.vocab is None:
-        _learn(texts, choices, run.vocab, console)
+    if choices.vocab is None and (learning := _to_learn(texts, choices, run.vocab, console)):
+        if run.out.is_dir():
+            _require_own(run.out, "another vocabulary, which is to be learned first")
+        learn_vocab(learning, console)
     try:
-        build_corpus(run, console)
+        _build(run, console)
     except OtherSettingsError as other:
+        _require_own(run.out, other.differing)
         say(console, f"corpus: {run.out}, built again for other settings: {other.differing}")
         # Moved aside first: a kill while it is being deleted leaves no part of it in the place.
         shutil.rmtree(run.out.rename(directory / ".corpus.part"))
-        build_corpus(run, console)
+        _build(run, console)
     return run.out
 
 
@@ -103,8 +107,33 @@ def _sources_of(texts: Sequence[Path], choices: TextChoices) -> list[Source]:
     return find_sources(texts, choices.reading.format, choices.reading.text_field)
 
 
-def _learn(texts: Sequence[Path], choices: TextChoices, vocabulary: Path, console: Console) -> None:
-    """Learns the vocabulary, unless it was learned before from this text with these choices."""
+def _build(run: BuildCorpus, console: Console) -> None:
+    """Builds the corpus, or finds it; a new one gets the mark that pretrain made it."""
+    mark = run.out / _OWN_MARK
+    is_new = not run.out.is_dir() or not any(run.out.iterdir())
+    if is_new:
+        write_text(mark, "")
+    try:
+        build_corpus(run, console)
+    finally:
+        if is_new and list(run.out.iterdir()) == [mark]:
+            shutil.rmtree(run.out)
+
+
+def _require_own(corpus: Path, differing: str) -> None:
+    """Raises ValueError for a corpus that pretrain would delete and did not make."""
+    if not (corpus / _OWN_MARK).is_file():
+        raise ValueError(
+            f"{corpus} was not made by pretrain, and what is asked for has other settings: "
+            f"{differing}. To train on it as it is, name it in place of the text; to build one "
+            f"from the text, name another directory with --out, or move it away or delete it"
+        )
+
+
+def _to_learn(
+    texts: Sequence[Path], choices: TextChoices, vocabulary: Path, console: Console
+) -> LearnVocab | None:
+    """How to learn the vocabulary; None where it was so learned before, from this text."""
     sources = _sources_of(texts, choices)
     sentences = list(sample_sentences(sources, choices.reading.language))
     how = choices.vocabulary
@@ -125,9 +154,9 @@ def _learn(texts: Sequence[Path], choices: TextChoices, vocabulary: Path, consol
         differing = _differing(run, sources)
         if not differing:
             say(console, f"vocabulary: {vocabulary}, made before")
-            return
+            return None
         say(console, f"vocabulary: {vocabulary}, learned again for other settings: {differing}")
-    learn_vocab(run, console)
+    return run
 
 
 def _differing(run: LearnVocab, sources: Sequence[Source]) -> str:
@@ -139,8 +168,15 @@ def _differing(run: LearnVocab, sources: Sequence[Source]) -> str:
             f"{run.out} does not say what its vocabulary was learned from: to use it, "
             f"give --vocab {run.out}; to learn one from the text, move it away or delete it"
         )
+    found, rows = Tokenizer.load(run.out), run.out / "vocab.txt"
+    if found.fingerprint != Tokenizer.load(rows).fingerprint:
+        raise ValueError(
+            f"{rows} was edited: tokenizer.json beside it holds other entries, and is read first. "
+            f"To use vocab.txt, give --vocab {rows}; to learn a vocabulary from the text, move "
+            f"{run.out} away or delete it"
+        )
     differing = differing_settings(stored["settings"], settings_of(run, sources))
-    if differing and Tokenizer.load(run.out).fingerprint != stored["fingerprint"]:
+    if differing and found.fingerprint != stored["fingerprint"]:
         raise ValueError(
             f"{run.out} holds a vocabulary that was learned and edited since, with other settings "
             f"than now: {differing}. To use it, give --vocab {run.out}; to learn one from the "

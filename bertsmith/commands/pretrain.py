@@ -18,7 +18,9 @@ import torch
 from rich.console import Console
 
 from bertsmith.commands.beginning import begin, take_up
+from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.plot import draw
+from bertsmith.commands.preparation import is_corpus
 from bertsmith.commands.pretrain_options import Pretrain, defaults_of
 from bertsmith.commands.request import request_of, require_effective
 from bertsmith.files import lock, remove_leftovers
@@ -77,7 +79,8 @@ def pretrain(options: Pretrain) -> None:
 def directory_of(options: Pretrain) -> Path:
     """The run's directory, which need not be there.
 
-    Raises FileNotFoundError for text that is not there, ValueError for options without an effect.
+    Raises FileNotFoundError for text that is not there, ValueError for options without an effect
+    and for a directory that cannot be the run's.
     """
     require_effective(options)
     if options.resume is not None:
@@ -91,7 +94,11 @@ def directory_of(options: Pretrain) -> Path:
     for path in options.texts:
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file or folder")
-    return options.out or Path("runs") / options.texts[0].resolve().name
+    directory = options.out or Path("runs") / options.texts[0].resolve().name
+    texts = () if is_corpus(options.texts) else options.texts
+    require_destination(directory, texts, "the run's")
+    require_text(texts, "name text alone, or one corpus alone")
+    return directory
 
 
 def _settle_machine(options: Pretrain, directory: Path) -> str:

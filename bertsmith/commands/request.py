@@ -23,6 +23,13 @@ _BESIDE_RESUME = ("resume", "device", "threads", "tensorboard")
 """Options that a resumed run takes; all others were settled when it began."""
 _BESIDE_A_CORPUS = frozenset({"--workers"})
 """Options on text that mean something for a finished corpus."""
+_SHAPE_OPTIONS = (
+    "--model.num-hidden-layers",
+    "--model.hidden-size",
+    "--model.num-attention-heads",
+    "--model.intermediate-size",
+)
+"""What a size decides."""
 _FITTED = ("auto", "mini-cpu", "quickstart")
 """Recipes whose peak rate and initial weights are chosen for a size; others state theirs."""
 
@@ -89,21 +96,24 @@ def request_of(options: Pretrain) -> Request:
     """
     is_auto, size, minutes = options.recipe == "auto", str(options.size), options.minutes
     recipe, run = recipe_of(options.recipe), options.run
-    kept = frozenset(n for n in STEP_FIELDS if "--" + n.replace("_", "-") in options.typed)
+    kept = frozenset(n for n in STEP_FIELDS if _is_typed(options, "--" + n.replace("_", "-")))
     if minutes is not None and not 0.0 < minutes < math.inf:
         raise ValueError(f"--minutes must be above 0, found {minutes:g}")
     if options.steps is not None:
         if minutes is not None:
             raise ValueError("give --steps or --minutes, not both: each decides how long to train")
         run = stretched(run, options.steps, kept)
-    if size in SIZES and _shape(run.model) != _shape(recipe.model):
+    is_shape_set = _shape(run.model) != _shape(recipe.model) or _is_typed(options, *_SHAPE_OPTIONS)
+    if size in SIZES and is_shape_set:
         raise ValueError(
             f"--size {size} decides layers, width, heads and feed-forward width: give it, or these "
             f"fields of --model, not both"
         )
-    if size == "auto" and not (is_auto and run.model == recipe.model):
+    is_model_set = run.model != recipe.model or _is_typed(options, "--model.")
+    if size == "auto" and (is_model_set or not is_auto):
         size = "recipe"
-    if minutes is None and is_auto and run.phases == recipe.phases:
+    is_length_set = run.phases != recipe.phases or _is_typed(options, "--steps", "--phases")
+    if minutes is None and is_auto and not is_length_set:
         minutes = DEFAULT_MINUTES
     if minutes is None and size == "auto":
         size = "recipe"
@@ -134,6 +144,18 @@ def _require_none_of(names: Set[str], options: Pretrain, reason: str, instead: s
         )
 
 
+def _is_typed(options: Pretrain, *names: str) -> bool:
+    """Whether one of them was typed: a typed value counts even where it is the recipe's own.
+
+    A name that ends in a dot stands for all options that begin with it.
+    """
+    return any(
+        option == name or (name.endswith(".") and option.startswith(name))
+        for option in options.typed
+        for name in names
+    )
+
+
 def _field(option: str) -> str:
     """`--no-plan-only` -> `plan_only`."""
     return option.removeprefix("--").removeprefix("no-").replace("-", "_")
@@ -154,8 +176,8 @@ def _brings(options: Pretrain, recipe: PretrainRun) -> frozenset[str]:
     run = options.run
     is_untouched = {
         "learning_rate": run.optimizer.learning_rate == recipe.optimizer.learning_rate
-        and "--optimizer.learning-rate" not in options.typed,
+        and not _is_typed(options, "--optimizer.learning-rate"),
         "initializer_range": run.model.initializer_range == recipe.model.initializer_range
-        and "--model.initializer-range" not in options.typed,
+        and not _is_typed(options, "--model.initializer-range"),
     }
     return frozenset(name for name, untouched in is_untouched.items() if untouched)

@@ -14,9 +14,10 @@ import pytest
 from rich.console import Console
 
 from bertsmith.commands import preparation
+from bertsmith.commands.build_corpus import build_corpus
 from bertsmith.commands.preparation import corpus_of
 from bertsmith.commands.text_options import (
-    LearnVocab,
+    BuildCorpus,
     ReadingChoices,
     TextChoices,
     VocabularyChoices,
@@ -144,12 +145,48 @@ def test_a_vocabulary_edited_by_hand_is_used_and_never_overwritten(text: Path, r
     assert made(run) == before
 
 
+@pytest.mark.parametrize("choices", [CHOICES, replace(CHOICES, vocab_size=132)])
+@pytest.mark.parametrize("entries", [("zebra",), ("zebra", "yak"), ()])
+def test_a_vocab_txt_edited_by_hand_is_neither_overwritten_nor_passed_over(
+    text: Path, run: Path, choices: TextChoices, entries: tuple[str, ...]
+) -> None:
+    rows = run / "vocab" / "vocab.txt"
+    kept = rows.read_text(encoding="utf-8").splitlines()[:-1]
+    rows.write_text("".join(f"{entry}\n" for entry in (*kept, *entries)), encoding="utf-8")
+    before = made(run)
+    with pytest.raises(ValueError, match=r"vocab\.txt was edited: .*give --vocab .*vocab\.txt; "):
+        prepare(text, run, choices)
+    assert made(run) == before
+    prepare(text, run, replace(CHOICES, vocab=rows))
+    assert Corpus.open(run / "corpus").tokenizer().vocabulary == (*kept, *entries)
+
+
 def test_a_vocabulary_put_there_by_hand_is_not_overwritten(text: Path, tmp_path: Path) -> None:
     Tokenizer([*SPECIAL_TOKENS, "a"]).save(tmp_path / "run" / "vocab")
     before = made(tmp_path)
     with pytest.raises(ValueError, match=r"does not say what .*give --vocab .*or delete it"):
         prepare(text, tmp_path / "run")
     assert made(tmp_path) == before
+
+
+@pytest.mark.parametrize("has_vocabulary", [True, False])
+def test_a_corpus_that_a_person_built_is_found_and_never_deleted(
+    text: Path, run: Path, tmp_path: Path, has_vocabulary: bool
+) -> None:
+    mine = tmp_path / "mine"
+    shutil.copytree(run / "vocab", mine / "vocab")
+    build_corpus(
+        BuildCorpus(inputs=(text,), vocab=mine / "vocab", out=mine / "corpus", held_out=0.1),
+        Console(quiet=True),
+    )
+    if has_vocabulary:
+        assert f"corpus: {mine / 'corpus'}, made before" in prepare(text, mine)
+    else:
+        shutil.rmtree(mine / "vocab")
+    before = made(mine)
+    with pytest.raises(ValueError, match=r"not made by pretrain.*--out, or move it away"):
+        prepare(text, mine, replace(CHOICES, held_out=0.2))
+    assert made(mine) == before
 
 
 def test_a_given_vocabulary_is_only_read(text: Path, run: Path, tmp_path: Path) -> None:
@@ -197,15 +234,15 @@ def test_accents_are_kept_where_a_part_of_the_text_is_korean(
     ],
 )
 def test_a_script_of_thousands_of_characters_gets_rows_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, rows: int
+    tmp_path: Path, line: str, rows: int
 ) -> None:
-    learned: list[LearnVocab] = []
-    monkeypatch.setattr(preparation, "learn_vocab", lambda run, _: learned.append(run))
     (tmp_path / "text.txt").write_text(f"{line}\n\n" * 200, encoding="utf-8")
     choices = TextChoices(vocabulary=VocabularyChoices(min_count=3, split_cjk=False))
-    preparation._learn([tmp_path / "text.txt"], choices, tmp_path / "vocab", Console(quiet=True))
-    assert learned[0].vocab_size == rows
-    assert (learned[0].vocabulary.min_count, learned[0].vocabulary.split_cjk) == (3, False)
+    text, vocab = tmp_path / "text.txt", tmp_path / "vocab"
+    learning = preparation._to_learn([text], choices, vocab, Console(quiet=True))
+    assert learning is not None
+    assert learning.vocab_size == rows
+    assert (learning.vocabulary.min_count, learning.vocabulary.split_cjk) == (3, False)
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.tgz"])

@@ -78,9 +78,30 @@ def test_typed_numbers_of_steps_stay_whatever_the_number_of_all_steps() -> None:
     assert (run.warmup_steps, run.evaluate_every) == (100, 200)
 
 
-def test_a_size_and_a_field_that_it_decides_contradict_each_other() -> None:
+@pytest.mark.parametrize("layers", ["3", "4"])  # mini's own are 4
+def test_a_size_and_a_field_that_it_decides_contradict_each_other(layers: str) -> None:
     with pytest.raises(ValueError, match="--size base decides layers, width"):
-        sized("--size", "base", "--model.num-hidden-layers", "3")
+        sized("--size", "base", "--model.num-hidden-layers", layers)
+
+
+@pytest.mark.parametrize(
+    ("words", "size", "minutes"),
+    [
+        ((), "auto", 60.0),
+        (("--steps", "10000"), "recipe", None),
+        (("--phases", *map(str, RECIPES["mini-cpu"]().phases)), "recipe", None),
+        (("--size", "tiny", "--steps=10000"), "tiny", None),
+        (("--model.num-hidden-layers", "4"), "recipe", 60.0),
+        (("--model.hidden_dropout_prob=0.1",), "recipe", 60.0),
+    ],
+)
+def test_what_is_typed_counts_even_where_it_is_the_recipes_own(
+    words: tuple[str, ...], size: str, minutes: float | None
+) -> None:
+    options = parsed("texts", *words)
+    assert options.run == RECIPES["mini-cpu"]()
+    request = request_of(options)
+    assert (request.size, request.minutes, request.run) == (size, minutes, options.run)
 
 
 def test_a_run_has_as_many_phases_as_are_typed() -> None:

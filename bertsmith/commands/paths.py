@@ -1,0 +1,51 @@
+"""Which paths a command takes: text to read, and a directory to write that is none of it.
+
+What is written inside the text would be read as text the next time; so would a corpus, whose
+vocabulary is a file of words. It makes no directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
+from bertsmith.corpus.store import COUNTS_FILE
+
+
+def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
+    """Raises ValueError where `out` cannot be a directory, or lies inside an input.
+
+    `whose` says what the directory is for: `the corpus's`.
+    """
+    resolved = out.resolve()
+    place = next(path for path in (resolved, *resolved.parents) if path.exists())
+    if not place.is_dir():
+        raise ValueError(
+            f"{whose} directory {out} cannot be made, since {place} is a file; name another one "
+            f"with --out"
+        )
+    for path in inputs:
+        if resolved.is_relative_to(path.resolve()):
+            raise ValueError(
+                f"{whose} directory {out} lies inside the input {path}, and would be read as text "
+                f"the next time; name one outside of it with --out"
+            )
+
+
+def require_text(inputs: Sequence[Path], instead: str) -> None:
+    """Raises ValueError where an input is a finished corpus or holds one.
+
+    `instead` says what to do: `name the text that it was built from`.
+    """
+    corpora = [
+        manifest.parent
+        for path in inputs
+        for manifest in sorted(path.rglob(MANIFEST))
+        if (manifest.parent / COUNTS_FILE).is_file()
+    ]
+    if corpora:
+        raise ValueError(
+            f"{', '.join(map(str, corpora))}: made by build-corpus, token ids and no text; "
+            f"{instead}"
+        )

@@ -1,0 +1,95 @@
+"""Text is read that is text; nothing is written inside it, or over a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bertsmith import cli
+from bertsmith.commands.build_corpus import build_corpus
+from bertsmith.commands.text_options import BuildCorpus
+from bertsmith.text.rules import SPECIAL_TOKENS
+from bertsmith.text.tokenizer import Tokenizer
+from tests.commands.small_run import write_text
+
+COMMANDS = (
+    ["learn-vocab", "{text}", "--vocab-size", "99", "--out", "{out}"],
+    ["build-corpus", "{text}", "--vocab", "vocab", "--out", "{out}"],
+    ["pretrain", "{text}", "--out", "{out}"],
+)
+
+
+def files_in(folder: Path) -> dict[Path, bytes | None]:
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("text", "text lies inside the input text"),
+        ("text/made", "text/made lies inside the input text"),
+        ("text/text.txt", "text.txt is a file"),
+        ("file", "file is a file; name another one with --out"),
+        ("file/made", "file is a file; name another one with --out"),
+    ],
+)
+def test_a_place_that_is_none_is_refused_and_nothing_is_changed(
+    words: list[str],
+    out: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_text(tmp_path / "text")
+    (tmp_path / "file").write_text("theirs")
+    before = files_in(tmp_path)
+    assert cli.main([word.format(text="text", out=out) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "with --out" in error
+    assert files_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize(
+    ("inputs", "named"),
+    [
+        (["one", "two"], "one, two: made by build-corpus"),
+        (["text", "one"], "bertsmith: one: made by build-corpus"),
+        (["."], "one, two: made by build-corpus"),
+    ],
+)
+def test_a_corpus_is_not_read_as_text(
+    words: list[str],
+    inputs: list[str],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    work = tmp_path / "work"
+    write_text(work / "text")
+    (work / "text" / "manifest.json").write_text("{}")  # of somebody else
+    monkeypatch.chdir(work)
+    letters = "abcdefghijklmnopqrstuvwxyz."
+    Tokenizer([*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)]).save("vocab")
+    for out in ("one", "two"):
+        build_corpus(BuildCorpus(inputs=(Path("text"),), vocab=Path("vocab"), out=Path(out)))
+    capsys.readouterr()
+    before = files_in(tmp_path)
+    assert cli.main([words[0], *inputs, *words[2:-1], "../out"]) == 2
+    assert named in capsys.readouterr().err
+    assert files_in(tmp_path) == before
+
+
+def test_a_run_named_by_itself_is_not_begun_inside_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(write_text(tmp_path / "texts"))
+    assert cli.main(["pretrain", "."]) == 2
+    assert "runs/texts lies inside the input ., " in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*")] == ["texts", "text.txt"]
