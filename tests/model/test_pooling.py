@@ -50,7 +50,7 @@ def test_a_token_counts_by_its_place_in_the_text_and_not_in_the_part_of_it():
         (DenseConfig(in_features=12, out_features=4, activation="identity"), lambda rows: rows),
         (DenseConfig(in_features=12, out_features=9, has_bias=False), torch.tanh),
     ],
-    ids=str,
+    ids=["tanh", "identity", "no bias"],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_pooled_states_go_through_the_dense_layer_and_then_to_length_one(config, plain, dtype):
