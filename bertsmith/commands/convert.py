@@ -134,7 +134,8 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
     """How sentence vectors are made: as typed, as the model says, or by mean; None for no vectors.
 
     An ONNX graph of a model that says nothing, or whose own cannot be made, has none, unless they
-    are asked for. Raises ValueError for its own where they cannot be made.
+    are asked for. Raises ValueError for its own where they cannot be made, and for a pooled token
+    that has seen nothing but itself.
     """
     if run.to not in ("sentence-transformers", "onnx"):
         return None
@@ -144,7 +145,7 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
         return None
     if not run.pooling:
         said.require()
-    return replace(
+    wanted = replace(
         said,
         refusal="",
         pooling=run.pooling or said.pooling,
@@ -152,6 +153,8 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
         is_normalized=run.normalize or said.is_normalized,
         max_tokens=said.max_tokens or loaded.config.max_position_embeddings,
     )
+    wanted.require_context(loaded.config.direction)
+    return wanted
 
 
 def _left_out(run: Convert, loaded: Loaded) -> list[str]:

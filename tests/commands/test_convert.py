@@ -163,6 +163,20 @@ def test_a_pooling_that_cannot_be_made_is_refused_where_it_would_be_written(mode
     assert store.load(tmp_path / "c").sentence.pooling == ("mean",)
 
 
+@pytest.mark.parametrize("reader", ["sentence-transformers", "onnx"])
+@pytest.mark.parametrize("pooling", [("cls",), ("mean", "cls")])
+def test_a_first_token_that_has_seen_only_itself_is_no_sentence(tmp_path, reader, pooling):
+    if reader == "onnx":
+        pytest.importorskip("onnxscript")
+    left = tiny_model("left_to_right_lm", direction="left_to_right")
+    config = tiny_config(direction="left_to_right")
+    store.save(tmp_path / "m", left, config, tiny_tokenizer())
+    run = Convert(model=str(tmp_path / "m"), out=tmp_path / "out", to=reader, pooling=pooling)
+    with pytest.raises(ValueError, match="has seen nothing but itself: choose mean or max"):
+        convert(run)
+    assert not (tmp_path / "out").exists()
+
+
 def test_prompts_are_kept_or_told(model, tmp_path, capsys):
     first = tmp_path / "first"
     convert(Convert(model=model, out=first, to="sentence-transformers"))
