@@ -124,10 +124,15 @@ def _check(run: Convert) -> None:
 
 
 def _headless(loaded: Loaded) -> Loaded:
+    """The model with its head's tensors among those that are left aside."""
+    from bertsmith.checkpoints.names import to_hugging_face
+    from bertsmith.checkpoints.task_heads import head_state
+
     if loaded.head is None:
         raise ValueError(f"--without-head: {loaded.directory} holds no task head to leave out")
     note = f"left out, as asked: the head for {loaded.head.config.kind.replace('_', ' ')}"
-    return replace(loaded, head=None, notes=(*loaded.notes, note))
+    left_aside = (*loaded.left_aside, *to_hugging_face(head_state(loaded.head)))
+    return replace(loaded, head=None, notes=(*loaded.notes, note), left_aside=left_aside)
 
 
 def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
