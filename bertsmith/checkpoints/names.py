@@ -57,7 +57,7 @@ BILSTM = "bilstm."
 
 _NATIVE_LAYER = re.compile(r"bert\.layers\.(\d+)\.(.+)")
 _WRAPPERS = re.compile(
-    r"(module\.|0\.|auto_model\.|model\.)+(?=(bert|cls|classifier|qa_outputs|embeddings|encoder|pooler)\.)"
+    r"(module\.|0\.|auto_model\.|model\.)+(?=(bert|cls|classifier|qa_outputs|bilstm|embeddings|encoder|pooler)\.)"
 )
 _BARE = ("embeddings.", "encoder.", "pooler.")
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}

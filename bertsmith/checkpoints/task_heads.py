@@ -45,6 +45,13 @@ _FIRST_WORDS: dict[Direction, str] = {
     "left_to_right": "BertsmithLeftToRight",
     "right_to_left": "BertsmithRightToLeft",
 }
+_ON_BILSTM = "BertsmithBiLstm"
+_KINDS: dict[str, TaskKind] = {
+    f"{first}{ending}": kind
+    for kind, ending in _ENDINGS.items()
+    for first in (*_FIRST_WORDS.values(), _ON_BILSTM)
+}
+"""The classes that compute a head of this package, and what each is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +138,7 @@ def architecture_of(head: TaskHeadConfig, direction: Direction) -> str:
     Of a left-to-right BERT `transformers` pools the first token, which has seen only itself.
     """
     if head.on_top == "bilstm":
-        return f"BertsmithBiLstm{_ENDINGS[head.kind]}"
+        return f"{_ON_BILSTM}{_ENDINGS[head.kind]}"
     is_known_there = direction == "left_to_right" and head.reads_tokens
     first = "Bert" if is_known_there else _FIRST_WORDS[direction]
     return f"{first}{_ENDINGS[head.kind]}"
@@ -151,23 +158,28 @@ def head_to_json(head: TaskHeadConfig) -> dict[str, object]:
 
 
 def _kind(layers: list[str], content: Mapping[str, object], is_original: bool) -> TaskKind | None:
-    """By the architectures; without a word from these, where the tensors alone tell."""
+    """By the architectures; without a word from these, where the tensors alone tell.
+
+    A class of another name may compute more than its tensors' names say, as one with a CRF does.
+    """
     possible = [kind for kind, layer in _LAYERS.items() if layer in layers]
     names = _architectures(content)
-    said = [kind for kind, ending in _ENDINGS.items() if any(n.endswith(ending) for n in names)]
+    said = [kind for name in names if (kind := _KINDS.get(name))]
     if said:
         return said[0] if said[0] in possible else None
     if is_original and layers == [CLASSIFIER]:
         return "sequence_classification"
-    return "question_answering" if layers == [SPAN_HEAD] else None
+    is_told = layers == [SPAN_HEAD] and (is_original or not names)
+    return "question_answering" if is_told else None
 
 
 def _untold(layers: list[str], content: Mapping[str, object]) -> str:
     said = ", ".join(_architectures(content)) or "nothing"
+    known = ", ".join(f"Bert{ending}" for ending in _ENDINGS.values())
     return (
         f"the task head {' and '.join(layers)} is left aside: what it reads cannot be told, since "
         f"the config's architectures say {said}; write one of "
-        f"{', '.join(f'Bert{ending}' for ending in _ENDINGS.values())} there"
+        f"{known} there if it computes the same"
     )
 
 

@@ -97,7 +97,8 @@ def convert(run: Convert) -> None:
         changed += (f"the model's own {CARD} tells of other files: it is a section of the new one",)
     for note in (*loaded.notes, *_left_out(run, loaded), *changed):
         print(f"note: {note}", file=sys.stderr)
-    _report(run, loaded, proof)
+    written = replace(loaded, head=exports.written_head(loaded, export))
+    _report(run, written, proof)
     if run.push_to:
         print(f"uploaded to {_pushed(run.out, run.push_to, is_private=not run.public)}")
 
@@ -124,17 +125,23 @@ def _check(run: Convert) -> None:
 
 
 def _headless(loaded: Loaded) -> Loaded:
+    """The model with its head's tensors among those that are left aside."""
+    from bertsmith.checkpoints.names import to_hugging_face
+    from bertsmith.checkpoints.task_heads import head_state
+
     if loaded.head is None:
         raise ValueError(f"--without-head: {loaded.directory} holds no task head to leave out")
     note = f"left out, as asked: the head for {loaded.head.config.kind.replace('_', ' ')}"
-    return replace(loaded, head=None, notes=(*loaded.notes, note))
+    left_aside = (*loaded.left_aside, *to_hugging_face(head_state(loaded.head)))
+    return replace(loaded, head=None, notes=(*loaded.notes, note), left_aside=left_aside)
 
 
 def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
     """How sentence vectors are made: as typed, as the model says, or by mean; None for no vectors.
 
     An ONNX graph of a model that says nothing, or whose own cannot be made, has none, unless they
-    are asked for. Raises ValueError for its own where they cannot be made.
+    are asked for. Raises ValueError for its own where they cannot be made, and for a pooled token
+    that has seen nothing but itself.
     """
     if run.to not in ("sentence-transformers", "onnx"):
         return None
@@ -144,7 +151,7 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
         return None
     if not run.pooling:
         said.require()
-    return replace(
+    wanted = replace(
         said,
         refusal="",
         pooling=run.pooling or said.pooling,
@@ -152,6 +159,8 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
         is_normalized=run.normalize or said.is_normalized,
         max_tokens=said.max_tokens or loaded.config.max_position_embeddings,
     )
+    wanted.require_context(loaded.config.direction)
+    return wanted
 
 
 def _left_out(run: Convert, loaded: Loaded) -> list[str]:
@@ -228,7 +237,8 @@ def _pushed(directory: Path, repo_id: str, *, is_private: bool) -> str:
         raise OSError(f"{error}; {directory} is whole, upload it later with `{again}`") from error
 
 
-def _report(run: Convert, loaded: Loaded, proof: str) -> None:
+def _report(run: Convert, written: Loaded, proof: str) -> None:
+    """The files, what was proved and what is next; `written` has the head that the format holds."""
     files = sorted(file for file in run.out.rglob("*") if file.is_file())
     sizes = {str(file.relative_to(run.out)): file.stat().st_size for file in files}
     print(f"wrote {run.out}: {run.to}, {run.dtype}, {sum(sizes.values()) / 1e6:,.1f} MB")
@@ -236,10 +246,10 @@ def _report(run: Convert, loaded: Loaded, proof: str) -> None:
     for name, size in sizes.items():
         print(f"  {name:<{width}}  {size:>13,} bytes")
     print(f"checked: {proof}")
-    print(f"next: {_next(run, loaded)}")
+    print(f"next: {_next(run, written)}")
 
 
-def _next(run: Convert, loaded: Loaded) -> str:
+def _next(run: Convert, written: Loaded) -> str:
     """What to type next, ready for a shell."""
     out = str(run.out)
     quoted = json.dumps(out)
@@ -254,10 +264,10 @@ def _next(run: Convert, loaded: Loaded) -> str:
             f"import onnxruntime; s = onnxruntime.InferenceSession({graph}); "
             f"print([(each.name, each.shape) for each in s.get_outputs()])"
         )
-    elif "masked_lm" in loaded.model.objectives and loaded.head is None:
+    elif "masked_lm" in written.model.objectives and written.head is None:
         text = "A sentence with one [MASK] in it."
         return shlex.join(["bertsmith", "predict", "fill-mask", "--model", out, text])
     else:
-        part = "model" if loaded.head is None else "head"
+        part = "model" if written.head is None else "head"
         code = f"import bertsmith; print(bertsmith.load({quoted}).{part})"
     return shlex.join(["python", "-c", code])

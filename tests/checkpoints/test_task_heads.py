@@ -103,6 +103,15 @@ def test_the_tensors_and_the_architecture_tell_the_kind(tensors, architectures, 
     [
         (layer("classifier", 3), {}, "architectures say nothing; write one of BertForSequence"),
         (layer("classifier", 3), {"architectures": ["BertModel"]}, "architectures say BertModel"),
+        (
+            layer("classifier", 3) | {"crf.transitions": torch.zeros(3, 3)},
+            {"architectures": ["BertCRFForTokenClassification"]},
+            "architectures say BertCRFForTokenClassification; .* there if it computes the same",
+        ),
+        (
+            layer("qa_outputs", 2), {"architectures": ["BertJointForQuestionAnswering"]},
+            "architectures say BertJointForQuestionAnswering",
+        ),
         (layer("qa_outputs", 2), {"architectures": ["BertForMultipleChoice"]}, "cannot be told"),
         (layer("classifier", 3) | layer("qa_outputs", 2), {}, "classifier and qa_outputs is left"),
         (
@@ -168,12 +177,16 @@ def test_the_classifiers_dropout_is_its_own_or_the_encoders(said, dropout):
         assert head.dropout == dropout
 
 
-def test_a_wrapped_model_keeps_its_head(tmp_path):
-    model, head = fine_tuned(HEADS["token_classification"])
+@pytest.mark.parametrize("config", [*HEADS.values(), *BILSTM_HEADS.values()])
+def test_a_wrapped_model_keeps_its_head(tmp_path, config):
+    model, head = fine_tuned(config)
     store.save(tmp_path / "m", model, model.config, tiny_tokenizer(), head=head)
     file = tmp_path / "m/model.safetensors"
     save_file({f"module.{name}": each for name, each in load_file(file).items()}, file)
-    assert store.load(tmp_path / "m").head is not None
+    loaded = store.load(tmp_path / "m")
+    assert loaded.head is not None
+    assert loaded.head.config == config
+    assert loaded.notes == ()
 
 
 def test_a_head_that_is_left_aside_is_named_beside_the_reason(tmp_path):

@@ -15,7 +15,7 @@ from bertsmith import cli
 from bertsmith.checkpoints import exports, hub, store
 from bertsmith.commands.convert import Convert, convert
 from tests.checkpoints.fake_hub import fake_hub
-from tests.checkpoints.fine_tuned import BILSTM_HEADS, fine_tuned
+from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
 
 
@@ -65,6 +65,24 @@ def test_what_to_type_next_runs(tmp_path, capsys, objectives):
     else:
         assert command[:2] == ["python", "-c"]
         subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reader", "part"),
+    [
+        ("token_classification", "hugging-face", "head"),
+        ("token_classification", "tensorflow", "model"),
+        ("multiple_choice", "tensorflow", "model"),
+        ("sequence_classification", "tensorflow", "head"),
+    ],
+)
+def test_next_is_the_head_only_where_the_format_holds_it(tmp_path, capsys, kind, reader, part):
+    model, head = fine_tuned(HEADS[kind])
+    store.save(tmp_path / "m", model, model.config, tiny_tokenizer(), head=head)
+    convert(Convert(model=str(tmp_path / "m"), out=tmp_path / "out", to=reader))
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1].removeprefix("next: "))
+    assert command[-1].endswith(f".{part})")
+    assert (store.load(tmp_path / "out").head is not None) == (part == "head")
 
 
 def test_an_out_that_holds_something_is_left_alone(model, tmp_path):
@@ -161,6 +179,20 @@ def test_a_pooling_that_cannot_be_made_is_refused_where_it_would_be_written(mode
     )
     convert(typed)
     assert store.load(tmp_path / "c").sentence.pooling == ("mean",)
+
+
+@pytest.mark.parametrize("reader", ["sentence-transformers", "onnx"])
+@pytest.mark.parametrize("pooling", [("cls",), ("mean", "cls")])
+def test_a_first_token_that_has_seen_only_itself_is_no_sentence(tmp_path, reader, pooling):
+    if reader == "onnx":
+        pytest.importorskip("onnxscript")
+    left = tiny_model("left_to_right_lm", direction="left_to_right")
+    config = tiny_config(direction="left_to_right")
+    store.save(tmp_path / "m", left, config, tiny_tokenizer())
+    run = Convert(model=str(tmp_path / "m"), out=tmp_path / "out", to=reader, pooling=pooling)
+    with pytest.raises(ValueError, match="has seen nothing but itself: choose mean or max"):
+        convert(run)
+    assert not (tmp_path / "out").exists()
 
 
 def test_prompts_are_kept_or_told(model, tmp_path, capsys):

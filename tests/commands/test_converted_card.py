@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from bertsmith.checkpoints import store
 from bertsmith.commands.convert import Convert, convert
-from tests.checkpoints.fine_tuned import HEADS, fine_tuned
+from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
 
@@ -108,6 +108,17 @@ def test_a_fine_tuned_model_keeps_its_card_with_its_head(tmp_path):
     store.save(tmp_path / "m", model, model.config, tiny_tokenizer(), head=head, card=OLD_CARD)
     convert(Convert(model=str(tmp_path / "m"), out=tmp_path / "out", to="hugging-face"))
     assert (tmp_path / "out/README.md").read_text() == OLD_CARD
+
+
+@pytest.mark.parametrize("config", [*HEADS.values(), *BILSTM_HEADS.values()])
+def test_a_card_of_a_head_that_is_left_out_becomes_a_section(tmp_path, config):
+    model, head = fine_tuned(config)
+    store.save(tmp_path / "m", model, model.config, tiny_tokenizer(), head=head, card=OLD_CARD)
+    out = tmp_path / "out"
+    convert(Convert(model=str(tmp_path / "m"), out=out, to="hugging-face", without_head=True))
+    new, old = (out / "README.md").read_text().split("## About the original model\n")
+    assert config.kind.replace("_", " ") not in new
+    assert "### Mine" in old
 
 
 @pytest.mark.parametrize("reader", ["hugging-face", "sentence-transformers", "tensorflow"])
