@@ -123,14 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] in ("-h", "--help", "help"):
-        print(overview())
-        return 0
-    if given[0] in ("-V", "--version"):
-        print(f"bertsmith {importlib.metadata.version('bertsmith')}")
-        return 0
     try:
-        _run(_chosen(given[0]), given[0], given[1:])
+        _obey(given)
+        sys.stdout.flush()  # here, where a reader that has gone is no error
     except KeyboardInterrupt:
         print("bertsmith: stopped", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -159,6 +154,15 @@ def overview() -> str:
             "first steps:  bertsmith quickstart      your own text:  bertsmith pretrain FOLDER",
         )
     )
+
+
+def _obey(given: list[str]) -> None:
+    if not given or given[0] in ("-h", "--help", "help"):
+        print(overview())
+    elif given[0] in ("-V", "--version"):
+        print(f"bertsmith {importlib.metadata.version('bertsmith')}")
+    else:
+        _run(_chosen(given[0]), given[0], given[1:])
 
 
 def _chosen(name: str) -> Command:
@@ -190,6 +194,7 @@ def _parsed(command: Command, name: str, arguments: list[str]) -> object:
             return tyro.cli(kind, prog=f"bertsmith {name}", args=arguments, default=default)
     except SystemExit as stop:
         if not stop.code:  # --help
+            sys.stdout.flush()
             raise
         told = mistake_in(arguments, kind, name) or told_by_tyro(stop, printed.getvalue())
         raise ValueError(told) from stop

@@ -59,6 +59,18 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
         assert command.summary in answer.stdout
 
 
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["plot", "--help"]])
+def test_a_reader_that_has_gone_is_no_error(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "bertsmith", *words]
+    try:
+        ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_a_typing_error_is_one_line_with_the_nearest_command_and_status_2() -> None:
     answer = run_python(NO_HEAVY_IMPORT.format(arguments=["pretrian", "FOLDER"], heavy=HEAVY))
     assert answer.returncode == 2

@@ -85,8 +85,9 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
         origin = {"settings": settings_of(run, sources), "fingerprint": tokenizer.fingerprint}
         write_json(run.out / REPORT_FILE, {**asdict(report), **origin})
         tokenizer.save(run.out)
-    for line in [*described(report), f"{run.out} written in {time.perf_counter() - started:.0f} s"]:
+    for line in described(report, is_warned_of_hangul=warning is not None):
         say(console, line)
+    say(console, f"{run.out} written in {time.perf_counter() - started:.0f} s")
     return run.out
 
 
@@ -140,8 +141,10 @@ def _count(
         )
     skipped.update(counts.skipped)
     if not counts.num_words:
+        reasons = ", ".join(f"{times:,} {reason}" for reason, times in skipped.items())
         raise ValueError(
-            f"no words were found in {len(sources)} files; skipped: {dict(skipped) or 'nothing'}"
+            f"no words were found in {len(sources):,} files; left out were {reasons or 'none'}. "
+            f"Check the folder and --format"
         )
     return counts
 

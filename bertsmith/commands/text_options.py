@@ -164,7 +164,9 @@ class TextChoices:
     """How the files are read."""
 
     def __post_init__(self) -> None:
-        """Refuses a vocabulary that could not be learned, where its size is known."""
+        """Refuses what would fail later: a vocabulary or a division that cannot be."""
+        if not 0.0 <= self.held_out < 1.0:
+            raise ValueError(f"held_out must be at least 0 and below 1, found {self.held_out}")
         if self.vocab_size:
             self.vocabulary.config(self.vocab_size)
 

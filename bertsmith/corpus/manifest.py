@@ -72,7 +72,7 @@ class Report:
             f"one-sentence documents  {self.one_sentence_documents:,}",
         ]
         if self.cut_sentences:
-            facts.append(f"sentences cut in two    {self.cut_sentences:,}")
+            facts.append(f"sentences cut           {self.cut_sentences:,}")
         return facts + [f"skipped                 {n:,} {why}" for why, n in self.skipped.items()]
 
 

@@ -136,6 +136,8 @@ class PretrainRun:
         ):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, found {value}")
+        if self.loader_workers < 0:
+            raise ValueError(f"loader_workers must not be negative, found {self.loader_workers}")
         longest = max(phase.sequence_length for phase in self.phases)
         if longest > self.model.max_position_embeddings:
             raise ValueError(

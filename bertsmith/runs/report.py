@@ -187,8 +187,8 @@ def _results(record: Record, evaluation: Evaluation | None, seconds: float) -> l
     minutes = f"{seconds / 60:,.1f}"
     if evaluation is None:
         return [
-            f"Trained for {minutes} minutes; too few documents were held out "
-            f"to evaluate on (next_sentence needs two)."
+            f"Trained for {minutes} minutes; no document was held out to evaluate "
+            f"on (--held-out says how many)."
         ]
     gain = record.unigram_entropy - evaluation.loss
     rows = [

@@ -219,7 +219,8 @@ def warn_about_hangul(config: TokenizerConfig, sample_texts: Iterable[str]) -> s
             jamo = " ".join(unicodedata.normalize("NFD", found[0]))
             return (
                 f"strip_accents is on and the text holds Hangul: every syllable falls apart into "
-                f"jamo ({found[0]} becomes {jamo}); set strip_accents to off, lowercase may stay on"
+                f"jamo ({found[0]} becomes {jamo}); a vocabulary learned with --strip-accents "
+                f"False keeps them whole"
             )
     return None
 

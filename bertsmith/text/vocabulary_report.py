@@ -83,8 +83,8 @@ def report_on(
     )
 
 
-def described(report: VocabularyReport) -> list[str]:
-    """The report as lines for a person."""
+def described(report: VocabularyReport, is_warned_of_hangul: bool = False) -> list[str]:
+    """The report as lines for a person; what was warned of before is a plain fact here."""
     lines = [
         f"{report.vocab_size:,} rows from {report.num_words:,} words, "
         f"{report.num_distinct_words:,} of them different",
@@ -106,11 +106,12 @@ def described(report: VocabularyReport) -> list[str]:
             f"than single characters; raise --vocab-size, or lower --alphabet-limit"
         )
     if report.num_jamo_words:
-        lines.append(
-            f"warning: accent stripping broke the Hangul of {report.num_jamo_words:,} words "
-            f"({report.num_jamo_words / report.num_words:.2%}) into jamo; --strip-accents False "
-            f"keeps its syllables whole"
+        broke = (
+            f"accent stripping broke the Hangul of {report.num_jamo_words:,} words "
+            f"({report.num_jamo_words / report.num_words:.2%}) into jamo"
         )
+        advice = "a vocabulary learned with --strip-accents False keeps its syllables whole"
+        lines.append(broke if is_warned_of_hangul else f"warning: {broke}; {advice}")
     if report.vocab_size < report.vocab_size_asked:
         lines.append(
             f"{report.vocab_size_asked:,} rows were asked for, but no further pair of symbols "

@@ -78,6 +78,13 @@ def test_files_are_the_same_bytes_for_any_number_of_workers(
     assert {"vocab.txt", "tokenizer.json", REPORT_FILE} <= files[0].keys()
 
 
+def test_text_without_a_word_is_refused_with_what_was_left_out(tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "a.jsonl").write_text('{"text": " "}\n' * 3)
+    with pytest.raises(ValueError, match=r"found in 1 files; left out were 3 empty documents\. Ch"):
+        learn_vocab(run(tmp_path / "text", tmp_path / "vocab"), quiet())
+
+
 def test_report_says_what_became_of_the_words(english: Path, tmp_path: Path) -> None:
     (english / "rare.txt").write_text("The ᚠ was old.\n", encoding="utf-8")
     out = learn_vocab(run(english, tmp_path / "vocab", alphabet_limit=60), quiet())
@@ -107,6 +114,8 @@ def test_uncased_hangul_is_warned_about_and_cased_is_not(tmp_path: Path) -> None
         console = quiet()
         learn_vocab(run(source, tmp_path / f"vocab{cased}", cased=cased), console)
         assert ("jamo" in said(console)) is is_warned
+        assert said(console).count("warning: strip_accents is on") == is_warned
+        assert said(console).count("--strip-accents False") == is_warned
 
 
 def test_hangul_far_behind_the_beginnings_is_warned_of_with_its_share(tmp_path: Path) -> None:

@@ -182,6 +182,8 @@ def test_a_resumed_run_takes_the_threads_it_began_with_unless_others_are_given(
         (["--model.direction", "left_to_right"], "masked_lm needs direction"),
         (["--accumulation", "9"], "8 sequences cannot be cut into 9 micro-batches"),
         (["--tensorboard"], "TensorBoard is not installed"),
+        (["--held-out", "1.5"], "held_out must be at least 0 and below 1, found 1.5"),
+        (["--loader-workers", "-1"], "loader_workers must not be negative, found -1"),
     ],
 )
 def test_what_cannot_start_is_refused_before_anything_is_written(

@@ -143,6 +143,7 @@ def test_a_sentence_beyond_65535_tokens_is_cut_and_counted(
     sources = find_sources([tmp_path / "text.txt"], "lines")
     report = build.build(sources, tokenizer, tmp_path / "out", BuildRules(held_out=0)).report
     assert (report.cut_sentences, report.sentences, report.tokens) == (1, 5, 140_008)
+    assert "sentences cut           1" in report.lines()
     sentences = Corpus.open(tmp_path / "out").document_sentences(0)
     assert [len(ids) for ids in sentences] == [65_535, 65_535, 8_930, 4]
 

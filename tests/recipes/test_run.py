@@ -44,6 +44,7 @@ def test_a_run_too_short_for_its_phases_is_refused() -> None:
         ({"phases": ()}, "at least one phase"),
         ({"warmup_steps": 10_000_000}, "warmup_steps must be in"),
         ({"keep_checkpoints": 0}, "keep_checkpoints must be at least 1, found 0"),
+        ({"loader_workers": -1}, "loader_workers must not be negative, found -1"),
         ({"phases": (Phase(steps=20_000, sequence_length=1024),)}, "only 512 positions"),
         ({"model": replace(BASE, type_vocab_size=1)}, "'pairs' needs a second segment"),
         ({"form": "one_segment"}, "next_sentence needs the form 'pairs'"),

@@ -186,6 +186,7 @@ def test_the_readme_names_the_class_of_transformers_that_computes_the_same(
     run = replace(record.run, model=model, objectives=(objective,))
     write_readme(tmp_path, replace(record, run=run), None, [], seconds=90.0)
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "no document was held out to evaluate on (--held-out says how many)" in text
     assert f"`{said}.from_pretrained" in text if said else "from_pretrained" not in text
 
 
