@@ -24,7 +24,7 @@ class Asking:
     model: str
     """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
     file: tuple[Path, ...] = ()
-    """Files of questions, one a line; `-` is standard input."""
+    """Files of questions, one a line, compressed or not; `-` is standard input."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
     precision: PrecisionChoice = "auto"
