@@ -112,6 +112,12 @@ def _check(run: Convert) -> None:
         raise ValueError(f"--outputs names what an ONNX graph gives; {run.to} has no such choice")
     if (run.pooling or run.normalize) and run.to not in ("sentence-transformers", "onnx"):
         raise ValueError(f"--pooling and --normalize say nothing in {run.to}: leave them out")
+    is_vector_idle = bool(run.outputs) and "sentence_embedding" not in run.outputs
+    if (run.pooling or run.normalize) and is_vector_idle:
+        raise ValueError(
+            "--pooling and --normalize say how sentence_embedding is made, which is not among "
+            "--outputs: name it there, or leave them out"
+        )
     if run.public and not run.push_to:
         raise ValueError("--public goes with --push-to USER/NAME")
     if run.push_to:
@@ -140,10 +146,11 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
     """How sentence vectors are made: as typed, as the model says, or by mean; None for no vectors.
 
     An ONNX graph of a model that says nothing, or whose own cannot be made, has none, unless they
-    are asked for. Raises ValueError for its own where they cannot be made, and for a pooled token
-    that has seen nothing but itself.
+    are asked for; nor has one whose outputs are named without them. Raises ValueError for its own
+    where they cannot be made, and for a pooled token that has seen nothing but itself.
     """
-    if run.to not in ("sentence-transformers", "onnx"):
+    is_unasked = bool(run.outputs) and "sentence_embedding" not in run.outputs
+    if run.to not in ("sentence-transformers", "onnx") or is_unasked:
         return None
     said = loaded.sentence or SentenceConfig()
     is_silent = loaded.sentence is None or bool(said.refusal)

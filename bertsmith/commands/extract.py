@@ -26,7 +26,7 @@ from bertsmith.commands.stages import Stage
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.features.vectors import Layout, Text, TextVectors
 from bertsmith.features.writers import check_format, open_writer
-from bertsmith.reading.tables import TEXT, Row, rows
+from bertsmith.reading.tables import TEXT, Row, refuse, rows
 from bertsmith.runs.progress import say
 from bertsmith.train.config import PrecisionChoice
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bertsmith.model.sentence import SentenceConfig
 
 _ROWS_A_SHOW = 1 << 16
+_ADVICE = "mend the row, or leave such rows out with --skip-malformed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +52,15 @@ class Extract:
     text_field: str = TEXT
     """The field or column that holds the text, in CSV, TSV, JSONL and Parquet."""
     id_field: str | None = None
-    """The field or column that names a text, for Parquet (default: its number, from 0)."""
+    """The field or column that names a text, for Parquet (default: its row's number in the
+    file, from 0; rows that are left out count)."""
     header: bool = True
     """Whether the first row of CSV and TSV names the columns; without, they are 1, 2, 3, ..."""
     plan: Annotated[FeaturePlan, tyro.conf.arg(name="")] = field(default_factory=FeaturePlan)
     """Which vectors."""
     skip_malformed: bool = False
-    """Leave out, count and report rows of another width or without the field; without this the
-    first one stops."""
+    """Leave out, count and list rows of another width or without the field; without this the first
+    one stops."""
     force: bool = False
     """Replace what is at --out."""
     device: str = "auto"
@@ -120,15 +122,15 @@ def _check_rows(run: Extract, console: Console) -> None:
 def _texts(run: Extract, report: Report) -> Iterator[Text]:
     """The file's texts; opened, and its columns checked, at once."""
     names = [run.text_field] if run.id_field is None else [run.text_field, run.id_field]
-    leave_out = report.leave_out if run.skip_malformed else None
-    found = rows(run.file, names, has_header=run.header, on_malformed=leave_out)
+    on_malformed = report.leave_out if run.skip_malformed else partial(refuse, advice=_ADVICE)
+    found = rows(run.file, names, has_header=run.header, on_malformed=on_malformed)
     return _named(found, run.text_field, run.id_field)
 
 
 def _named(found: Iterator[Row], text_field: str, id_field: str | None) -> Iterator[Text]:
-    for number, row in enumerate(found):
+    for row in found:
         yield Text(
-            id=str(number) if id_field is None else _id(row, id_field),
+            id=str(row.number) if id_field is None else _id(row, id_field),
             text=row.text(text_field),
             bytes_read=row.bytes_read,
         )

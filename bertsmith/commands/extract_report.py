@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bertsmith.features.vectors import Layout, TextVectors
 from bertsmith.runs.progress import duration
+
+_FAULTS_SHOWN = 100
 
 
 @dataclass(kw_only=True)
@@ -32,8 +34,8 @@ class Report:
     """Vectors written."""
     malformed: int = 0
     """Rows that were left out."""
-    first_malformed: str = ""
-    """Where the first of them stands, and what is wrong with it."""
+    faults: list[str] = field(default_factory=list)
+    """Where the first of them stand, and what is wrong with each."""
 
     def add(self, texts: Sequence[TextVectors]) -> None:
         """Counts some texts."""
@@ -49,8 +51,9 @@ class Report:
 
     def leave_out(self, fault: str) -> None:
         """Counts a malformed row."""
-        self.first_malformed = self.first_malformed or fault
         self.malformed += 1
+        if len(self.faults) < _FAULTS_SHOWN:
+            self.faults.append(fault)
 
 
 def lines(report: Report, out: Path, layout: Layout, seconds: float) -> Iterator[str]:
@@ -79,4 +82,7 @@ def lines(report: Report, out: Path, layout: Layout, seconds: float) -> Iterator
     if report.empty:
         yield f"{report.empty:,} of {report.texts:,} texts hold no token; their rows are kept"
     if report.malformed:
-        yield f"{report.malformed:,} malformed rows left out, the first: {report.first_malformed}"
+        yield f"{report.malformed:,} malformed rows left out:"
+        yield from (f"  {fault}" for fault in report.faults)
+    if more := report.malformed - len(report.faults):
+        yield f"  and {more:,} more; ids in .parquet (without --id-field) number the file's rows"

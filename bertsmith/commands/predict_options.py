@@ -24,7 +24,7 @@ class Asking:
     model: str
     """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
     file: tuple[Path, ...] = ()
-    """Files of questions, one a line; `-` is standard input."""
+    """Files of questions, one a line, compressed or not; `-` is standard input."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
     precision: PrecisionChoice = "auto"
@@ -161,6 +161,22 @@ class Attention:
         _require_positive("head", 1 if self.head is None else self.head)
         if self.out is not None and self.out.suffix != ".npz":
             raise ValueError(f"--out writes a .npz file, found '{self.out}'")
+        if self.out is not None and (idle := self._for_the_terminal()):
+            raise ValueError(
+                f"{' and '.join(idle)} choose what is printed, and --out writes everything into "
+                f"{self.out} instead: leave either out"
+            )
+
+    def _for_the_terminal(self) -> list[str]:
+        """The options that were given and say nothing to a file."""
+        given = {
+            "--layer": self.layer is not None,
+            "--head": self.head is not None,
+            "--top-k": self.top_k != type(self).top_k,
+            "--without-special": self.without_special,
+            "--jsonl": self.jsonl,
+        }
+        return [option for option, is_given in given.items() if is_given]
 
 
 Question = FillMask | NextSentence | Embed | Similarity | PseudoPerplexity | Attention

@@ -1,7 +1,8 @@
 """Arguments, files and the pipe -> questions, checked and in windows, for a command that answers.
 
-Input streams through window by window, so that a file may be larger than memory. Files and the pipe
-are UTF-8, whatever the terminal's encoding. It does not know what the questions are.
+Input streams through window by window, so that a file may be larger than memory. Files, compressed
+or not, and the pipe are UTF-8, whatever the terminal's encoding. It does not know what the
+questions are.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
-from bertsmith.reading.compressed import checked_utf8
+from bertsmith.reading.compressed import checked_utf8, is_compressed_start
+from bertsmith.reading.lines import numbered_lines
 
 Question = TypeVar("Question")
 
@@ -35,6 +37,9 @@ class Questions(Generic[Question]):
         files: Sequence[Path],
         checked: Callable[[str], Question],
     ) -> None:
+        """Raises ValueError for a directory."""
+        if folder := next((file for file in files if file.is_dir()), None):
+            raise ValueError(f"{folder} is a directory: name a file of questions, one a line")
         self._asked = asked
         self._files = files if files or asked else (_STANDARD_INPUT,)
         self._checked = checked
@@ -92,9 +97,10 @@ class Questions(Generic[Question]):
         if self._num_blank:
             print(f"blank lines passed over: {self._num_blank:,}", file=sys.stderr)
 
-    def _read(self, files: Iterable[Path]) -> Iterator[Question]:
+    def _read(self, files: Sequence[Path]) -> Iterator[Question]:
         self.num_asked = self._num_blank = self.bytes_read = 0
-        for place, text in itertools.chain(self._asked, *map(self._lines, files)):
+        read = (self._lines(f) if _can_be_read_twice(f) else self._piped(f) for f in files)
+        for place, text in itertools.chain(self._asked, itertools.chain.from_iterable(read)):
             if not text.strip():
                 self._num_blank += 1
                 continue
@@ -107,11 +113,20 @@ class Questions(Generic[Question]):
             yield question
 
     def _lines(self, file: Path) -> Iterator[tuple[str, str]]:
-        """(place, line) of a file or of standard input. Raises ValueError for what is no UTF-8."""
+        """(place, line) of a file, compressed or not. Raises ValueError for what is no text."""
+        before = self.bytes_read
+        for number, position, line in numbered_lines(file):
+            self.bytes_read = before + position
+            yield f"{file}:{number}", line
+
+    def _piped(self, file: Path) -> Iterator[tuple[str, str]]:
+        """The same of a pipe, where a line is there as soon as it is written."""
         name = "standard input" if file == _STANDARD_INPUT else str(file)
         start = self.bytes_read
         with _opened(file) as lines:
             for number, line in enumerate(lines, start=1):
+                if number == 1 and is_compressed_start(line):
+                    raise ValueError(f"{name} is compressed: name the file itself with --file")
                 text, _ = checked_utf8(line, name, self.bytes_read - start, number, final=True)
                 self.bytes_read += len(line)
                 text = text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text

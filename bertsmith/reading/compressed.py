@@ -75,7 +75,12 @@ def open_members(path: Path) -> Iterator[Member]:
 def is_compressed(path: Path) -> bool:
     """Whether the file begins like a gzip, xz, bzip2 or Zstandard file."""
     with path.open("rb") as file:
-        return _compression(file.read(6)) is not None
+        return is_compressed_start(file.read(6))
+
+
+def is_compressed_start(start: bytes) -> bool:
+    """Whether these are the first bytes of such a file."""
+    return _compression(start) is not None
 
 
 def text_blocks(member: Member, block_bytes: int = BLOCK_BYTES) -> Iterator[str]:

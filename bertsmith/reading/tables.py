@@ -62,6 +62,8 @@ class Row:
 
     place: str
     """`file:line` where the row begins; in Parquet `file: row 3`, counted from 1."""
+    number: int
+    """Among all rows of the file, from 0; those that are left out count."""
     values: Mapping[str, object]
     """By column: a str in plain text, CSV and TSV; in JSONL and Parquet whatever stands there."""
     bytes_read: int
@@ -174,13 +176,13 @@ def _require(path: Path, name: str, found: Sequence[str]) -> None:
 
 
 def _text_rows(path: Path) -> Iterator[Row]:
-    for number, position, line in numbered_lines(path):
-        yield Row(place=f"{path}:{number}", values={TEXT: line}, bytes_read=position)
+    for number, (line, position, text) in enumerate(numbered_lines(path)):
+        yield Row(place=f"{path}:{line}", number=number, values={TEXT: text}, bytes_read=position)
 
 
-def refuse(fault: str) -> None:
+def refuse(fault: str, advice: str = "mend the row") -> None:
     """What is done with a malformed row that nobody is told of: raises ValueError."""
-    raise ValueError(f"{fault}; mend the row, or leave such rows out with --skip-malformed")
+    raise ValueError(f"{fault}; {advice}")
 
 
 def _separated_rows(
@@ -192,27 +194,28 @@ def _separated_rows(
     on_malformed: Callable[[str], None],
 ) -> Iterator[Row]:
     places = {name: header.index(name) for name in names}
-    for number, position, fields in islice(records, int(has_header), None):
+    for number, record in enumerate(islice(records, int(has_header), None)):
+        line, position, fields = record
         if len(fields) != len(header):
             on_malformed(
-                f"{path}:{number}: {len(fields)} columns, expected {len(header)} as in the first "
+                f"{path}:{line}: {len(fields)} columns, expected {len(header)} as in the first "
                 f"row ({', '.join(header):.100})"
             )
             continue
         values = {name: fields[place] for name, place in places.items()}
-        yield Row(place=f"{path}:{number}", values=values, bytes_read=position)
+        yield Row(place=f"{path}:{line}", number=number, values=values, bytes_read=position)
 
 
 def _jsonl_rows(
     path: Path, names: Sequence[str], on_malformed: Callable[[str], None]
 ) -> Iterator[Row]:
-    for number, position, record in json_objects(path):
+    for number, (line, position, record) in enumerate(json_objects(path)):
         if missing := [name for name in names if name not in record]:
             found = ", ".join(map(repr, record))
-            on_malformed(f"{path}:{number}: no field {missing[0]!r}, found {found}")
+            on_malformed(f"{path}:{line}: no field {missing[0]!r}, found {found}")
             continue
         values = {name: record[name] for name in names}
-        yield Row(place=f"{path}:{number}", values=values, bytes_read=position)
+        yield Row(place=f"{path}:{line}", number=number, values=values, bytes_read=position)
 
 
 def _parquet_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
@@ -228,6 +231,7 @@ def _parquet_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
                     number += 1
                     yield Row(
                         place=f"{path}: row {number}",
+                        number=number - 1,
                         values=dict(zip(names, values, strict=True)),
                         bytes_read=int(number * bytes_a_row),
                     )

@@ -176,7 +176,9 @@ def _normalizer_choices(normalizer: object, path: Path) -> dict[str, object]:
     steps = [normalizer] if isinstance(normalizer, dict) else []
     if steps and steps[0].get("type") == "Sequence":
         steps = list(steps[0]["normalizers"])
-    choices: dict[str, object] = {"lowercase": False, "strip_accents": False, "split_cjk": False}
+    choices: dict[str, object] = {
+        "lowercase": False, "strip_accents": False, "split_cjk": False, "unicode_form": "none",
+    }  # fmt: skip
     for step in steps:
         kind = str(step.get("type"))
         if kind == "BertNormalizer":
@@ -221,7 +223,7 @@ def _config(
     if merged.get("strip_accents") is None:
         is_whole = not is_said and vocab_txt.has_syllables(words)
         merged["strip_accents"] = merged["lowercase"] and not is_whole
-    # Stripping accents takes syllables apart anyhow.
+    # A normalizer has said its form. Stripping accents takes syllables apart anyhow.
     if not merged["strip_accents"] and vocab_txt.is_decomposed(words):
         merged.setdefault("unicode_form", "NFKD")
     return TokenizerConfig(**merged)  # type: ignore[arg-type]

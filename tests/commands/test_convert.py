@@ -12,8 +12,9 @@ import torch
 import tyro
 
 from bertsmith import cli
-from bertsmith.checkpoints import exports, hub, store
+from bertsmith.checkpoints import exports, hub, sentence_transformers, store
 from bertsmith.commands.convert import Convert, convert
+from bertsmith.model.sentence import SentenceConfig
 from tests.checkpoints.fake_hub import fake_hub
 from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
@@ -113,6 +114,11 @@ def test_what_does_not_read_back_is_never_there(model, tmp_path, monkeypatch):
         ({"to": "onnx", "dtype": "bfloat16"}, "computes no bfloat16"),
         ({"to": "hugging-face", "outputs": ("logits",)}, "hugging-face has no such choice"),
         ({"to": "tensorflow", "pooling": ("cls",)}, "say nothing in tensorflow"),
+        (
+            {"to": "onnx", "outputs": ("last_hidden_state",), "pooling": ("cls",)},
+            "sentence_embedding is made, which is not among --outputs",
+        ),
+        ({"to": "onnx", "outputs": ("logits",), "normalize": True}, "not among --outputs"),
         ({"to": "hugging-face", "public": True}, "--public goes with --push-to"),
         ({"to": "hugging-face", "push_to": "me"}, "'me' is no name on the Hub"),
     ],
@@ -193,6 +199,18 @@ def test_a_first_token_that_has_seen_only_itself_is_no_sentence(tmp_path, reader
     with pytest.raises(ValueError, match="has seen nothing but itself: choose mean or max"):
         convert(run)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_graph_without_sentence_vectors_asks_nothing_of_their_pooling(tmp_path, capsys):
+    pytest.importorskip("onnxscript")
+    left = tiny_model("left_to_right_lm", direction="left_to_right")
+    config, source, out = tiny_config(direction="left_to_right"), tmp_path / "m", tmp_path / "out"
+    store.save(source, left, config, tiny_tokenizer())
+    sentence_transformers.write(source, SentenceConfig(pooling=("cls",)), 32)
+    with pytest.raises(ValueError, match="has seen nothing but itself"):
+        convert(Convert(model=str(source), out=out, to="onnx"))
+    convert(Convert(model=str(source), out=out, to="onnx", outputs=("last_hidden_state",)))
+    assert (out / "model.onnx").is_file()
 
 
 def test_prompts_are_kept_or_told(model, tmp_path, capsys):

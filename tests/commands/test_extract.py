@@ -20,8 +20,10 @@ from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints import sentence_transformers, store
 from bertsmith.commands import stages
 from bertsmith.commands.extract import Extract, Report, extract
+from bertsmith.commands.extract_report import lines
 from bertsmith.features import extraction
 from bertsmith.features.plan import FeaturePlan
+from bertsmith.features.vectors import Layout
 from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
 from bertsmith.model.sentence import SentenceConfig
@@ -214,9 +216,26 @@ def test_malformed_rows_are_left_out_and_counted_where_that_is_asked_for(model, 
     with pytest.raises(ValueError, match=r"pairs\.tsv:2: 1 columns, .* with --skip-malformed"):
         extract(run_of(path, model, out))
     printed, report = shown(run_of(path, model, out, skip_malformed=True))
-    assert pq.read_table(out)["text"].to_pylist() == ["my cat", "paris"]
+    found = pq.read_table(out)
+    assert found["text"].to_pylist() == ["my cat", "paris"]
+    assert found["id"].to_pylist() == ["1", "2"]  # as they stand in the file, from 0
     assert report.malformed == 2
-    assert f"2 malformed rows left out, the first: {path}:2: 1 columns, expected 2" in printed
+    _, listed = printed.split("2 malformed rows left out:\n")
+    assert [line.split(", expected")[0] for line in listed.splitlines()] == [
+        f"  {path}:2: 1 columns", f"  {path}:5: 3 columns",
+    ]  # fmt: skip
+
+
+def test_no_more_than_a_hundred_malformed_rows_are_listed(tmp_path):
+    report = Report()
+    for number in range(103):
+        report.leave_out(f"fault {number}.")
+    (tmp_path / "a.npz").write_bytes(b"")
+    layout = Layout(per="token", width=2, dtype="float32", metadata={"max_tokens": "24"})
+    told = list(lines(report, tmp_path / "a.npz", layout, 1.0))
+    assert [told[-1 - each][:9] for each in (101, 100, 1, 0)] == [
+        "103 malfo", "  fault 0", "  fault 9", "  and 3 m",
+    ]  # fmt: skip
 
 
 def test_a_bar_moves_with_every_batch(model, tmp_path, monkeypatch):

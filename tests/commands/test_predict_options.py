@@ -57,6 +57,14 @@ def test_a_missing_model_and_a_misspelt_precision_are_named():
         (lambda: Attention(asking=ASKING, layer=0), "--layer must be at least 1, found 0"),
         (lambda: Attention(asking=ASKING, head=0), "--head must be at least 1, found 0"),
         (lambda: Attention(asking=ASKING, out=Path("a.txt")), "--out writes a .npz file"),
+        *(
+            (lambda options=options: Attention(asking=ASKING, out=Path("a.npz"), **options), told)
+            for options, told in (
+                ({"layer": 1, "head": 2}, "^--layer and --head choose what is printed"),
+                ({"top_k": 3, "jsonl": True}, "^--top-k and --jsonl choose what is printed"),
+                ({"without_special": True}, "^--without-special choose"),
+            )
+        ),
     ],
 )
 def test_what_no_model_could_answer_is_refused(make, message):

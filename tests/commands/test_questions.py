@@ -1,4 +1,7 @@
+import bz2
+import gzip
 import io
+import lzma
 import os
 import sys
 import threading
@@ -70,6 +73,34 @@ def test_a_check_leaves_a_named_pipe_unread(tmp_path):
 def test_a_missing_file_is_missed_before_the_long_work(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         Questions([], [tmp_path / "nowhere"], upper).check()
+
+
+def test_a_directory_is_told_at_once(tmp_path):
+    with pytest.raises(ValueError, match=r"is a directory: name a file of questions, one a line"):
+        Questions([], [tmp_path], upper)
+
+
+@pytest.mark.parametrize(
+    "compress", [gzip.compress, bz2.compress, lzma.compress, lambda content: content]
+)
+def test_a_file_may_be_compressed(tmp_path, compress):
+    (tmp_path / "a").write_bytes(compress("\ufeffx\r\n\n한국\nbad".encode()))
+    questions = Questions([], [tmp_path / "a"], upper)
+    windows = questions.windows()
+    assert next(windows) == ["X", "한국"]
+    assert questions.bytes_read == questions.num_bytes
+    with pytest.raises(ValueError, match="a:4: it is bad"):
+        next(windows)
+
+
+def test_damaged_compression_and_a_compressed_pipe_are_told(tmp_path, monkeypatch):
+    whole = gzip.compress(b"x\n" * 1000)
+    (tmp_path / "a").write_bytes(whole[:-9])
+    with pytest.raises(ValueError, match="a: damaged or cut-short compression"):
+        Questions([], [tmp_path / "a"], upper).check()
+    monkeypatch.setattr(sys, "stdin", piped(whole))
+    with pytest.raises(ValueError, match="standard input is compressed: name the file itself"):
+        list(Questions([], [], upper).windows())
 
 
 def test_a_mistake_is_named_with_its_file_and_line(tmp_path):

@@ -180,15 +180,18 @@ def test_a_bad_row_is_named_by_file_and_line(name, content, message, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "faults"),
+    ("name", "content", "faults", "numbers"),
     [
-        ("a.tsv", "x\ty\n1\n1\t2\n1\t2\t3\n4\t5\n", ("2: 1 columns", "4: 3 columns")),
-        ("a.csv", "x,y\n1,2,3\n1,2\n\n4,5\n6\n", ("2: 3 columns", "6: 1 columns")),
-        ("a.jsonl", '{"y": 0}\n{"x": "1"}\n{"x": "4"}\n{}\n', ("1: no field", "4: no field")),
+        ("a.tsv", "x\ty\n1\n1\t2\n1\t2\t3\n4\t5\n", ("2: 1 columns", "4: 3 columns"), [1, 3]),
+        ("a.csv", "x,y\n1,2,3\n1,2\n\n4,5\n6\n", ("2: 3 columns", "6: 1 columns"), [1, 2]),
+        (
+            "a.jsonl", '{"y": 0}\n{"x": "1"}\n{"x": "4"}\n{}\n', ("1: no field", "4: no field"),
+            [1, 2],
+        ),
     ],
-)
-def test_malformed_rows_are_left_out_and_told_where_somebody_listens(
-    name, content, faults, tmp_path
+)  # fmt: skip
+def test_malformed_rows_are_left_out_told_where_somebody_listens_and_counted(
+    name, content, faults, numbers, tmp_path
 ):
     (tmp_path / name).write_text(content)
     told = []
@@ -196,7 +199,9 @@ def test_malformed_rows_are_left_out_and_told_where_somebody_listens(
     assert len(told) == len(faults)
     for fault, start in zip(told, faults, strict=True):
         assert fault.startswith(f"{tmp_path / name}:{start}")
-    with pytest.raises(ValueError, match=r"mend the row, or leave such rows out with --skip-malf"):
+    found = rows(tmp_path / name, ["x"], on_malformed=told.append)
+    assert [row.number for row in found] == numbers
+    with pytest.raises(ValueError, match=r"; mend the row$"):
         values(tmp_path / name, ["x"])
 
 

@@ -152,6 +152,21 @@ def test_decomposed_hangul_in_a_vocabulary_shows_the_unicode_form(
         assert tokenizer.tokenize("한 A") == [*words]
 
 
+@pytest.mark.parametrize(
+    ("form", "expected"), [(None, "none"), (normalizers.NFC(), "NFC"), (normalizers.NFD(), "NFD")]
+)
+def test_a_normalizer_overrules_the_look_of_decomposed_hangul(
+    form: normalizers.Normalizer | None, expected: str, tmp_path: Path
+) -> None:
+    cased = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    normalizer = cased if form is None else normalizers.Sequence([form, cased])
+    write_library_file(tmp_path / "tokenizer.json", normalizer)
+    value = json.loads((tmp_path / "tokenizer.json").read_text())
+    value["model"]["vocab"] |= {HA: len(VOCABULARY), "A": len(VOCABULARY) + 1}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(value))
+    assert Tokenizer.load(tmp_path).config.unicode_form == expected
+
+
 def test_added_tokens_and_empty_rows_keep_their_numbers(tmp_path: Path) -> None:
     write_library_file(tmp_path / "tokenizer.json", normalizers.BertNormalizer())
     value = json.loads((tmp_path / "tokenizer.json").read_text())

@@ -17,6 +17,7 @@ from bertsmith.reading.tables import Row, refuse, rows
 
 ExampleT = TypeVar("ExampleT")
 
+_ADVICE = "mend the row, or leave such rows out with --skip-malformed"
 _NOT_PRINTED = ("Cc", "Cf", "Zs", "Zl", "Zp")
 _REPLACEMENT = "\ufffd"
 """What a decoder left of broken bytes; no tokenizer of BERT keeps it."""
@@ -115,7 +116,7 @@ class _Collected(Generic[ExampleT]):
 
     def malformed(self, fault: str) -> None:
         if not self._skip_malformed:
-            refuse(fault)
+            refuse(fault, _ADVICE)
         self._left_out.append(fault)
 
     def take(self, row: Row) -> None:
