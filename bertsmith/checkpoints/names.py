@@ -129,8 +129,9 @@ def from_hugging_face(
     aside. Raises one MisfitError that names at once what is missing, mis-shaped, left over or no
     finite number.
     """
-    state = modern_names(state)
-    overruled = _take_decoder_bias(state, is_decoder_own="masked_lm.decoder.weight" in expected)
+    is_decoder_own = "masked_lm.decoder.weight" in expected
+    state = modern_names(state, is_tied=not is_decoder_own)
+    overruled = _take_decoder_bias(state, is_decoder_own)
     native: dict[str, Tensor] = {}
     missing: list[str] = []
     misshapen: list[Misshapen] = []
@@ -157,12 +158,13 @@ def from_hugging_face(
     return native, (*overruled, *left_aside)
 
 
-def modern_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def modern_names(state: Mapping[str, Tensor], *, is_tied: bool = True) -> dict[str, Tensor]:
     """The same tensors under today's names.
 
     Wrappers' prefixes are taken off, the encoder's put before, LayerNorm's gamma and beta called
-    weight and bias; a tied tensor that only its copy's name holds gets its own name. One that is
-    there under both names keeps both. Raises ValueError where these differ.
+    weight and bias; a tied tensor that only its copy's name holds gets its own name, the decoder's
+    not where it is no copy (`is_tied` False). One that is there under both names keeps both. Raises
+    ValueError where these differ.
     """
     named = {name: tensor for name, tensor in state.items() if _modern_name(name) == name}
     for name, tensor in state.items():
@@ -177,7 +179,8 @@ def modern_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
             )
         named[name if is_known else modern] = tensor
     for copy, original in _COPIES.items():
-        if copy in named and original not in named:
+        is_copy = is_tied or copy != DECODER
+        if is_copy and copy in named and original not in named:
             named[original] = named.pop(copy)
     return named
 

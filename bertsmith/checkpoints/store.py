@@ -143,9 +143,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     dense = sentence_dense.read(directory, sentence, config.hidden_size, dtype)
     weights = read_weights(files)
     config, decoder_notes = _as_stored(config, weights)
-    found = find_head(
-        weights.tensors, weights.config, config, is_original=weights.source.is_original
-    )
+    found = find_head(weights.tensors, weights.config, config, weights.source)
     model, head, unused = _filled(config, found.config, weights, dtype)
     tokenizer = Tokenizer.load(tokenizer_directory(directory))
     left_aside = (*weights.left_aside, *unused)

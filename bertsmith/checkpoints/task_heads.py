@@ -18,6 +18,7 @@ from typing import get_args
 from torch import Tensor
 
 from bertsmith.checkpoints.left_aside import listed
+from bertsmith.checkpoints.misfits import Source
 from bertsmith.checkpoints.names import BILSTM, CLASSIFIER, POOLER, SPAN_HEAD
 from bertsmith.model.config import BertConfig, Direction
 from bertsmith.model.heads import TaskHead
@@ -68,15 +69,14 @@ def find_head(
     tensors: Mapping[str, Tensor],
     content: Mapping[str, object],
     config: BertConfig,
-    *,
-    is_original: bool = False,
+    source: Source,
 ) -> FoundHead:
     """The head by its tensors' Hugging Face names and the content of the config beside them.
 
-    `is_original` says that the tensors come from a checkpoint of google-research/bert, where
-    `classifier` is what run_classifier.py trains. Raises ValueError for a `classifier_dropout` that
-    is none.
+    In a checkpoint of google-research/bert `classifier` is what run_classifier.py trains. Raises
+    ValueError for a `classifier_dropout` that is none.
     """
+    is_original = source.is_original
     layers = [
         layer for layer in (CLASSIFIER, SPAN_HEAD)
         if {f"{layer}.weight", f"{layer}.bias"} <= tensors.keys()
@@ -100,7 +100,7 @@ def find_head(
         kind=kind,
         labels=labels,
         problem_type=problem_type,
-        dropout=ORIGINAL_DROPOUT[kind] if is_original else _dropout(kind, content, config),
+        dropout=ORIGINAL_DROPOUT[kind] if is_original else _dropout(kind, content, config, source),
         on_top="bilstm" if lstm else "nothing",
         **lstm,
     )
@@ -260,7 +260,9 @@ def _problem_type(content: Mapping[str, object]) -> tuple[ProblemType | None, tu
     return None, (f"problem_type {said!r} is not kept: it is none of {', '.join(known)}",)
 
 
-def _dropout(kind: TaskKind, content: Mapping[str, object], config: BertConfig) -> float:
+def _dropout(
+    kind: TaskKind, content: Mapping[str, object], config: BertConfig, source: Source
+) -> float:
     """As `transformers` takes it: the classifier's own, else the encoder's, none before spans."""
     if kind == "question_answering":
         return 0.0
@@ -268,5 +270,8 @@ def _dropout(kind: TaskKind, content: Mapping[str, object], config: BertConfig) 
     if said is None:
         return config.hidden_dropout_prob
     if isinstance(said, bool) or not isinstance(said, (int, float)) or not 0.0 <= said < 1.0:
-        raise ValueError(f"classifier_dropout in the config is {said!r}, expected a share below 1")
+        raise ValueError(
+            f"{source.where}: classifier_dropout in its {source.config} is {said!r}, expected a "
+            f"share from 0 to below 1: correct it there"
+        )
     return float(said)

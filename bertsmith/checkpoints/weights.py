@@ -74,12 +74,13 @@ def read_weights(place: Path) -> Weights:
             )
         tensors, left_aside = tensorflow.read(prefix)
         is_original = True
+    config = read_json(_config_file(directory))
     try:
-        named = modern_names(tensors)
+        named = modern_names(tensors, is_tied=config.get("tie_word_embeddings") is not False)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error
     return Weights(
-        config=read_json(_config_file(directory)),
+        config=config,
         tensors=named,
         left_aside=left_aside,
         source=Source(where=str(place), is_original=is_original),

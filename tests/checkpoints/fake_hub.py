@@ -28,10 +28,10 @@ class FakeHub(ThreadingHTTPServer):
         self.blobs: dict[str, bytes] = {}
 
     def environment(self) -> dict[str, str]:
-        """What a process needs to talk to this server alone."""
+        """What a process needs to talk to this server alone, were it told to stay offline."""
         return {
             "HF_ENDPOINT": self.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "0",
         }  # fmt: skip
 
 

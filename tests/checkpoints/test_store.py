@@ -6,6 +6,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from bertsmith.checkpoints import store
+from bertsmith.checkpoints.misfits import MisfitError
 from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_config, tiny_model, tiny_tokenizer
 
 
@@ -177,6 +178,21 @@ def test_a_decoder_of_its_own_survives_loading_and_saving(saved, tmp_path, is_sa
     assert again.config == loaded.config
     assert torch.equal(again.model.masked_lm.decoder.weight, decoder)
     assert json.loads((tmp_path / "again/config.json").read_text())["tie_word_embeddings"] is False
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_a_decoder_stands_in_for_the_embedding_only_where_they_are_tied(saved, is_tied):
+    tensors = load_file(saved / "model.safetensors")
+    embedding = tensors.pop("bert.embeddings.word_embeddings.weight")
+    save_file(tensors | {"cls.predictions.decoder.weight": embedding}, saved / "model.safetensors")
+    content = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps(content | {"tie_word_embeddings": is_tied}))
+    if is_tied:
+        assert torch.equal(store.load(saved).model.bert.embeddings.token.weight, embedding)
+        return
+    with pytest.raises(MisfitError) as caught:
+        store.load(saved)
+    assert caught.value.missing == ("bert.embeddings.word_embeddings.weight",)
 
 
 def test_weights_in_several_parts_load_as_one(saved):

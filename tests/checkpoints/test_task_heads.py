@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertsmith.checkpoints import store
+from bertsmith.checkpoints.misfits import Source
 from bertsmith.checkpoints.task_heads import architecture_of, find_head, head_state
 from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.checkpoints.tiny import tiny_config, tiny_tokenizer
@@ -25,7 +26,8 @@ def layer(name, num_labels, hidden_size=32):
 
 
 def found(tensors, config=CONFIG, is_original=False, **content):
-    return find_head(tensors, content, config, is_original=is_original)
+    source = Source(where="models/mine", is_original=is_original)
+    return find_head(tensors, content, config, source)
 
 
 @pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
@@ -169,7 +171,9 @@ def test_the_classifiers_dropout_is_its_own_or_the_encoders(said, dropout):
     content = {"architectures": ["BertForTokenClassification"], "classifier_dropout": said}
     config = tiny_config(hidden_dropout_prob=0.2)
     if dropout is None:
-        with pytest.raises(ValueError, match="classifier_dropout in the config is"):
+        with pytest.raises(
+            ValueError, match=r"models/mine: classifier_dropout in its config\.json is"
+        ):
             found(layer("classifier", 2), config, **content)
     else:
         head = found(layer("classifier", 2), config, **content).config
