@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,33 @@ TOY_RUN = (
 )  # fmt: skip
 """The options of a run; text besides takes those of TOY."""
 TOY = (*TOY_RUN, "--vocab-size", "300", "--held-out", "0.2")
+
+_KILLED_BY_ITSELF = """
+import os, signal, sys
+from bertsmith.cli import main
+from bertsmith.train.log import MetricsLog
+
+write, last = MetricsLog.write, int(sys.argv[1])
+
+def write_and_die(log, record):
+    write(log, record)
+    if "loss" in record and record["step"] == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+MetricsLog.write = write_and_die
+main(sys.argv[2:])
+"""
+
+
+def killed_at(step: int, *arguments: object) -> None:
+    """Runs `bertsmith` until it kills itself, having written the metrics of `step`."""
+    process = subprocess.run(
+        [sys.executable, "-c", _KILLED_BY_ITSELF, str(step), *map(str, arguments)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+    assert process.returncode == -signal.SIGKILL
 
 
 def write_text(folder: Path, num_documents: int = 40) -> Path:

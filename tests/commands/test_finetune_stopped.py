@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,24 +14,8 @@ import torch
 from bertsmith import cli
 from bertsmith.runs.directory import reached
 from bertsmith.train.log import MetricsLog, Record, read_metrics
-from tests.commands.small_run import environment
+from tests.commands.small_run import killed_at
 from tests.commands.small_task import NUM_STEPS, begun, bertsmith, write_glue, write_model
-
-KILLED_BY_ITSELF = """
-import os, signal, sys
-from bertsmith.cli import main
-from bertsmith.train.log import MetricsLog
-
-write, last = MetricsLog.write, int(sys.argv[1])
-
-def write_and_die(log, record):
-    write(log, record)
-    if "loss" in record and record["step"] == last:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-MetricsLog.write = write_and_die
-main(["finetune", *sys.argv[2:]])
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -60,12 +42,7 @@ def test_killed_and_resumed_gives_the_same_bytes(
     whole, directory = tmp_path / "whole", tmp_path / "run"
     assert bertsmith(*begun(folder, whole), *options) == 0
     # Saved every 2 steps: step 13 falls between two checkpoints, and behind an evaluation.
-    killed = [str(each) for each in (*begun(folder, directory), *options)][1:]
-    process = subprocess.run(
-        [sys.executable, "-c", KILLED_BY_ITSELF, "13", *killed],
-        env=environment(), stdout=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
-    assert process.returncode == -signal.SIGKILL
+    killed_at(13, *begun(folder, directory), *options)
     assert reached(directory) == 12
     assert bertsmith("finetune", "--resume", directory) == 0
     last = Path("checkpoints") / f"step-{NUM_STEPS:08d}"

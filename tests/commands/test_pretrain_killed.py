@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,28 +12,13 @@ import pytest
 
 from bertsmith.runs.directory import reached
 from bertsmith.train.log import read_metrics
-from tests.commands.small_run import TOY, TOY_RUN, command, environment, run, write_text
+from tests.commands.small_run import TOY, TOY_RUN, command, environment, killed_at, run, write_text
 
 LAST = Path("checkpoints") / "step-00000024"
 WAIT_SECONDS = 120.0
 GROWING = (
     *TOY_RUN, "--phases", "8x8x8", "8x16x8", "8x32x8", "--tile-positions", "--save-every", "3",
 )  # fmt: skip
-KILLED_BY_ITSELF = """
-import os, signal, sys
-from bertsmith.cli import main
-from bertsmith.train.log import MetricsLog
-
-write, last = MetricsLog.write, int(sys.argv[1])
-
-def write_and_die(log, record):
-    write(log, record)
-    if "loss" in record and record["step"] == last:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-MetricsLog.write = write_and_die
-main(["pretrain", *sys.argv[2:]])
-"""
 
 
 def killed_after(
@@ -54,17 +38,6 @@ def killed_after(
     assert process.poll() is None, "the run ended before it was killed: the test proves nothing"
     process.send_signal(signal.SIGKILL)
     process.wait()
-
-
-def killed_at(step: int, *arguments: object) -> None:
-    """Starts a run that is killed as soon as the row of `step` is written."""
-    process = subprocess.run(
-        [sys.executable, "-c", KILLED_BY_ITSELF, str(step), *map(str, arguments)],
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        check=False,
-    )
-    assert process.returncode == -signal.SIGKILL
 
 
 def steps_of(directory: Path, figure: str) -> list[int]:
@@ -119,7 +92,7 @@ def test_killed_steps_after_a_checkpoint_around_longer_phases_takes_these_steps_
     first = (undisturbed / "corpus", *GROWING, "--out", directory)
     # Phases grow after 8 and 16 steps: one border lies before the checkpoint, the other behind it.
     for step, saved in ((11, 9), (17, 15)):
-        killed_at(step, *first)
+        killed_at(step, "pretrain", *first)
         assert steps_of(directory, "loss") == list(range(1, step + 1))
         assert reached(directory) == saved
     answer = run(*first)

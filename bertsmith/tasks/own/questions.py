@@ -101,6 +101,7 @@ class _Rows:
         self.num_moved = 0
 
     def read(self, options: FileOptions) -> OwnFile[Question]:
+        """Every row's question; raises ValueError for other files, and as `read_rows` does."""
         if table_format(self._path) not in ("jsonl", "parquet"):
             raise ValueError(
                 f"{self._path}: questions are read from SQuAD's .json, or from .jsonl or .parquet "
