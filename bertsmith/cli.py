@@ -79,10 +79,16 @@ COMMANDS = {
         summary="A BERT and labelled examples -> a model of a task; or resume a run.",
         default="finetune_options.defaults_of",
     ),
+    "search": Command(
+        options="search_options.Search",
+        function="search.search",
+        summary="A grid of values and random restarts -> the best fine-tuned model on Dev.",
+        default="search_options.defaults_of",
+    ),
     "evaluate": Command(
         options="finetune_options.Evaluate",
         function="evaluate.evaluate",
-        summary="A fine-tuned model and labelled examples -> its scores.",
+        summary="Fine-tuned models and labelled examples -> their scores, as one where several.",
     ),
     "predict": Command(
         options="predict_options.Predict",

@@ -15,6 +15,7 @@ import contextlib
 import json
 import shlex
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -28,6 +29,7 @@ from bertsmith.recipes.finetuning import to_json
 from bertsmith.runs import progress
 from bertsmith.runs.directory import RECORD
 from bertsmith.runs.divergence import require_finite
+from bertsmith.runs.ensemble import ItemScores
 from bertsmith.runs.finetune_job import Job, Prepared, prepared, require_same_request
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.finetune_plan import num_values
@@ -38,6 +40,8 @@ from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import say
+from bertsmith.tasks.classify import TextAnswer, TextExample
+from bertsmith.tasks.task import EncodedTexts
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
 from bertsmith.train.loop import train
 
@@ -67,9 +71,6 @@ def finetune(options: Finetune) -> None:
         settle_machine(options.device, options.threads, record.versions if record else {})
     )
     choose_precision(run.precision, device)
-    source, max_tokens = request["examples"], request["max_tokens"]
-    assert isinstance(source, dict)
-    assert isinstance(max_tokens, int)
     job = Job(
         model=str(request["model"]),
         run=run,
@@ -78,7 +79,7 @@ def finetune(options: Finetune) -> None:
         command=shlex.join(["bertsmith", *sys.argv[1:]]),
         device=device,
     )
-    fine_tune(job, learning_set(source, max_tokens), Console(), plan_only=options.plan_only)
+    fine_tune(job, learning_of(request), Console(), plan_only=options.plan_only)
 
 
 def fine_tune(
@@ -89,20 +90,36 @@ def fine_tune(
     plan_only: bool = False,
 ) -> None:
     """Prints the plan, trains what is left of the run, and leaves a directory that answers."""
-    with contextlib.ExitStack() as held:
-        if not plan_only:
-            held.enter_context(lock(job.directory / ".lock"))
-            remove_leftovers(job.directory)
-            remove_leftovers(job.directory / "checkpoints")
+    with contextlib.nullcontext() if plan_only else held(job.directory):
         ready = prepared(job, learning)
-        width = max(len(name) for name, _ in ready.lines)
-        for name, value in ready.lines:
-            say(console, f"{name:<{width}}  {value}")
-        for warning in ready.warnings:
-            say(console, f"warning: {warning}")
+        say_plan(console, ready.lines, ready.warnings)
         if not plan_only:
-            write_finetune_record(job.directory, ready.record)
-            _carry_out(job, ready, console)
+            carry_out(job, ready, console, ["finetune", "--resume", str(job.directory)])
+            say(
+                console,
+                f"{job.directory} holds the model; to score it again, or on other examples:",
+            )
+            say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}")
+
+
+@contextlib.contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Keeps other processes from a run's directory, and clears away what a killed one left."""
+    with lock(directory / ".lock"):
+        remove_leftovers(directory)
+        remove_leftovers(directory / "checkpoints")
+        yield
+
+
+def say_plan(
+    console: Console, lines: Sequence[tuple[str, str]], warnings: Sequence[str] = ()
+) -> None:
+    """Prints a plan: (what, value) in two columns."""
+    width = max(len(name) for name, _ in lines)
+    for name, value in lines:
+        say(console, f"{name:<{width}}  {value}")
+    for warning in warnings:
+        say(console, f"warning: {warning}")
 
 
 def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
@@ -111,23 +128,33 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
     Raises ValueError where a typed option would be passed over.
     """
     if options.resume is not None:
-        told = [name for name in options.typed if name not in _BESIDE_RESUME]
-        if told or options.model:
-            beside = ", ".join([*filter(None, [options.model]), *told])
-            raise ValueError(
-                f"--resume takes everything from {options.resume}, {beside} included: leave it "
-                f"out, or start a new run in another directory"
-            )
+        require_alone(options)
         return options.resume, read_finetune_record(options.resume).request
     if not options.model:
         raise ValueError(
             "name a model (bertsmith finetune mini-en --glue DIR --task RTE), or a run to continue "
             "(bertsmith finetune --resume RUN)"
         )
+    request = request_of(options)
+    return options.out or directory_for(request), request
+
+
+def require_alone(options: Finetune) -> None:
+    """Raises ValueError where an option stands beside --resume that would be passed over."""
+    told = [name for name in options.typed if name not in _BESIDE_RESUME]
+    if told or options.model:
+        beside = ", ".join([*filter(None, [options.model]), *told])
+        raise ValueError(
+            f"--resume takes everything from {options.resume}, {beside} included: leave it out, or "
+            f"start anew in another directory"
+        )
+
+
+def request_of(options: Finetune) -> dict[str, object]:
+    """What is asked for, as JSON values: with it a run is known again."""
     source = source_of(options.files)
-    directory = options.out or Path("runs") / f"{Path(options.model).name}-{source['task']}"
     model = Path(options.model)
-    return directory, {
+    return {
         "model": str(model.resolve()) if model.exists() else options.model,
         "examples": source,
         "max_tokens": options.max_tokens,
@@ -135,8 +162,35 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
     }
 
 
-def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: Console) -> None:
+def learning_of(
+    request: Mapping[str, object],
+) -> LearningSet[TextExample, EncodedTexts, TextAnswer]:
+    """Reads the examples of a request."""
+    source, max_tokens = request["examples"], request["max_tokens"]
+    assert isinstance(source, dict)
+    assert isinstance(max_tokens, int)
+    return learning_set(source, max_tokens)
+
+
+def directory_for(request: Mapping[str, object]) -> Path:
+    """runs/MODEL-TASK."""
+    source = request["examples"]
+    assert isinstance(source, dict)
+    return Path("runs") / f"{Path(str(request['model'])).name}-{source['task']}"
+
+
+def carry_out(
+    job: Job,
+    ready: Prepared[ExampleT, EncodedT, AnswerT],
+    console: Console,
+    go_on: Sequence[str],
+) -> ItemScores:
+    """Trains what is left of the run, scores its model on Dev, and returns its scores of each item.
+
+    Ctrl-C saves, says that the command `go_on` goes on, and raises KeyboardInterrupt.
+    """
     record, dev, plan = ready.record, ready.dev, ready.plan
+    write_finetune_record(job.directory, record)
     parts = task_trainee(record.run, ready.model, record.num_steps, job.device)
     ongoing = OngoingFinetuning.set_up(
         directory=job.directory,
@@ -151,19 +205,18 @@ def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: 
     with contextlib.closing(ongoing), unfused(is_short):
         if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
             say(console, "stopped and saved; to go on:")
-            say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
+            say(console, shlex.join(["bertsmith", *go_on]))
             raise KeyboardInterrupt
     loaded = store.load(job.directory)
-    answers = dev.answers(answering_model(loaded, parts.precision, job.device))
-    scores = report(dev, answers)
+    item_scores = dev.item_scores(answering_model(loaded, parts.precision, job.device))
+    scores = report(dev, dev.decoded(item_scores))
     write_scores(job.directory, scores, ongoing.kept_step)
     say(
         console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
     )
     for line in scores.lines():
         say(console, line)
-    say(console, f"{job.directory} holds the model; to score it again, or on other examples:")
-    say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}")
+    return item_scores
 
 
 def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:

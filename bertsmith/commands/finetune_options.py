@@ -58,10 +58,10 @@ class Finetune:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Scores a fine-tuned model on labelled examples."""
+    """Scores a fine-tuned model on labelled examples; several of them as an ensemble, too."""
 
-    model: tyro.conf.Positional[str]
-    """A run of finetune, or any checkpoint with a task.json."""
+    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """A run of finetune, a search, or any checkpoint with a task.json; several are averaged."""
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from; sequences are as long as the model learned them."""
     split: Literal["train", "dev"] = "dev"

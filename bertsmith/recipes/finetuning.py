@@ -92,11 +92,25 @@ class FinetuneRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Values that are tried, each with each; the best on Dev is taken."""
+    """Values that are tried, each with each; the best on Dev is taken.
 
-    batch_sizes: tuple[int, ...]
-    learning_rates: tuple[float, ...]
-    epochs: tuple[float, ...]
+    By default what works well across all tasks (appendix A.3).
+    """
+
+    batch_sizes: tuple[int, ...] = (16, 32)
+    """Examples a step."""
+    learning_rates: tuple[float, ...] = (5e-5, 3e-5, 2e-5)
+    """Peak learning rates."""
+    epochs: tuple[float, ...] = (2.0, 3.0, 4.0)
+    """Times the training examples are read."""
+
+    def __post_init__(self) -> None:
+        """Refuses an empty list, and a value that stands there twice."""
+        for name, values in dataclasses.asdict(self).items():
+            if not values:
+                raise ValueError(f"{name} of a grid needs at least one value, found none")
+            if twice := [value for value in values if values.count(value) > 1]:
+                raise ValueError(f"{name} of a grid holds {twice[0]:g} twice: name it once")
 
     def runs(self, run: FinetuneRun) -> list[FinetuneRun]:
         """Variants of a run, one for each point of the grid."""
@@ -112,7 +126,15 @@ class Grid:
         ]
 
 
-PAPER_GRID = Grid(batch_sizes=(16, 32), learning_rates=(5e-5, 3e-5, 2e-5), epochs=(2.0, 3.0, 4.0))
+def restarts(run: FinetuneRun, count: int) -> list[FinetuneRun]:
+    """The run and its random restarts: the same model, shuffled and headed by the next seeds.
+
+    Source: Devlin et al. 2018, section 4.1.
+    """
+    return [replace(run, seed=run.seed + number) for number in range(count)]
+
+
+PAPER_GRID = Grid()
 """What works well across all tasks (appendix A.3)."""
 GLUE_GRID = Grid(batch_sizes=(32,), learning_rates=(5e-5, 4e-5, 3e-5, 2e-5), epochs=(3.0,))
 """What was tried for each task of GLUE (section 4.1)."""

@@ -6,7 +6,6 @@ where examples come from.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Generic
 
 import torch
 
-from bertsmith.checkpoints import store
 from bertsmith.checkpoints.places import newest_checkpoint
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.data.labelled import TaskPlan
@@ -22,17 +20,10 @@ from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.directory import RECORD, changed_versions, versions
 from bertsmith.runs.finetune_plan import described_examples, described_model, described_steps
-from bertsmith.runs.finetune_record import FinetuneRecord, read_finetune_record
+from bertsmith.runs.finetune_record import SEARCH, FinetuneRecord, read_finetune_record
+from bertsmith.runs.finetune_start import Start, read_start
 from bertsmith.runs.finetuning import begin_task_model
-from bertsmith.runs.learning_set import (
-    AnswerT,
-    EncodedT,
-    ExampleT,
-    LearningSet,
-    ReadExamples,
-    fingerprint,
-    read_examples,
-)
+from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet, ReadExamples
 from bertsmith.train.device import ALONE, choose_precision
 
 
@@ -62,26 +53,37 @@ class Prepared(Generic[ExampleT, EncodedT, AnswerT]):
     dev: ReadExamples[ExampleT, EncodedT, AnswerT]
     options: str
     """How a command line names the examples."""
-    lines: list[tuple[str, str]]
-    """The plan, line by line: (what, value)."""
+    about: list[tuple[str, str]]
+    """What all runs of the same model and examples share, line by line: (what, value)."""
+    steps: list[tuple[str, str]]
+    """The same of this run's own plan."""
     warnings: list[str]
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """The whole plan."""
+        return [*self.about, *self.steps, *(("note", note) for note in self.record.notes)]
 
 
 def prepared(
-    job: Job, learning: LearningSet[ExampleT, EncodedT, AnswerT]
+    job: Job,
+    learning: LearningSet[ExampleT, EncodedT, AnswerT],
+    shared: Start[ExampleT, EncodedT, AnswerT] | None = None,
 ) -> Prepared[ExampleT, EncodedT, AnswerT]:
     """Loads the model, from the run's newest checkpoint where it has one, and reads the examples.
 
-    Raises ValueError for all that a run cannot begin or go on with.
+    `shared` is what another run of the same model and examples has read; it stays as it is. Raises
+    ValueError for all that a run cannot begin or go on with.
     """
     began = read_finetune_record(job.directory) if (job.directory / RECORD).is_file() else None
-    newest = newest_checkpoint(job.directory) if began is not None else None
-    loaded = store.load(newest or (job.model if began is None else began.model))
-    train = read_examples(learning.task, learning.train, loaded, "training")
-    dev = read_examples(learning.task, learning.dev, loaded, "Dev")
+    newest = None
+    if began is not None and shared is None:  # what is trained comes from there in either case
+        newest = newest_checkpoint(job.directory)
+    start = shared or read_start(newest or (began.model if began else job.model), learning)
+    loaded = start.loaded if shared is None else start.copied()
+    train, dev = start.train, start.dev
     run = job.run if began is None else began.run
     plan = TaskPlan(labelled=train.labelled, batch_size=run.batch_size, seed=run.seed)
-    weights = _fingerprint(loaded)
     begin = run if newest is None else replace(run, keep_head=True)
     model, notes = begin_task_model(loaded, learning.task.head, begin)
     now = versions(job.device, ALONE)
@@ -89,8 +91,8 @@ def prepared(
         run=replace(run, precision=choose_precision(run.precision, job.device)),
         num_steps=plan.num_steps(run.epochs),
         model=str(loaded.directory.resolve()),
-        model_fingerprint=weights,
-        examples_fingerprint=fingerprint(train.labelled, dev.labelled),
+        model_fingerprint=start.model_fingerprint,
+        examples_fingerprint=start.examples_fingerprint,
         task=dict(learning.task_json),
         request=job.request,
         command=job.command,
@@ -98,21 +100,19 @@ def prepared(
         versions=now,
     )
     if began is not None:
-        _require_unchanged(began, fingerprint(train.labelled, dev.labelled), weights, newest)
+        _require_unchanged(began, start, newest)
     warnings = [
         f"{change} since it began: the bits are no longer promised"
         for change in changed_versions(record.versions, now)
     ]
-    lines = [
+    about = [
         ("model", described_model(Path(record.model).name, model)),
         ("task", f"{learning.name}: {learning.task.head.kind.replace('_', ' ')}"),
         ("training", described_examples(len(train.examples), train.labelled)),
         ("", learning.train_balance),
         ("Dev", described_examples(len(dev.examples), dev.labelled)),
         ("", learning.dev_balance),
-        *described_steps(record.run, plan),
         ("machine", _machine(job.device, record.run)),
-        *(("note", note) for note in record.notes),
     ]
     return Prepared(
         record=record,
@@ -121,13 +121,19 @@ def prepared(
         plan=plan,
         dev=dev,
         options=learning.options,
-        lines=lines,
+        about=about,
+        steps=described_steps(record.run, plan),
         warnings=warnings,
     )
 
 
 def require_same_request(directory: Path, asked: Mapping[str, object]) -> None:
-    """Raises ValueError when the directory holds another run than `asked`."""
+    """Raises ValueError when the directory holds another run than `asked`, or a search."""
+    if (directory / SEARCH).is_file():
+        raise ValueError(
+            f"{directory} holds a search, whose runs lie in directories of it: choose another one "
+            f"with --out, or continue it with `bertsmith search --resume {directory}`"
+        )
     if (directory / RECORD).is_file():
         record = read_finetune_record(directory)
         if record.request != asked:
@@ -138,30 +144,18 @@ def require_same_request(directory: Path, asked: Mapping[str, object]) -> None:
 
 
 def _require_unchanged(
-    record: FinetuneRecord, examples: str, weights: str, newest: Path | None
+    record: FinetuneRecord, start: Start[ExampleT, EncodedT, AnswerT], newest: Path | None
 ) -> None:
-    if record.examples_fingerprint != examples:
+    if record.examples_fingerprint != start.examples_fingerprint:
         raise ValueError(
             "the examples are others than those the run began with: put them back, or start a new "
             "run in another directory (--out)"
         )
-    if newest is None and record.model_fingerprint != weights:
+    if newest is None and record.model_fingerprint != start.model_fingerprint:
         raise ValueError(
             f"the weights of {record.model} are others than those the run began with: put them "
             f"back, or start a new run in another directory (--out)"
         )
-
-
-def _fingerprint(loaded: Loaded) -> str:
-    """SHA-256 of the weights as they were loaded."""
-    digest = hashlib.sha256()
-    parts = {**loaded.model.state_dict()}
-    if loaded.head is not None:
-        parts |= {f"head.{name}": each for name, each in loaded.head.state_dict().items()}
-    for name in sorted(parts):
-        digest.update(name.encode())
-        digest.update(parts[name].contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _machine(device: torch.device, run: FinetuneRun) -> str:

@@ -16,6 +16,8 @@ from bertsmith.recipes.finetuning import FinetuneRun, from_json, to_json
 from bertsmith.runs.directory import FINE_TUNING, RECORD
 
 SCORES = "scores.json"
+SEARCH = "search.json"
+"""What a search has in place of run.json; its runs lie in directories of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +56,15 @@ def read_finetune_record(directory: Path) -> FinetuneRecord:
     """Reads run.json. Raises FileNotFoundError where no run is, ValueError for another kind."""
     path = directory / RECORD
     if not path.is_file():
+        where = shlex.quote(str(directory))
+        if (directory / SEARCH).is_file():
+            raise FileNotFoundError(
+                f"{directory} holds a search, whose runs lie in directories of it: continue one of "
+                f"these, or the search with `bertsmith search --resume {where}`"
+            )
         raise FileNotFoundError(
             f"{directory} is not the directory of a run: it has no {RECORD}; start one with "
-            f"`bertsmith finetune MODEL ... --out {shlex.quote(str(directory))}`"
+            f"`bertsmith finetune MODEL ... --out {where}`"
         )
     content: dict[str, Any] = read_json(path)
     if content.pop("kind", None) != FINE_TUNING:

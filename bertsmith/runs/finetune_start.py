@@ -1,0 +1,73 @@
+"""A model and a task's examples -> what every run of both begins with, read once for all of them.
+
+The model's files are read, the texts encoded and both hashed a single time, however many runs
+follow: a search's restarts differ in none of it. It trains nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Generic
+
+from bertsmith.checkpoints import store
+from bertsmith.checkpoints.store import Loaded
+from bertsmith.runs.learning_set import (
+    AnswerT,
+    EncodedT,
+    ExampleT,
+    LearningSet,
+    ReadExamples,
+    fingerprint,
+    read_examples,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start(Generic[ExampleT, EncodedT, AnswerT]):
+    """A model in memory, and examples as it reads them."""
+
+    loaded: Loaded
+    """As it was read: what trains is a copy."""
+    train: ReadExamples[ExampleT, EncodedT, AnswerT]
+    dev: ReadExamples[ExampleT, EncodedT, AnswerT]
+    model_fingerprint: str
+    """SHA-256 of the weights as they were loaded."""
+    examples_fingerprint: str
+    """SHA-256 of all that is learned and measured."""
+
+    def copied(self) -> Loaded:
+        """The model to be trained, with weights of its own."""
+        return replace(self.loaded, model=copy.deepcopy(self.loaded.model))
+
+
+def read_start(
+    model: str | Path, learning: LearningSet[ExampleT, EncodedT, AnswerT]
+) -> Start[ExampleT, EncodedT, AnswerT]:
+    """Loads the model and encodes the examples with its tokenizer.
+
+    Raises as `store.load` and `read_examples` do.
+    """
+    loaded = store.load(model)
+    train = read_examples(learning.task, learning.train, loaded, "training")
+    dev = read_examples(learning.task, learning.dev, loaded, "Dev")
+    return Start(
+        loaded=loaded,
+        train=train,
+        dev=dev,
+        model_fingerprint=_weights_fingerprint(loaded),
+        examples_fingerprint=fingerprint(train.labelled, dev.labelled),
+    )
+
+
+def _weights_fingerprint(loaded: Loaded) -> str:
+    digest = hashlib.sha256()
+    parts = {**loaded.model.state_dict()}
+    if loaded.head is not None:
+        parts |= {f"head.{name}": each for name, each in loaded.head.state_dict().items()}
+    for name in sorted(parts):
+        digest.update(name.encode())
+        digest.update(parts[name].contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,116 @@
+"""The directories of a search's runs -> what each has reached, their ensembles, the chosen model.
+
+It trains nothing.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertsmith.checkpoints import store
+from bertsmith.checkpoints.places import BEST, WEIGHTS, find_model
+from bertsmith.files import atomic_directory, read_json
+from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.ensemble import ItemScores, Member, ensemble_answers
+from bertsmith.runs.failure import Guessing, failure_of, late_loss
+from bertsmith.runs.finetune_record import SCORES, read_finetune_record
+from bertsmith.runs.finetune_report import answering_model, report
+from bertsmith.runs.finetune_start import Start
+from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
+from bertsmith.runs.search_record import (
+    PointEnsemble,
+    Results,
+    RunResult,
+    name_of,
+    point_name,
+)
+from bertsmith.train.device import choose_precision
+from bertsmith.train.log import read_metrics
+from bertsmith.train.state import FACTS_NAME, TENSORS_NAME
+
+
+def result_of(directory: Path, seed: int, guessing: Guessing) -> RunResult:
+    """What a run that has ended, well or not, has left in its directory."""
+    rows = read_metrics(directory / "metrics.jsonl")
+    seconds = sum(float(row.get("seconds") or 0.0) for row in rows)
+    loss = late_loss(rows)
+    if not (directory / SCORES).is_file():
+        last = int(rows[-1]["step"] or 0) if rows else 0
+        return RunResult(
+            name=directory.name,
+            seed=seed,
+            scores={},
+            step=last,
+            loss=loss,
+            seconds=seconds,
+            failure=f"the loss or the gradient was no number any more after step {last:,}",
+        )
+    content: dict[str, Any] = read_json(directory / SCORES)
+    return RunResult(
+        name=directory.name,
+        seed=seed,
+        scores=content["scores"],
+        step=content["step"],
+        loss=loss,
+        seconds=seconds,
+        failure=failure_of(content["scores"], loss, guessing),
+    )
+
+
+def ensemble_of(
+    search: Path,
+    point: Sequence[FinetuneRun],
+    results: Results,
+    start: Start[ExampleT, EncodedT, AnswerT],
+    said: Mapping[str, ItemScores],
+) -> PointEnsemble | None:
+    """The restarts of a point that did not fail, as one; None of fewer than two.
+
+    `said` is what models have said of the Dev items already, by the run's name.
+    """
+    names = tuple(name for run in point if not results.runs[name := name_of(run)].failure)
+    if len(names) < 2:
+        return None
+    known = results.ensembles.get(point_name(point[0]))
+    if known is not None and known.names == names:
+        return known
+    members = [
+        Member(
+            name=name,
+            examples=start.dev,
+            item_scores=said[name] if name in said else _item_scores(search / name, start),
+        )
+        for name in names
+    ]
+    scores = report(start.dev, ensemble_answers(members))
+    return PointEnsemble(
+        names=names,
+        scores=scores.values,
+        intervals={name: (each.low, each.high) for name, each in scores.intervals.items()},
+    )
+
+
+def keep_best_model(search: Path, name: str) -> None:
+    """Puts a copy of the run's model where whoever loads the search's directory finds it."""
+    chosen = find_model(search / name)
+    there = search / BEST / WEIGHTS
+    if there.is_file() and filecmp.cmp(chosen / WEIGHTS, there, shallow=False):
+        return
+    with atomic_directory(search / BEST) as directory:
+        for file in chosen.iterdir():
+            if file.name not in (TENSORS_NAME, FACTS_NAME):
+                shutil.copyfile(file, directory / file.name)
+
+
+def _item_scores(directory: Path, start: Start[ExampleT, EncodedT, AnswerT]) -> ItemScores:
+    """What the model of a run says of the Dev items, on the device that it was trained on."""
+    record = read_finetune_record(directory)
+    device = torch.device(record.versions["device"])
+    precision = choose_precision(record.run.precision, device)
+    return start.dev.item_scores(answering_model(store.load(directory), precision, device))

@@ -1,0 +1,177 @@
+"""What has ended of a search -> its table, line by line: every run, every point, the best.
+
+A run that failed is named and counted, and a mean is shown with it and without it. It trains and
+measures nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from bertsmith.files import write_text
+from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.progress import duration
+from bertsmith.runs.search_record import (
+    PointEnsemble,
+    Results,
+    RunResult,
+    SearchRecord,
+    name_of,
+    point_name,
+)
+from bertsmith.tasks.metrics import mean_interval
+
+
+def best_of(results: Results) -> RunResult | None:
+    """The run of the highest first metric that has not failed; the first one of equals."""
+    sound = [each for each in results.runs.values() if not each.failure]
+    return max(sound, key=_first_score, default=None)
+
+
+def table(record: SearchRecord, results: Results) -> list[str]:
+    """All that has ended."""
+    lines = _rows(record, results)
+    for point in record.points():
+        ended = [results.runs[name_of(run)] for run in point if name_of(run) in results.runs]
+        if record.restarts > 1 and ended:
+            lines += ["", *_summary(point[0], ended, results.ensembles.get(point_name(point[0])))]
+    return [*lines, "", *_conclusion(record, results)]
+
+
+def write_readme(
+    directory: Path, record: SearchRecord, results: Results, options: str, origin: Sequence[str]
+) -> None:
+    """Writes what the directory holds, where it comes from and what was reached."""
+    where = shlex.quote(str(directory))
+    chosen = "`best/` holds the model of the run that was chosen.\n"
+    write_text(
+        directory / "README.md",
+        "\n".join(
+            [
+                f"# A search: {len(results.runs)} of {len(record.names())} runs have ended",
+                "",
+                "    " + record.command,
+                "",
+                *(f"- {line}" for line in origin),
+                "",
+                "```text",
+                *table(record, results),
+                "```",
+                "",
+                *([chosen] if best_of(results) is not None else []),
+                "Each run is a directory of its own, of the same making as those of `bertsmith "
+                "finetune`; `results.json` holds the table.",
+                "",
+                "```bash",
+                f"bertsmith evaluate {where} {options}",
+                f"bertsmith search --resume {where}",
+                "```",
+                "",
+            ]
+        ),
+    )
+
+
+def _rows(record: SearchRecord, results: Results) -> list[str]:
+    """A line for each run: scores, training loss, step, time; why it has failed."""
+    metrics = list(next((each.scores for each in results.runs.values() if each.scores), {}))
+    head = ["run", *metrics, "loss", "step", "time", ""]
+    cells = [head]
+    for name in record.names():
+        result = results.runs.get(name)
+        if result is None:
+            cells.append([name, *("" for _ in head[1:-1]), "not ended"])
+            continue
+        cells.append(
+            [
+                name,
+                *(_figure(result.scores.get(metric)) for metric in metrics),
+                _figure(result.loss),
+                f"{result.step:,}",
+                duration(result.seconds),
+                f"failed: {result.failure}" if result.failure else "",
+            ]
+        )
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head) - 1)]
+    return [
+        "  ".join(
+            [
+                f"{row[0]:<{widths[0]}}",
+                *(f"{cell:>{width}}" for cell, width in zip(row[1:-1], widths[1:], strict=True)),
+                row[-1],
+            ]
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def _summary(
+    point: FinetuneRun, ended: Sequence[RunResult], ensemble: PointEnsemble | None
+) -> list[str]:
+    """The restarts of a point: mean, deviation and best of each metric, and their ensemble."""
+    failed = [each for each in ended if each.failure]
+    lines = [
+        f"batch {point.batch_size}, rate {point.optimizer.learning_rate:g}, {point.epochs:g} "
+        f"epochs: {_count(len(ended), 'run')}, {len(failed) or 'none'} failed"
+    ]
+    if failed:
+        lines[0] += f" (seed {', '.join(str(each.seed) for each in failed)})"
+    scored = [each for each in ended if each.scores]
+    lines += _means(scored, "all" if len(scored) == len(ended) else "of those with a score")
+    if failed and len(sound := [each for each in ended if not each.failure]) != len(scored):
+        lines += _means(sound, "without failed")
+    if ensemble is not None:
+        for name, score in ensemble.scores.items():
+            low, high = ensemble.intervals[name]
+            told = f"  {name}, ensemble of {len(ensemble.names)}: {score:.4g}"
+            lines.append(f"{told} (95%: {low:.4g} to {high:.4g})")
+    return lines
+
+
+def _means(runs: Sequence[RunResult], which: str) -> list[str]:
+    lines = []
+    for name in runs[0].scores if runs else ():
+        scores = [each.scores[name] for each in runs]
+        mean, deviation, interval = mean_interval(scores)
+        best = max(runs, key=lambda each: each.scores[name])
+        spread = f", deviation {deviation:.2g}" if interval is not None else ""
+        around = f" (mean, 95%: {interval.low:.4g} to {interval.high:.4g})" if interval else ""
+        lines.append(
+            f"  {name}, {which}: mean {mean:.4g}{spread}, best {best.scores[name]:.4g} of seed "
+            f"{best.seed}{around}"
+        )
+    return lines
+
+
+def _conclusion(record: SearchRecord, results: Results) -> list[str]:
+    ended, failed = len(results.runs), [each for each in results.runs.values() if each.failure]
+    best = best_of(results)
+    lines = []
+    if failed:
+        lines.append(f"{_count(len(failed), 'run')} of {ended} failed, and none of them is chosen")
+    if best is None:
+        if ended:
+            lines.append("no run is left to choose: try other rates, more epochs or more restarts")
+        return lines
+    name, score = next(iter(best.scores.items()))
+    chosen = f"best on Dev: {best.name}, {name} {score:.4g}"
+    if ended - len(failed) > 1:
+        chosen += (
+            f"; the highest of {ended - len(failed)} on the same Dev, so it flatters: other "
+            f"examples will give less"
+        )
+    return [*lines, chosen]
+
+
+def _first_score(result: RunResult) -> float:
+    return next(iter(result.scores.values()))
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
