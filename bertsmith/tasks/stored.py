@@ -19,7 +19,13 @@ def read_task(directory: Path) -> AnyTask | None:
     path = directory / TASK
     if not path.is_file():
         return None
+    content = read_json(path)
+    if ":" in str(content.get("kind")):
+        raise ValueError(
+            f"{path} names a task class of somebody's own, {content['kind']}, which is not "
+            f"imported unasked: to run that code, name it with --task-class {content['kind']}"
+        )
     try:
-        return from_json(read_json(path))
+        return from_json(content)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} names no task that this version knows: {error}") from error
