@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.randomness import Stream, permutation
-from bertsmith.reading.conll import TaggedSentence, tagged_sentences
+from bertsmith.reading.conll import tagged_sentences
 from bertsmith.reading.squad_json import Question, read_questions
 from bertsmith.tasks import glue
 from bertsmith.tasks.classify import LabelScheme
@@ -53,12 +53,14 @@ class ProofSet:
     epochs: float = 3.0
     batch_size: int = 32
     learning_rate: float = 1e-4
-    """Twice the paper's highest: the models are small (the miniatures' authors tried 3e-5 to 3e-4)."""
+    """Twice the paper's highest: the models are small (Turc et al. 2019 tried 3e-5 to 3e-4)."""
     with_peer: bool = True
     """Whether `transformers` learns it too."""
 
 
-def _glue(name: str) -> Callable[[Path], Examples]:
+def glue_examples(name: str) -> Callable[[Path], Examples]:
+    """How a task of GLUE is read from the data's folder."""
+
     def read(data: Path) -> Examples:
         row = glue.task_named(name)
         train, dev = (
@@ -115,7 +117,7 @@ def _slice(questions: Sequence[Question], count: int | None) -> list[Question]:
 
 
 def _korquad(data: Path) -> Examples:
-    """KorQuAD's Dev file alone is there: its first 100 articles are learned, the others measured."""
+    """Of KorQuAD only Dev is there: its first 100 articles are learned, the others measured."""
     questions = read_questions(data / "korean" / "korquad" / "KorQuAD_v1.0_dev.json.gz").questions
     is_first = [_article(question) < _FIRST_ARTICLES for question in questions]
     return Examples(
@@ -142,15 +144,15 @@ def _nsmc(data: Path) -> Examples:
 
 
 SETS: tuple[ProofSet, ...] = (
-    ProofSet(name="RTE", read=_glue("RTE")),
-    ProofSet(name="MRPC", read=_glue("MRPC")),
-    ProofSet(name="CoLA", read=_glue("CoLA")),
-    ProofSet(name="STS-B", read=_glue("STS-B")),
+    ProofSet(name="RTE", read=glue_examples("RTE")),
+    ProofSet(name="MRPC", read=glue_examples("MRPC")),
+    ProofSet(name="CoLA", read=glue_examples("CoLA")),
+    ProofSet(name="STS-B", read=glue_examples("STS-B")),
     ProofSet(name="ARC-Easy", read=_arc, epochs=2.0),
     ProofSet(name="CoNLL-2003", read=_conll, seeds=3, epochs=2.0, batch_size=16),
     ProofSet(name="KLUE-NER", read=_klue_ner, models=("mini-ko",), epochs=5.0, batch_size=16),
     ProofSet(name="NSMC", read=_nsmc, models=("mini-ko",), seeds=3, epochs=1.0),
-    ProofSet(name="SST-2", read=_glue("SST-2"), seeds=3, epochs=1.0),
+    ProofSet(name="SST-2", read=glue_examples("SST-2"), seeds=3, epochs=1.0),
     ProofSet(name="KorQuAD 1.0 Dev, by articles", read=_korquad, models=("mini-ko",), seeds=1),
     ProofSet(name=f"SQuAD 1.1, {SLICE:,} questions", read=_squad(SLICE), models=("minilm",),
              seeds=1, epochs=2.0),
