@@ -133,7 +133,11 @@ def test_hangul_far_behind_the_beginnings_is_warned_of_with_its_share(tmp_path: 
 def test_korean_lower_cased_without_accent_stripping_survives(tmp_path: Path) -> None:
     source = tmp_path / "korean.txt"
     source.write_text(KOREAN * 20, encoding="utf-8")
-    out = learn_vocab(run(source, tmp_path / "vocab", strip_accents=False), quiet())
+    console = quiet()
+    out = learn_vocab(run(source, tmp_path / "vocab", strip_accents=False), console)
+    report = json.loads((out / REPORT_FILE).read_text(encoding="utf-8"))
+    assert report["num_hangul_added"] > 0
+    assert f"{report['num_hangul_added']} further Hangul syllables and letters" in said(console)
     tokenizer = Tokenizer.load(out)
     text = "피곤해 보이네."
     assert tokenizer.tokenize(text) == ["피곤해", "보이네", "."]
