@@ -6,8 +6,8 @@
 Text is what `bertsmith quickstart` learns from, made into a vocabulary and a corpus in a temporary
 folder. Each benchmark is a program of its own, so that none sees the threads, kernels or memory of
 another; its own `--help` says how to run it on real text. `tokenization` and `finetuning` read real
-text, and run where BERTSMITH_DATA names its folder. `benchmarks.cloze` asks a trained model, and
-`benchmarks.finetuning` fine-tunes for hours.
+text, and run where BERTSMITH_DATA names its folder. `benchmarks.cloze` and `benchmarks.perplexity`
+ask a trained model, and `benchmarks.finetuning` fine-tunes for hours.
 """
 
 from __future__ import annotations
