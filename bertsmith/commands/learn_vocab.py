@@ -23,7 +23,7 @@ from bertsmith.commands.stages import Stage
 from bertsmith.commands.text_options import LearnVocab
 from bertsmith.corpus.build_rules import input_digest
 from bertsmith.corpus.preflight import sample_sentences
-from bertsmith.files import lock, read_json, remove_leftovers, write_json
+from bertsmith.files import claimed, read_json, remove_leftovers, write_json
 from bertsmith.reading.documents import (
     RawDocument,
     Source,
@@ -73,7 +73,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.reading.language))
     if warning is not None:
         say(console, f"warning: {warning}")
-    with lock(run.out / ".lock"):
+    with claimed(run.out):
         remove_leftovers(run.out)
         with tempfile.TemporaryDirectory(dir=run.out, prefix=".counts.", suffix=".part") as scratch:
             counts = _count(run, sources, Path(scratch), skipped, console)
