@@ -1,6 +1,7 @@
 """`bertsmith evaluate`: a fine-tuned model and labelled examples -> its scores, with intervals.
 
 bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE
+bertsmith evaluate runs/mini-en-texts-reviews --texts others.csv
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import read_examples
 from bertsmith.runs.progress import say
 from bertsmith.tasks.stored import TASK, read_task
-from bertsmith.tasks.task import Classification
 from bertsmith.train.device import choose_device, choose_precision
 
 __all__ = ["Evaluate", "evaluate"]
@@ -28,7 +28,6 @@ def evaluate(options: Evaluate) -> None:
     """
     source = source_of(options.files)
     device = choose_device(options.device)
-    examples, notes = labelled_examples(source, options.split)
     loaded = store.load(options.model)
     model = answering_model(loaded, choose_precision("auto", device), device)
     task = read_task(loaded.directory)
@@ -37,15 +36,11 @@ def evaluate(options: Evaluate) -> None:
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    if not isinstance(task, Classification):
-        raise ValueError(
-            f"{loaded.directory} learned {type(task).__name__}, and the examples of GLUE are texts "
-            f"with labels"
-        )
-    read = read_examples(task, examples, loaded, options.split)
+    labelled = labelled_examples(source, task, options.split)
+    read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
     console = Console()
-    for note in (*loaded.notes, *notes):
+    for note in (*loaded.notes, *labelled.notes, *read.encoded.notes):
         say(console, f"note: {note}")
-    say(console, f"{options.split} of {source['task']}, {len(examples):,} examples:")
+    say(console, f"{labelled.name}, {len(labelled.examples):,} examples:")
     for line in report(read, read.answers(model)).lines():
         say(console, line)

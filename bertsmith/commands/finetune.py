@@ -1,6 +1,8 @@
 """`bertsmith finetune`: a pre-trained BERT and labelled examples -> a model that answers.
 
     bertsmith finetune mini-en --glue GLUE --task RTE                  the paper's values
+    bertsmith finetune mini-en --squad train.json --dev dev.json       answers out of passages
+    bertsmith finetune mini-en --texts reviews.csv                     your own labelled texts
     bertsmith finetune mini-en --glue GLUE --task RTE --seed 1 --out runs/second
     bertsmith finetune --resume runs/mini-en-RTE                       goes on where it stopped
 
@@ -20,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bertsmith.checkpoints import store
-from bertsmith.commands.examples import learning_set, source_of
+from bertsmith.commands.examples import learning_set, name_of, source_of
 from bertsmith.commands.finetune_options import Finetune, defaults_of
 from bertsmith.files import claimed, remove_leftovers
 from bertsmith.fusion import unfused
@@ -70,7 +72,7 @@ def finetune(options: Finetune) -> None:
     choose_precision(run.precision, device)
     source, max_tokens = request["examples"], request["max_tokens"]
     assert isinstance(source, dict)
-    assert isinstance(max_tokens, int)
+    assert max_tokens is None or isinstance(max_tokens, int)
     job = Job(
         model=str(request["model"]),
         run=run,
@@ -128,8 +130,8 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
             "name a model (bertsmith finetune mini-en --glue DIR --task RTE), or a run to continue "
             "(bertsmith finetune --resume RUN)"
         )
-    source = source_of(options.files)
-    directory = options.out or Path("runs") / f"{Path(options.model).name}-{source['task']}"
+    source = source_of(options.files, options.values)
+    directory = options.out or Path("runs") / f"{Path(options.model).name}-{name_of(source)}"
     model = Path(options.model)
     return directory, {
         "model": str(model.resolve()) if model.exists() else options.model,

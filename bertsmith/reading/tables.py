@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bertsmith.reading.detect import suffix_of
+from bertsmith.reading.faults import refuse
 from bertsmith.reading.lines import (
     Numbered,
     comma_separated,
@@ -178,11 +179,6 @@ def _require(path: Path, name: str, found: Sequence[str]) -> None:
 def _text_rows(path: Path) -> Iterator[Row]:
     for number, (line, position, text) in enumerate(numbered_lines(path)):
         yield Row(place=f"{path}:{line}", number=number, values={TEXT: text}, bytes_read=position)
-
-
-def refuse(fault: str, advice: str = "mend the row") -> None:
-    """What is done with a malformed row that nobody is told of: raises ValueError."""
-    raise ValueError(f"{fault}; {advice}")
 
 
 def _separated_rows(

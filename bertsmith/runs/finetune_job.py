@@ -102,7 +102,13 @@ def prepared(
         task=dict(learning.task_json),
         request=job.request,
         command=job.command,
-        notes=(*loaded.notes, *notes, *learning.notes),
+        notes=(
+            *loaded.notes,
+            *notes,
+            *learning.notes,
+            *(f"training: {note}" for note in train.encoded.notes),
+            *(f"Dev: {note}" for note in dev.encoded.notes),
+        ),
         versions=now,
     )
     if began is not None:

@@ -92,6 +92,16 @@ class EncodedQuestions:
     num_cut_questions: int
     """Questions whose end is not read."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many questions are cut."""
+        if not self.num_cut_questions:
+            return ()
+        return (
+            f"{self.num_cut_questions:,} of {len(self.spans):,} questions are longer than "
+            f"max_question_tokens: their end is not read",
+        )
+
 
 class Candidate(NamedTuple):
     """A possible answer."""
