@@ -17,6 +17,8 @@ TaskKind = Literal[
 ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
 
 OnTop = Literal["nothing", "bilstm"]
+LSTM_SIZE, LSTM_LAYERS = 768, 2
+"""Of the paper's BiLSTM: states of each direction, and layers (section 5.3)."""
 
 _FIXED_NUMBERS: dict[TaskKind, int] = {"multiple_choice": 1, "question_answering": 2}
 
@@ -38,9 +40,9 @@ class TaskHeadConfig:
 
     on_top: OnTop = "nothing"
     """What stands between the encoder and the layer (paper, Table 5: a BiLSTM, drawn at random)."""
-    lstm_size: int = 768
+    lstm_size: int = LSTM_SIZE
     """States of each direction of the BiLSTM (paper, section 5.3: 768)."""
-    lstm_layers: int = 2
+    lstm_layers: int = LSTM_LAYERS
     """Its layers (paper, section 5.3: two)."""
 
     def __post_init__(self) -> None:
