@@ -15,7 +15,8 @@ from bertsmith.runs.learning_set import LearningSet
 from bertsmith.tasks import classify, glue
 from bertsmith.tasks.classify import TextAnswer, TextExample
 from bertsmith.tasks.glue import GlueTask, Split
-from bertsmith.tasks.task import Classification, EncodedTexts, to_json
+from bertsmith.tasks.stored import Learned, task_json
+from bertsmith.tasks.task import Classification, EncodedTexts
 
 _MOST_NOTES = 3
 
@@ -47,7 +48,7 @@ def learning_set(
     return LearningSet(
         name=row.name,
         task=task,
-        task_json=to_json(task),
+        task_json=task_json(task, Learned(name=row.name, columns={"texts": [*row.texts]})),
         train=train,
         dev=dev,
         options=shlex.join(["--glue", str(source["glue"]), "--task", row.name]),
