@@ -32,7 +32,18 @@ def json_objects(path: Path) -> Iterator[Numbered[dict[str, object]]]:
     """One object a line; blank lines are passed over. Raises ValueError for any other line."""
     for number, position, line in numbered_lines(path):
         if line and not line.isspace():
-            yield number, position, _object(line, f"{path}:{number}")
+            yield number, position, json_object(line, f"{path}:{number}")
+
+
+def json_object(line: str, place: str) -> dict[str, object]:
+    """What stands in a line of JSONL. Raises ValueError, with the place, for no object."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
+        raise ValueError(f"{place}: not JSON ({error}), expected one object a line") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{place}: expected a JSON object, found {type(record).__name__}")
+    return record
 
 
 def tab_separated(path: Path) -> Iterator[Numbered[list[str]]]:
@@ -66,16 +77,6 @@ def comma_separated(path: Path) -> Iterator[Numbered[list[str]]]:
                 csv.field_size_limit(limit)
             if fields:
                 yield number, lines.position, fields
-
-
-def _object(line: str, place: str) -> dict[str, object]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
-        raise ValueError(f"{place}: not JSON ({error}), expected one object a line") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{place}: expected a JSON object, found {type(record).__name__}")
-    return record
 
 
 class _Lines:
