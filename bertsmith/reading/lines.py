@@ -41,10 +41,21 @@ def json_objects(
             continue
         record = None
         try:
-            record = _object(line, f"{path}:{number}")
+            record = json_object(line, f"{path}:{number}")
         except ValueError as fault:
             on_malformed(str(fault))
         yield number, position, record
+
+
+def json_object(line: str, place: str) -> dict[str, object]:
+    """What stands in a line of JSONL. Raises ValueError, with the place, for no object."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
+        raise ValueError(f"{place}: not JSON ({error}), expected one object a line") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{place}: expected a JSON object, found {type(record).__name__}")
+    return record
 
 
 def tab_separated(path: Path) -> Iterator[Numbered[list[str]]]:
@@ -78,16 +89,6 @@ def comma_separated(path: Path) -> Iterator[Numbered[list[str]]]:
                 csv.field_size_limit(limit)
             if fields:
                 yield number, lines.position, fields
-
-
-def _object(line: str, place: str) -> dict[str, object]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
-        raise ValueError(f"{place}: not JSON ({error}), expected one object a line") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{place}: expected a JSON object, found {type(record).__name__}")
-    return record
 
 
 class _Lines:

@@ -15,7 +15,8 @@ from bertsmith.runs.learning_set import LearningSet
 from bertsmith.tasks import classify, glue, glue_hub
 from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample
 from bertsmith.tasks.glue import GlueTask
-from bertsmith.tasks.task import Classification, EncodedTexts, to_json
+from bertsmith.tasks.stored import Learned, task_json
+from bertsmith.tasks.task import Classification, EncodedTexts
 
 Read = Callable[[Split, Callable[[str], None]], list[TextExample]]
 """A split, and who is told of rows that the official files have wrong -> its examples."""
@@ -67,7 +68,7 @@ class GlueFiles:
         return LearningSet(
             name=row.name,
             task=task,
-            task_json=to_json(task),
+            task_json=task_json(task, Learned(name=row.name, columns={"texts": [*row.texts]})),
             train=train,
             dev=dev,
             options=shlex.join(typed_words({**given(self.files), "task": row.name})),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +69,14 @@ def read(
     is none of them are refused with file and line.
     """
     options = options or FileOptions()
-    found = tables.columns(path, has_header=options.has_header)
+    names, example = reader(columns, tables.columns(path, has_header=options.has_header))
+    return read_rows(path, names, example, options, columns.key)
+
+
+def reader(
+    columns: ChoiceColumns, found: Sequence[str]
+) -> tuple[tuple[str, ...], Callable[[Row], ChoiceExample]]:
+    """The columns to read of a file that has those `found`, and what a row of them is."""
     wanted = [columns.text, columns.begun, columns.label or "", *columns.choices]
     fields = {name: Field.of(name, found) for name in wanted if name}
 
@@ -77,8 +84,7 @@ def read(
         values = {name: field.value(row) for name, field in fields.items()}
         return _example(values, columns, row.place)
 
-    names = [field.column for field in fields.values()]
-    return read_rows(path, names, example, options, columns.key)
+    return tuple(dict.fromkeys(field.column for field in fields.values())), example
 
 
 def contents(examples: Sequence[ChoiceExample]) -> list[str]:

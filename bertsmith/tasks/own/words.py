@@ -87,6 +87,27 @@ def has_rows(path: Path) -> bool:
     return suffix_of(path.name) in _ROW_SUFFIXES
 
 
+def words_of(value: object, place: str) -> tuple[str, ...]:
+    """The words of a row's list.
+
+    Raises ValueError, with the place, for what is none; UnusableRow for an empty one.
+    """
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise ValueError(f"{place}: expected a list of words, found {value!r:.60}")
+    if not value:
+        raise UnusableRow(f"{place}: no words")
+    for number, word in enumerate(value):
+        if not word:
+            raise ValueError(f"{place}: word {number + 1} has no characters")
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{place}: word {number + 1} holds half a character: {word!r:.40}"
+            ) from error
+    return tuple(value)
+
+
 def contents(examples: Sequence[TaggedSentence]) -> list[str]:
     """What keeps sentences on one side of a split: their document's words.
 
@@ -161,7 +182,7 @@ def _read_rows(path: Path, columns: WordColumns, options: FileOptions) -> OwnFil
     documents: dict[str, int] = {}
 
     def sentence(row: Row) -> TaggedSentence:
-        words = _words(row.values[columns.words], row.place)
+        words = words_of(row.values[columns.words], row.place)
         tags = None
         if columns.tags is not None:
             tags = _tags(row.values[columns.tags], len(words), spelling, bool(names), row.place)
@@ -172,23 +193,6 @@ def _read_rows(path: Path, columns: WordColumns, options: FileOptions) -> OwnFil
     wanted = [name for name in (columns.words, columns.tags, columns.document) if name]
     file = read_rows(path, wanted, sentence, options)
     return replace(file, notes=spelling.notes())
-
-
-def _words(value: object, place: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise ValueError(f"{place}: expected a list of words, found {value!r:.60}")
-    if not value:
-        raise UnusableRow(f"{place}: no words")
-    for number, word in enumerate(value):
-        if not word:
-            raise ValueError(f"{place}: word {number + 1} has no characters")
-        try:
-            word.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"{place}: word {number + 1} holds half a character: {word!r:.40}"
-            ) from error
-    return tuple(value)
 
 
 def _tags(
