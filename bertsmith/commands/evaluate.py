@@ -14,6 +14,7 @@ from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import read_examples
 from bertsmith.runs.progress import say
+from bertsmith.tasks.imported import read_own_task
 from bertsmith.tasks.stored import TASK, read_task
 from bertsmith.train.device import choose_device, choose_precision
 
@@ -30,7 +31,8 @@ def evaluate(options: Evaluate) -> None:
     device = choose_device(options.device)
     loaded = store.load(options.model)
     model = answering_model(loaded, choose_precision("auto", device), device)
-    task = read_task(loaded.directory)
+    own = options.files.task_class
+    task = read_own_task(loaded.directory, own) if own else read_task(loaded.directory)
     if task is None:
         raise ValueError(
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "

@@ -13,6 +13,7 @@ from typing import Any
 from bertsmith.commands.sources.benchmark import GlueFiles
 from bertsmith.commands.sources.choosing import ChoiceFiles
 from bertsmith.commands.sources.files import FileSource, Kind
+from bertsmith.commands.sources.own_class import OwnClassFiles
 from bertsmith.commands.sources.source import Labelled, Source
 from bertsmith.commands.sources.spans import SpanFiles
 from bertsmith.commands.sources.tagging import TaggedFiles
@@ -20,17 +21,21 @@ from bertsmith.commands.sources.texts import TextFiles
 from bertsmith.commands.task_files import Split, TaskFiles, TaskValues, given, options_of
 from bertsmith.runs.learning_set import LearningSet
 
-Begin = Callable[[TaskFiles, TaskValues, Path], Source]
+Begin = Callable[[TaskFiles, TaskValues], Source]
 
 
 def _of_files(kind: Callable[[TaskFiles, TaskValues], Kind[Any, Any, Any]]) -> Begin:
     """What begins a source of such files. Raises FileNotFoundError for one that is not there."""
 
-    def begin(files: TaskFiles, values: TaskValues, path: Path) -> Source:
+    def begin(files: TaskFiles, values: TaskValues) -> Source:
+        own = kind(files, values)
+        path = vars(files)[own.option]
+        if not isinstance(path, Path):
+            raise ValueError(f"name the file to read with --{own.option}")
         for each in (path, files.dev):
-            if each is not None and not each.is_file():
+            if each is not None and not each.exists():
                 raise FileNotFoundError(f"{each}: no such file")
-        return FileSource(kind(files, values), path, files)
+        return FileSource(own, path, files)
 
     return begin
 
@@ -41,6 +46,7 @@ _KINDS: dict[str, Begin] = {
     "tagged": _of_files(TaggedFiles),
     "choices": _of_files(ChoiceFiles),
     "texts": _of_files(TextFiles),
+    "task_class": _of_files(OwnClassFiles),
 }
 """By the option that names the examples."""
 
@@ -84,12 +90,9 @@ def _named(source: Mapping[str, object]) -> Source:
     if not kinds:
         raise ValueError(
             "name the examples: --glue DIR --task RTE (or another task of GLUE), or a file of your "
-            "own with --texts, --tagged, --squad or --choices"
+            "own with --texts, --tagged, --squad or --choices (bertsmith finetune --help)"
         )
     if len(kinds) > 1:
-        raise ValueError(
-            f"--{kinds[0]} and --{kinds[1]} name examples of different kinds: leave one of them out"
-        )
-    path = vars(files)[kinds[0]]
-    assert isinstance(path, Path)
-    return _KINDS[kinds[0]](files, values, path)
+        named = " and ".join(f"--{name.replace('_', '-')}" for name in kinds)
+        raise ValueError(f"{named} name examples of different kinds: leave all but one out")
+    return _KINDS[kinds[0]](files, values)

@@ -25,7 +25,7 @@ from tests.commands.small_files import (
     texts,
 )
 from tests.commands.small_run import killed_at
-from tests.commands.small_task import bertsmith, write_model
+from tests.commands.small_task import bertsmith, write_glue, write_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,3 +192,174 @@ def test_mistakes_are_told_in_one_line_before_anything_is_written(
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
     assert not list(tmp_path.rglob("run.json"))
+
+
+BROKEN = {
+    "a column that is not there": (
+        "a.csv", "word,about\nthe dog,a\n", ("--texts", "a.csv", *TEXTS),
+        "a.csv: no column 'words', found 'word', 'about': name the right one with --text-columns; "
+        "did you mean 'word'?", None,
+    ),
+    "a ragged row": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,b,c\nmy cat,b\n", ("--texts", "a.csv", *TEXTS),
+        "a.csv:3: 3 columns, expected 2", "a.csv: 1 rows left out: ",
+    ),
+    "no label": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,\nmy cat,b\n", ("--texts", "a.csv", *TEXTS),
+        "a.csv:3: the label is empty", "a.csv: 1 rows left out: ",
+    ),
+    "one label alone": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,a\n", ("--texts", "a.csv", *TEXTS),
+        "have the label 'a': there is nothing to tell apart", None,
+    ),
+    "no number": (
+        "a.csv", "words,about\nthe dog,1\nthe cat,b\nmy cat,2\n",
+        ("--texts", "a.csv", *TEXTS, "--problem", "regression"),
+        "a.csv:3: 'b' is no number", "a.csv: 1 rows left out: ",
+    ),
+    "an id twice": (
+        "a.csv", "id,words,about\n1,the dog,a\n1,the cat,b\n2,my cat,b\n",
+        ("--texts", "a.csv", *TEXTS, "--key-column", "id"),
+        "a.csv:3: id '1' stands at", "a.csv: 1 rows left out: ",
+    ),
+    "bytes of another encoding": (
+        "a.csv", "words,about\nthe dog,a\n\udcb0\udca1\udcb0\udca1,b\n",
+        ("--texts", "a.csv", *TEXTS), "a.csv:3: not UTF-8: byte 0xb0", None,
+    ),
+    "a metric of another problem": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,b\n",
+        ("--texts", "a.csv", *TEXTS, "--metrics", "pearson"),
+        "single_label is scored by accuracy, macro_f1, f1, matthews, not by pearson", None,
+    ),
+    "f1 of three labels": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,b\nmy cat,c\n",
+        ("--texts", "a.csv", *TEXTS, "--metrics", "f1"), "f1 is that of the second label of two",
+        None,
+    ),
+    "a line that is not JSON": (
+        "a.jsonl", '{"text": "the dog", "label": "a"}\n{"text"\n{"text": "my cat", "label": "b"}\n',
+        ("--texts", "a.jsonl"), "a.jsonl:2: not JSON", "a.jsonl: 1 rows left out: ",
+    ),
+    "a tag that is no BIO": (
+        "a.txt", "dog O\nparis B-LOC\n\nlondon LOC\n\nmy O\n", ("--tagged", "a.txt"),
+        "a.txt:4: word 1 ('london'): 'LOC' is no tag", "a.txt: 1 rows left out: ",
+    ),
+    "a tag column that is not there": (
+        "a.txt", "dog O\nparis B-LOC\n", ("--tagged", "a.txt", "--tag-column", "2"),
+        "a.txt:1: no column 2, found 2", None,
+    ),
+    "a tag column by name": (
+        "a.txt", "dog O\nparis B-LOC\n", ("--tagged", "a.txt", "--tag-column", "ner"),
+        "--tag-column of CoNLL's columns is a number", None,
+    ),
+    "options of rows": (
+        "a.txt", "dog O\n", ("--tagged", "a.txt", "--word-column", "tokens"),
+        "--word-column is for .jsonl and .parquet", None,
+    ),
+    "choices in no known columns": (
+        "a.csv", "question,a,b\nthe dog,my,he\n", ("--choices", "a.csv"),
+        "neither SWAG's columns nor ARC's, found 'question', 'a', 'b': name what", None,
+    ),
+    "a choice that is none": (
+        "a.csv", "question,a,b,label\nthe dog,my,he,2\nthe cat,my,he,1\nmy cat,my,he,0\n",
+        ("--choices", "a.csv", "--text-columns", "question", "--choice-columns", "a", "b"),
+        "a.csv:2: label '2' is none of the 2 choices counted from 0", "a.csv: 1 rows left out: ",
+    ),
+    "a question without text": (
+        "a.json", json.dumps({"data": [{"paragraphs": [
+            {"context": "the dog", "qas": [{"id": "1", "question": " ", "answers": []}]},
+            *({"context": f"the {word}", "qas": [{"id": word, "question": "is he ?", "answers": [
+                {"text": word, "answer_start": 4}]}]} for word in ("cat", "dog")),
+        ]}]}),
+        ("--squad", "a.json", *SPANS),
+        "a.json: data[0].paragraphs[0].qas[0]: the question is empty",
+        "a.json: 1 rows left out: ",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_told_with_its_line_or_counted(
+    name: str,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file, text, arguments, told, counted = BROKEN[name]
+    (tmp_path / file).write_bytes(text.encode("utf-8", "surrogateescape"))
+    begin = ("finetune", model, *arguments, "--max-tokens", "16", "--plan-only")
+    assert bertsmith(*begin) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+    if counted is not None:
+        assert bertsmith(*begin, "--skip-malformed", "--dev-share", "0.5") == 0
+        assert counted in capsys.readouterr().out
+
+
+def test_labels_and_tags_of_dev_must_have_been_learned(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "train.csv": "text,label\nthe dog,beast\nmy cat,beast\nparis,place\n",
+        "dev.csv": "text,label\nlondon,place\nmy dog,beats\nthe dog,beats\n",
+        "train.txt": "dog O\nparis B-LOC\n\nmy O\n",
+        "dev.txt": "dog O\n\nfrance B-LAND\n",
+        "characters.tsv": "d\tO\n \tO\np\tB-LOC\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    for arguments, told in (
+        (("--texts", "train.csv", "--dev", "dev.csv"),
+         "dev.csv:3: label 'beats' (2 in all) is none of the 2 that are learned: beast, place; "
+         "did you mean 'beast'?"),
+        (("--tagged", "train.txt", "--dev", "dev.txt"),
+         "dev.txt:3: word 1 ('france') has the tag 'B-LAND', none of the 3"),
+        (("--tagged", "train.txt", "--dev", "characters.tsv"),
+         "characters.tsv:1: the file tags characters, blanks among them, and the task words"),
+    ):  # fmt: skip
+        assert bertsmith("finetune", model, *arguments, "--plan-only") == 2
+        assert told in capsys.readouterr().err
+
+
+def test_malformed_rows_of_glue_are_left_out_where_that_is_asked_for(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    glue = write_glue(tmp_path / "glue")
+    with (glue / "SST-2" / "dev.tsv").open("a") as file:
+        file.write("the dog\t2\n \t1\n")
+    begin = ("finetune", model, "--glue", glue, "--task", "SST-2", "--plan-only")
+    assert bertsmith(*begin) == 2
+    assert "dev.tsv:23: no word in the text" in capsys.readouterr().err
+    assert bertsmith(*begin, "--skip-malformed") == 0
+    told = capsys.readouterr().out
+    assert "dev.tsv:22: label '2'" in told
+    assert "dev.tsv:23: a text is empty" in told
+
+
+@pytest.mark.parametrize(
+    ("in_documents", "option", "told", "is_noted"),
+    [
+        (True, (), "12 examples in 3 sequences", False),
+        (True, ("--context", "sentence"), "12 examples of 6 tokens", False),
+        (False, (), "12 examples of 6 tokens", True),
+        (False, ("--one-document",), "12 examples in 4 sequences", False),
+    ],
+)
+def test_documents_are_read_together_where_they_are_marked_or_asked_for(
+    in_documents: bool,
+    option: tuple[str, ...],
+    told: str,
+    is_noted: bool,
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    train = tagged(tmp_path / "a.txt", 12, 1, in_documents=in_documents)
+    begin = ("finetune", model, "--tagged", train, "--dev", train, "--max-tokens", "24")
+    assert bertsmith(*begin, *option, "--plan-only") == 0
+    found = capsys.readouterr().out
+    assert told in found
+    assert ("no -DOCSTART- marks a document: each sentence is read alone" in found) is is_noted

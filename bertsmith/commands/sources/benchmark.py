@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from bertsmith.commands.sources.source import Labelled, require_read, shortened, wrong_kind
 from bertsmith.commands.task_files import Split, TaskFiles, TaskValues, given, typed_words
@@ -32,10 +31,11 @@ class GlueFiles:
     read: Read
 
     @classmethod
-    def of(cls, files: TaskFiles, values: TaskValues, place: Path) -> GlueFiles:
+    def of(cls, files: TaskFiles, values: TaskValues) -> GlueFiles:
         """Raises ValueError for no task of GLUE, FileNotFoundError for no directory."""
         require_read(files, values, ("task", "skip_malformed"), "glue", "")
-        if files.task is None:
+        place = files.glue
+        if place is None or files.task is None:
             raise ValueError("name the examples: --glue DIR --task RTE (or another task of GLUE)")
         task = glue.task_named(files.task)
         if place.is_dir() and not glue_hub.is_hub_layout(place, task):
