@@ -124,7 +124,7 @@ def prepared(
         ("", learning.train_balance),
         ("Dev", described_examples(len(dev.examples), dev.labelled)),
         ("", learning.dev_balance),
-        *described_steps(record.run, plan),
+        *described_steps(record.run, plan, len(train.examples)),
         ("machine", _machine(job.device, record.run)),
         *(("note", note) for note in record.notes),
     ]

@@ -173,6 +173,7 @@ def test_without_a_dev_file_a_share_is_held_out_and_scored_again(
     [
         (("--squad", "nowhere.json"), "nowhere.json: no such file"),
         (("--squad", "{squad}", "--dev", "nowhere.json"), "nowhere.json: no such file"),
+        (("--tagged", "{folder}"), "is a directory, expected a file"),
         (("--squad", "{squad}", "--glue", "."), "--glue and --squad name examples of different"),
         (("--squad", "{squad}", "--task", "RTE"), "--task says nothing of the examples of --squad"),
         (("--squad", "{squad}", "--doc-stride", "0"), "doc_stride must be at least 1, found 0"),
@@ -392,18 +393,19 @@ def test_malformed_rows_of_glue_are_left_out_where_that_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("in_documents", "option", "told", "is_noted"),
+    ("in_documents", "option", "told", "unit", "is_noted"),
     [
-        (True, (), "12 examples in 3 sequences", False),
-        (True, ("--context", "sentence"), "12 examples of 6 tokens", False),
-        (False, (), "12 examples of 6 tokens", True),
-        (False, ("--one-document",), "12 examples in 4 sequences", False),
+        (True, (), "12 examples in 3 sequences", "sequences", False),
+        (True, ("--context", "sentence"), "12 examples of 6 tokens", "examples", False),
+        (False, (), "12 examples of 6 tokens", "examples", True),
+        (False, ("--one-document",), "12 examples in 4 sequences", "sequences", False),
     ],
 )
 def test_documents_are_read_together_where_they_are_marked_or_asked_for(
     in_documents: bool,
     option: tuple[str, ...],
     told: str,
+    unit: str,
     is_noted: bool,
     model: Path,
     tmp_path: Path,
@@ -414,4 +416,5 @@ def test_documents_are_read_together_where_they_are_marked_or_asked_for(
     assert bertsmith(*begin, *option, "--plan-only") == 0
     found = capsys.readouterr().out
     assert told in found
+    assert f" of 16 {unit}: 3 epochs" in found
     assert ("no -DOCSTART- marks a document: each sentence is read alone" in found) is is_noted
