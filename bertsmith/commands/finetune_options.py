@@ -14,6 +14,7 @@ import tyro
 
 from bertsmith.commands.typed import typed_options, word_behind
 from bertsmith.recipes.finetuning import RECIPES, FinetuneRun
+from bertsmith.tasks.squad_scores import SquadVersion
 
 RecipeName = Literal["glue", "squad", "squad2", "swag", "ner"]
 
@@ -26,6 +27,8 @@ class TaskFiles:
     """The directory of GLUE's files, as the benchmark hands them out."""
     task: str | None = None
     """Of GLUE: CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI, RTE or WNLI."""
+    squad: Path | None = None
+    """Questions about passages, in SQuAD's JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +61,20 @@ class Finetune:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Scores a fine-tuned model on labelled examples."""
+    """Scores a fine-tuned model on labelled examples, or answers that any model gave."""
 
-    model: tyro.conf.Positional[str]
+    model: tyro.conf.Positional[str] = ""
     """A run of finetune, or any checkpoint with a task.json."""
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from; sequences are as long as the model learned them."""
     split: Literal["train", "dev"] = "dev"
     """Which of the files."""
+    predictions: Path | None = None
+    """Score these answers to the questions of --squad instead of a model: id -> text, in JSON."""
+    null_odds: Path | None = None
+    """Beside --predictions: id -> by how much no answer is likelier; gives the best threshold."""
+    squad_version: SquadVersion | None = None
+    """Whose evaluator scores --predictions; 2.0 may answer nothing (default: what the file is)."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
 
