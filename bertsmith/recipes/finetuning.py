@@ -14,7 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bertsmith.model.task import LSTM_LAYERS, LSTM_SIZE, OnTop
 from bertsmith.train.config import OptimizerConfig, PrecisionChoice
+
+_OF_THE_PAPER = (LSTM_SIZE, LSTM_LAYERS)
 
 
 def _paper_optimizer() -> OptimizerConfig:
@@ -43,6 +46,12 @@ class FinetuneRun:
     """Begin with the head that the model has, of the same labels: train on, with more examples."""
     frozen_layers: int = 0
     """First layers that stay as they are, and the embeddings with them; 0: all is trained."""
+    on_top: OnTop = "nothing"
+    """What is drawn between the encoder and the head (paper, Table 5: also a BiLSTM)."""
+    lstm_size: int = LSTM_SIZE
+    """States of each direction of the BiLSTM (paper: 768)."""
+    lstm_layers: int = LSTM_LAYERS
+    """Layers of the BiLSTM (paper: 2)."""
     precision: PrecisionChoice = "auto"
     """Arithmetic of the matrices; auto: bf16 where the hardware has it, else fp16 or fp32."""
     accumulation: int = 1
@@ -66,6 +75,8 @@ class FinetuneRun:
             ("log_every", self.log_every, 1),
             ("frozen_layers", self.frozen_layers, 0),
             ("patience", self.patience, 0),
+            ("lstm_size", self.lstm_size, 1),
+            ("lstm_layers", self.lstm_layers, 1),
         ):
             if count < least:
                 raise ValueError(f"{name} must be at least {least}, found {count}")
@@ -87,6 +98,11 @@ class FinetuneRun:
             raise ValueError(
                 "patience waits for a better score, and without keep_best the better model would "
                 "be lost: leave one of them out"
+            )
+        if self.on_top == "nothing" and (self.lstm_size, self.lstm_layers) != _OF_THE_PAPER:
+            raise ValueError(
+                "lstm_size and lstm_layers are of the BiLSTM on top, and on_top is nothing: take "
+                "it with --on-top bilstm, or leave them out"
             )
 
 

@@ -61,17 +61,18 @@ def begin_task_model(
     not. Raises ValueError for more frozen layers than there are, and for a head to go on with that
     is not there or of other labels.
     """
+    config = _placed_on_top(config, run)
     bert, size = loaded.model.bert, loaded.config.num_hidden_layers
     if run.frozen_layers > size:
         raise ValueError(f"frozen_layers is {run.frozen_layers}, and the model has {size} layers")
     head, notes = _head(loaded, config, run)
     fresh = nn.ModuleDict({} if run.keep_head else {"head": head})
-    if bert.pooler is None and not config.reads_tokens:
+    if bert.pooler is None and config.needs_pooler:
         bert.pooler = nn.Linear(loaded.config.hidden_size, loaded.config.hidden_size)
         fresh["pooler"] = bert.pooler
         notes.append("the model holds no pooler, which this task reads: a new one is drawn too")
     unread: list[str] = list(loaded.model.objectives)
-    if bert.pooler is not None and config.reads_tokens:
+    if bert.pooler is not None and not config.needs_pooler:
         bert.pooler = None
         unread.append("the pooler")
     if unread:
@@ -132,13 +133,21 @@ def restore_task_checkpoint(path: Path, trained: TaskTrainee) -> TrainerState:
     return load_state(path, trained.optimizer)
 
 
+def _placed_on_top(config: TaskHeadConfig, run: FinetuneRun) -> TaskHeadConfig:
+    """The task's head, on what the run puts under it."""
+    if run.on_top == "nothing":
+        return config
+    return replace(config, on_top=run.on_top, lstm_size=run.lstm_size, lstm_layers=run.lstm_layers)
+
+
 def _head(loaded: Loaded, config: TaskHeadConfig, run: FinetuneRun) -> tuple[TaskHead, list[str]]:
     """The head with its own weights, or without a value yet; and a word on it."""
     head, own = TaskHead(loaded.config, config), loaded.head
     if not run.keep_head:
         replaced = "" if own is None else "; the one of the model is left aside"
         return head, [
-            f"a new head of {config.num_labels} scores, drawn by seed {run.seed}{replaced}"
+            f"a new head of {config.num_labels} scores{_told_below(config)}, drawn by seed "
+            f"{run.seed}{replaced}"
         ]
     found = "it has none" if own is None else _differing(own.config, config)
     if own is None or found:
@@ -154,11 +163,21 @@ def _differing(own: TaskHeadConfig, config: TaskHeadConfig) -> str:
     """Why a head cannot be the other; empty where it is."""
     if own.kind != config.kind:
         return f"that one is for {own.kind}, the task needs {config.kind}"
+    below, wanted = (_told_below(each) or " on nothing else" for each in (own, config))
+    if below != wanted:
+        return f"that one stands{below}, the run's{wanted} (on_top)"
     has_names = config.kind not in ("multiple_choice", "question_answering")
     if has_names and own.labels != config.labels:
         labels, wanted = (", ".join(each.labels) for each in (own, config))
         return f"its labels are {labels:.100}, the task's {wanted:.100}"
     return ""
+
+
+def _told_below(config: TaskHeadConfig) -> str:
+    """What stands under a head's last layer; empty for the encoder alone."""
+    if config.on_top == "nothing":
+        return ""
+    return f" on a BiLSTM of {config.lstm_layers} x {config.lstm_size} states a direction"
 
 
 def _freeze(bert: Bert, num_layers: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.data.labelled import LabelledItems
@@ -67,15 +68,17 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
 
     def answers(self, model: TaskModel, watch: Watch = lambda share: None) -> list[AnswerT]:
         """What the model says of each example, without dropout."""
-        weight, config = model.bert.embeddings.token.weight, model.bert.config
+        return self.decoded(self.item_scores(model, watch))
+
+    def item_scores(
+        self, model: TaskModel, watch: Watch = lambda share: None
+    ) -> list[npt.NDArray[np.floating]]:
+        """The scores that the model's head gives each item, without dropout."""
         # Made anew every time: which kernels run must not depend on what was read before.
-        packing = Packing(
-            device=weight.device,
-            dtype=weight.dtype,
-            values_per_token=config.num_hidden_layers * config.hidden_size,
-            tokens_per_batch=None,
-        )
-        scores = item_scores(model.bert, model.head, self.labelled, packing, watch)
+        return item_scores(model.bert, model.head, self.labelled, packing_of(model), watch)
+
+    def decoded(self, scores: Sequence[npt.NDArray[np.floating]]) -> list[AnswerT]:
+        """What the items' scores say of each example."""
         return self.task.decode(self.examples, self.encoded, scores)
 
     def scores(self, answers: Sequence[AnswerT]) -> dict[str, float]:
@@ -94,6 +97,17 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
 
         draws = min(_MOST_DRAWS, max(_FEWEST_DRAWS, _EXAMPLES_DRAWN // count))
         return metrics.intervals(score, count, num_draws=draws)
+
+
+def packing_of(model: TaskModel) -> Packing:
+    """How the model is given what it is to read."""
+    weight, config = model.bert.embeddings.token.weight, model.bert.config
+    return Packing(
+        device=weight.device,
+        dtype=weight.dtype,
+        values_per_token=config.num_hidden_layers * config.hidden_size,
+        tokens_per_batch=None,
+    )
 
 
 def read_examples(

@@ -97,6 +97,16 @@ class EncodedQuestions:
         """Questions whose end is not read."""
         return sum(count > 0 for count in self.num_unread)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many questions are cut."""
+        if not self.num_cut_questions:
+            return ()
+        return (
+            f"{self.num_cut_questions:,} of {len(self.spans):,} questions are longer than "
+            f"max_question_tokens: their end is not read",
+        )
+
 
 class Candidate(NamedTuple):
     """A possible answer."""

@@ -42,6 +42,11 @@ def read_task(directory: Path) -> AnyTask | None:
     if not path.is_file():
         return None
     content = read_json(path)
+    if ":" in str(content.get("kind")):
+        raise ValueError(
+            f"{path} names a task class of somebody's own, {content['kind']}, which is not "
+            f"imported unasked: to run that code, name it with --task-class {content['kind']}"
+        )
     try:
         return from_json({name: each for name, each in content.items() if name != _LEARNED})
     except (KeyError, TypeError, ValueError) as error:
