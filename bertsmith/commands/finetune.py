@@ -40,6 +40,7 @@ from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
+from bertsmith.runs.null_threshold import tune_null_threshold
 from bertsmith.runs.progress import say
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
 from bertsmith.train.loop import train
@@ -175,13 +176,17 @@ def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: 
             say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
             raise KeyboardInterrupt
     loaded = store.load(job.directory)
-    answers = dev.answers(answering_model(loaded, parts.precision, job.device))
+    answers, told = tune_null_threshold(
+        loaded.directory,
+        dev,
+        dev.answers(answering_model(loaded, parts.precision, job.device)),
+    )
     scores = report(dev, answers)
     write_scores(job.directory, scores, ongoing.kept_step)
     say(
         console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
     )
-    for line in scores.lines():
+    for line in (*scores.lines(), *filter(None, [told])):
         say(console, line)
     say(console, f"{job.directory} holds the model; to score it again, or on other examples:")
     say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}")
