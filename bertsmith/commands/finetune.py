@@ -22,17 +22,20 @@ from rich.console import Console
 from bertsmith.checkpoints import store
 from bertsmith.commands.examples import learning_set, source_of
 from bertsmith.commands.finetune_options import Finetune, defaults_of
+from bertsmith.commands.stages import Stage
 from bertsmith.files import lock, remove_leftovers
 from bertsmith.fusion import unfused
+from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import to_json
 from bertsmith.runs import progress
 from bertsmith.runs.directory import RECORD
 from bertsmith.runs.divergence import require_finite
+from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_job import Job, Prepared, prepared, require_same_request
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.finetune_plan import num_values
 from bertsmith.runs.finetune_record import read_finetune_record, write_finetune_record
-from bertsmith.runs.finetune_report import answering_model, report, write_scores
+from bertsmith.runs.finetune_report import answering_model, report, told_mix, write_scores
 from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
@@ -77,6 +80,7 @@ def finetune(options: Finetune) -> None:
         request=request,
         command=shlex.join(["bertsmith", *sys.argv[1:]]),
         device=device,
+        features=Path(str(request["features"])) if "features" in request else None,
     )
     fine_tune(job, learning_set(source, max_tokens), Console(), plan_only=options.plan_only)
 
@@ -124,6 +128,11 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
             "name a model (bertsmith finetune mini-en --glue DIR --task RTE), or a run to continue "
             "(bertsmith finetune --resume RUN)"
         )
+    if options.features is not None and options.run.approach != "feature_based":
+        raise ValueError(
+            "--features keeps hidden states of --approach feature_based, and all weights are "
+            "trained here: leave one out or take the other"
+        )
     source = source_of(options.files)
     directory = options.out or Path("runs") / f"{Path(options.model).name}-{source['task']}"
     model = Path(options.model)
@@ -132,27 +141,33 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
         "examples": source,
         "max_tokens": options.max_tokens,
         "run": json.loads(json.dumps(to_json(options.run))),
+        **({"features": str(options.features.resolve())} if options.features else {}),
     }
 
 
 def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: Console) -> None:
     record, dev, plan = ready.record, ready.dev, ready.plan
-    parts = task_trainee(record.run, ready.model, record.num_steps, job.device)
+    features = ready.features
+    states = (None, None) if features is None else (features.train, features.dev)
+    parts = task_trainee(record.run, ready.model, record.num_steps, job.device, states[0])
     ongoing = OngoingFinetuning.set_up(
         directory=job.directory,
         run=record.run,
         parts=parts,
         plan=plan,
         keeper=TaskCheckpoint(tokenizer=ready.loaded.tokenizer, task=record.task),
-        measure=lambda model: dev.scores(dev.answers(model)),
+        measure=lambda model: dev.scores(dev.answers(model, states=states[1])),
     )
     # By the whole run, not by what is left of it: a resumed run must use the same kernels.
     is_short = num_values(plan, record.run.epochs, ready.model) < _VALUES_BEFORE_FUSING
-    with contextlib.closing(ongoing), unfused(is_short):
-        if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
-            say(console, "stopped and saved; to go on:")
-            say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
-            raise KeyboardInterrupt
+    with contextlib.closing(ongoing):
+        if features is not None and not ongoing.progress.is_finished:
+            _fill_shown(features, parts.model, console)
+        with unfused(is_short or features is not None):
+            if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
+                say(console, "stopped and saved; to go on:")
+                say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
+                raise KeyboardInterrupt
     loaded = store.load(job.directory)
     answers = dev.answers(answering_model(loaded, parts.precision, job.device))
     scores = report(dev, answers)
@@ -162,8 +177,17 @@ def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: 
     )
     for line in scores.lines():
         say(console, line)
+    if shares := told_mix(loaded.head):
+        say(console, shares)
     say(console, f"{job.directory} holds the model; to score it again, or on other examples:")
     say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}")
+
+
+def _fill_shown(features: FrozenFeatures, model: TaskModel, console: Console) -> None:
+    """Makes the hidden states that are missing, behind a bar."""
+    if total := features.num_tokens_to_read():
+        with Stage(console, "features", "tokens", total) as stage:
+            features.fill(model, lambda share: stage.reach(int(share * total)))
 
 
 def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:

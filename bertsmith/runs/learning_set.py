@@ -19,7 +19,7 @@ from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Packing, Watch
 from bertsmith.tasks import metrics
 from bertsmith.tasks.metrics import Interval, Numbers
-from bertsmith.tasks.scores import item_scores
+from bertsmith.tasks.scores import KeptStates, item_scores
 from bertsmith.tasks.task import Encoded, Task
 
 ExampleT = TypeVar("ExampleT")
@@ -65,17 +65,15 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
         """The sequences, and what is right of each."""
         return self.encoded.labelled
 
-    def answers(self, model: TaskModel, watch: Watch = lambda share: None) -> list[AnswerT]:
-        """What the model says of each example, without dropout."""
-        weight, config = model.bert.embeddings.token.weight, model.bert.config
-        # Made anew every time: which kernels run must not depend on what was read before.
-        packing = Packing(
-            device=weight.device,
-            dtype=weight.dtype,
-            values_per_token=config.num_hidden_layers * config.hidden_size,
-            tokens_per_batch=None,
-        )
-        scores = item_scores(model.bert, model.head, self.labelled, packing, watch)
+    def answers(
+        self,
+        model: TaskModel,
+        watch: Watch = lambda share: None,
+        states: KeptStates | None = None,
+    ) -> list[AnswerT]:
+        """What the model says of each example, without dropout; of `states` where they are kept."""
+        packing = packing_of(model)
+        scores = item_scores(model.bert, model.head, self.labelled, packing, watch, states)
         return self.task.decode(self.examples, self.encoded, scores)
 
     def scores(self, answers: Sequence[AnswerT]) -> dict[str, float]:
@@ -126,6 +124,20 @@ def read_examples(
             f"(type_vocab_size {config.type_vocab_size}): take a model that was trained on pairs"
         )
     return ReadExamples(task=task, examples=examples, encoded=encoded)
+
+
+def packing_of(model: TaskModel) -> Packing:
+    """How the model reads, made anew every time.
+
+    Which kernels run must not depend on what was read before.
+    """
+    weight, config = model.bert.embeddings.token.weight, model.bert.config
+    return Packing(
+        device=weight.device,
+        dtype=weight.dtype,
+        values_per_token=config.num_hidden_layers * config.hidden_size,
+        tokens_per_batch=None,
+    )
 
 
 def fingerprint(*sets: LabelledItems) -> str:
