@@ -1,6 +1,7 @@
 """`bertsmith evaluate`: a fine-tuned model and labelled examples -> its scores, with intervals.
 
 bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE
+bertsmith evaluate runs/mini-en-texts-reviews --texts others.csv
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import read_examples
 from bertsmith.runs.progress import say
+from bertsmith.tasks.imported import read_own_task
 from bertsmith.tasks.stored import TASK, read_task
-from bertsmith.tasks.task import Classification
 from bertsmith.train.device import choose_device, choose_precision
 
 __all__ = ["Evaluate", "evaluate"]
@@ -28,24 +29,20 @@ def evaluate(options: Evaluate) -> None:
     """
     source = source_of(options.files)
     device = choose_device(options.device)
-    examples, notes = labelled_examples(source, options.split)
     loaded = store.load(options.model)
     model = answering_model(loaded, choose_precision("auto", device), device)
-    task = read_task(loaded.directory)
+    own = options.files.task_class
+    task = read_own_task(loaded.directory, own) if own else read_task(loaded.directory)
     if task is None:
         raise ValueError(
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    if not isinstance(task, Classification):
-        raise ValueError(
-            f"{loaded.directory} learned {type(task).__name__}, and the examples of GLUE are texts "
-            f"with labels"
-        )
-    read = read_examples(task, examples, loaded, options.split)
+    labelled = labelled_examples(source, task, options.split)
+    read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
     console = Console()
-    for note in (*loaded.notes, *notes):
+    for note in (*loaded.notes, *labelled.notes, *read.encoded.notes):
         say(console, f"note: {note}")
-    say(console, f"{options.split} of {source['task']}, {len(examples):,} examples:")
+    say(console, f"{labelled.name}, {len(labelled.examples):,} examples:")
     for line in report(read, read.answers(model)).lines():
         say(console, line)

@@ -1,6 +1,8 @@
 """`bertsmith finetune`: a pre-trained BERT and labelled examples -> a model that answers.
 
     bertsmith finetune mini-en --glue GLUE --task RTE                  the paper's values
+    bertsmith finetune mini-en --squad train.json --dev dev.json       answers out of passages
+    bertsmith finetune mini-en --texts reviews.csv                     your own labelled texts
     bertsmith finetune mini-en --glue GLUE --task RTE --seed 1 --out runs/second
     bertsmith finetune --resume runs/mini-en-RTE                       goes on where it stopped
 
@@ -20,10 +22,10 @@ from pathlib import Path
 from rich.console import Console
 
 from bertsmith.checkpoints import store
-from bertsmith.commands.examples import learning_set, source_of
+from bertsmith.commands.examples import learning_set, name_of, source_of
 from bertsmith.commands.finetune_options import Finetune, defaults_of
 from bertsmith.commands.stages import Stage
-from bertsmith.files import lock, remove_leftovers
+from bertsmith.files import claimed, remove_leftovers
 from bertsmith.fusion import unfused
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import to_json
@@ -32,6 +34,7 @@ from bertsmith.runs.directory import RECORD
 from bertsmith.runs.divergence import require_finite
 from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_job import Job, Prepared, prepared, require_same_request
+from bertsmith.runs.finetune_measuring import measure_finetuning
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.finetune_plan import num_values
 from bertsmith.runs.finetune_record import read_finetune_record, write_finetune_record
@@ -72,7 +75,7 @@ def finetune(options: Finetune) -> None:
     choose_precision(run.precision, device)
     source, max_tokens = request["examples"], request["max_tokens"]
     assert isinstance(source, dict)
-    assert isinstance(max_tokens, int)
+    assert max_tokens is None or isinstance(max_tokens, int)
     job = Job(
         model=str(request["model"]),
         run=run,
@@ -95,7 +98,7 @@ def fine_tune(
     """Prints the plan, trains what is left of the run, and leaves a directory that answers."""
     with contextlib.ExitStack() as held:
         if not plan_only:
-            held.enter_context(lock(job.directory / ".lock"))
+            held.enter_context(claimed(job.directory))
             remove_leftovers(job.directory)
             remove_leftovers(job.directory / "checkpoints")
         ready = prepared(job, learning)
@@ -104,6 +107,9 @@ def fine_tune(
             say(console, f"{name:<{width}}  {value}")
         for warning in ready.warnings:
             say(console, f"warning: {warning}")
+        if not ready.is_finished:
+            say(console, "measuring real steps on this machine ...")
+            say(console, f"{'expected':<{width}}  {_expected(job, ready)}")
         if not plan_only:
             write_finetune_record(job.directory, ready.record)
             _carry_out(job, ready, console)
@@ -133,8 +139,8 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
             "--features keeps hidden states of --approach feature_based, and all weights are "
             "trained here: leave one out or take the other"
         )
-    source = source_of(options.files)
-    directory = options.out or Path("runs") / f"{Path(options.model).name}-{source['task']}"
+    source = source_of(options.files, options.values)
+    directory = options.out or Path("runs") / f"{Path(options.model).name}-{name_of(source)}"
     model = Path(options.model)
     return directory, {
         "model": str(model.resolve()) if model.exists() else options.model,
@@ -145,25 +151,39 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
     }
 
 
+def _expected(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> str:
+    """What is left of the run will take, in words."""
+    run, plan, dev = ready.record.run, ready.plan, ready.dev.labelled
+    with unfused(_is_short(ready)):
+        cost = measure_finetuning(run, ready.model, plan, dev, job.device, ready.features)
+    return cost.told(cost.seconds(plan, run, dev, ready.state.step))
+
+
+def _is_short(ready: Prepared[ExampleT, EncodedT, AnswerT]) -> bool:
+    """Whether kernels cost more than they save.
+
+    By the whole run, not by what is left of it: a resumed run must use the same ones.
+    """
+    values = num_values(ready.plan, ready.record.run.epochs, ready.model)
+    return ready.features is not None or values < _VALUES_BEFORE_FUSING
+
+
 def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: Console) -> None:
-    record, dev, plan = ready.record, ready.dev, ready.plan
-    features = ready.features
+    record, dev, features = ready.record, ready.dev, ready.features
     states = (None, None) if features is None else (features.train, features.dev)
     parts = task_trainee(record.run, ready.model, record.num_steps, job.device, states[0])
     ongoing = OngoingFinetuning.set_up(
         directory=job.directory,
         run=record.run,
         parts=parts,
-        plan=plan,
+        plan=ready.plan,
         keeper=TaskCheckpoint(tokenizer=ready.loaded.tokenizer, task=record.task),
         measure=lambda model: dev.scores(dev.answers(model, states=states[1])),
     )
-    # By the whole run, not by what is left of it: a resumed run must use the same kernels.
-    is_short = num_values(plan, record.run.epochs, ready.model) < _VALUES_BEFORE_FUSING
     with contextlib.closing(ongoing):
         if features is not None and not ongoing.progress.is_finished:
             _fill_shown(features, parts.model, console)
-        with unfused(is_short or features is not None):
+        with unfused(_is_short(ready)):
             if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
                 say(console, "stopped and saved; to go on:")
                 say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))

@@ -121,6 +121,10 @@ class HiddenStore:
             for array in self._arrays
         )
 
+    def blank(self) -> BlankStates:
+        """As many zeros as there will be numbers."""
+        return BlankStates(self)
+
     def _places(self, numbers: IntArray) -> Iterator[tuple[int, int]]:
         return zip(self._starts[numbers].tolist(), self.lengths[numbers].tolist(), strict=True)
 
@@ -146,6 +150,19 @@ class HiddenStore:
 
     def _path(self, number: int) -> Path:
         return self.directory / f"{self.reads}-{number:02}.npy"
+
+
+@dataclass(frozen=True)
+class BlankStates:
+    """Zeros in the shapes of what a store holds: enough to measure what learning from it costs."""
+
+    store: HiddenStore
+
+    def read(self, numbers: IntArray, device: torch.device) -> tuple[Tensor, ...]:
+        """As `HiddenStore.read`."""
+        shape = (int(self.store.lengths[numbers].sum()), self.store.hidden_size)
+        zeros = torch.zeros(shape, dtype=self.store.dtype, device=device)
+        return (zeros,) * len(self.store.numbers)
 
 
 class _RowsFile:

@@ -88,7 +88,7 @@ class FrozenFeatures:
 
     def num_tokens_to_read(self) -> int:
         """Tokens that the encoder has to read before training begins."""
-        return sum(_num_tokens(labelled) for store, labelled in self._sets() if store.missing())
+        return sum(labelled.num_tokens for store, labelled in self._sets() if store.missing())
 
     def fill(self, model: TaskModel, watch: Watch) -> None:
         """Makes what is missing, with the model as it is placed; one pass over each set."""
@@ -96,7 +96,7 @@ class FrozenFeatures:
         for store, labelled in self._sets():
             if not store.missing():
                 continue
-            before, read = read, read + _num_tokens(labelled)
+            before, read = read, read + labelled.num_tokens
             store.fill(
                 model.bert,
                 packing_of(model),
@@ -130,7 +130,3 @@ def told_bytes(size: int) -> str:
     """`1.2 GB`, `15.0 MB` or `0.3 KB`."""
     unit, name = next((each for each in _UNITS if size >= each[0]), _UNITS[-1])
     return f"{size / unit:.1f} {name}"
-
-
-def _num_tokens(labelled: LabelledItems) -> int:
-    return sum(len(item.token_ids) for item in labelled.items)

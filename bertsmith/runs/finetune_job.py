@@ -35,6 +35,7 @@ from bertsmith.runs.learning_set import (
     read_examples,
 )
 from bertsmith.train.device import ALONE, choose_precision
+from bertsmith.train.state import TrainerState, read_state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +66,18 @@ class Prepared(Generic[ExampleT, EncodedT, AnswerT]):
     features: FrozenFeatures | None
     """What a head learns from that is trained alone."""
     dev: ReadExamples[ExampleT, EncodedT, AnswerT]
+    state: TrainerState
+    """Where the run stands: at its beginning, or at its newest checkpoint."""
     options: str
     """How a command line names the examples."""
     lines: list[tuple[str, str]]
     """The plan, line by line: (what, value)."""
     warnings: list[str]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no update is to come."""
+        return bool(self.state.extra.get("is_finished"))
 
 
 def prepared(
@@ -99,7 +107,13 @@ def prepared(
         task=dict(learning.task_json),
         request=job.request,
         command=job.command,
-        notes=(*loaded.notes, *notes, *learning.notes),
+        notes=(
+            *loaded.notes,
+            *notes,
+            *learning.notes,
+            *(f"training: {note}" for note in train.encoded.notes),
+            *(f"Dev: {note}" for note in dev.encoded.notes),
+        ),
         versions=now,
     )
     if began is not None:
@@ -137,6 +151,7 @@ def prepared(
         plan=plan,
         features=features,
         dev=dev,
+        state=TrainerState(step=0, extra={}) if newest is None else read_state(newest),
         options=learning.options,
         lines=lines,
         warnings=warnings,

@@ -60,5 +60,4 @@ def described_steps(run: FinetuneRun, plan: TaskPlan) -> list[tuple[str, str]]:
 def num_values(plan: TaskPlan, epochs: float, model: TaskModel) -> int:
     """Hidden values that the whole run makes: what decides whether fused kernels pay."""
     config = model.bert.config
-    tokens = sum(len(item.token_ids) for item in plan.labelled.items)
-    return int(tokens * epochs) * config.num_hidden_layers * config.hidden_size
+    return int(plan.labelled.num_tokens * epochs) * config.num_hidden_layers * config.hidden_size

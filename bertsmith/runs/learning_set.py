@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.data.labelled import LabelledItems
@@ -72,8 +73,21 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
         states: KeptStates | None = None,
     ) -> list[AnswerT]:
         """What the model says of each example, without dropout; of `states` where they are kept."""
+        return self.decoded(self.item_scores(model, watch, states))
+
+    def item_scores(
+        self,
+        model: TaskModel,
+        watch: Watch = lambda share: None,
+        states: KeptStates | None = None,
+    ) -> list[npt.NDArray[np.floating]]:
+        """The scores that the model's head gives each item, without dropout."""
+        # Made anew every time: which kernels run must not depend on what was read before.
         packing = packing_of(model)
-        scores = item_scores(model.bert, model.head, self.labelled, packing, watch, states)
+        return item_scores(model.bert, model.head, self.labelled, packing, watch, states)
+
+    def decoded(self, scores: Sequence[npt.NDArray[np.floating]]) -> list[AnswerT]:
+        """What the items' scores say of each example."""
         return self.task.decode(self.examples, self.encoded, scores)
 
     def scores(self, answers: Sequence[AnswerT]) -> dict[str, float]:
@@ -92,6 +106,17 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
 
         draws = min(_MOST_DRAWS, max(_FEWEST_DRAWS, _EXAMPLES_DRAWN // count))
         return metrics.intervals(score, count, num_draws=draws)
+
+
+def packing_of(model: TaskModel) -> Packing:
+    """How the model is given what it is to read."""
+    weight, config = model.bert.embeddings.token.weight, model.bert.config
+    return Packing(
+        device=weight.device,
+        dtype=weight.dtype,
+        values_per_token=config.num_hidden_layers * config.hidden_size,
+        tokens_per_batch=None,
+    )
 
 
 def read_examples(
@@ -124,20 +149,6 @@ def read_examples(
             f"(type_vocab_size {config.type_vocab_size}): take a model that was trained on pairs"
         )
     return ReadExamples(task=task, examples=examples, encoded=encoded)
-
-
-def packing_of(model: TaskModel) -> Packing:
-    """How the model reads, made anew every time.
-
-    Which kernels run must not depend on what was read before.
-    """
-    weight, config = model.bert.embeddings.token.weight, model.bert.config
-    return Packing(
-        device=weight.device,
-        dtype=weight.dtype,
-        values_per_token=config.num_hidden_layers * config.hidden_size,
-        tokens_per_batch=None,
-    )
 
 
 def fingerprint(*sets: LabelledItems) -> str:
