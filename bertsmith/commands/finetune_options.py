@@ -41,6 +41,9 @@ class Finetune:
     """The run's directory (default runs/MODEL-TASK, or runs/MODEL-KIND-FILE)."""
     resume: Path | None = None
     """Continue the run in this directory; all but device and threads comes from there."""
+    features: Path | None = None
+    """Where --approach feature_based keeps hidden states, for other runs too (default: features
+    beside the run's directory)."""
     plan_only: bool = False
     """Print the plan, and stop before training."""
     device: str = "auto"
