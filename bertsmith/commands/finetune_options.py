@@ -16,6 +16,7 @@ from bertsmith.commands.sources.recipe import RecipeName, recipe_for
 from bertsmith.commands.task_files import Split, TaskFiles, TaskValues
 from bertsmith.commands.typed import typed_options
 from bertsmith.recipes.finetuning import RECIPES, FinetuneRun
+from bertsmith.tasks.squad_scores import SquadVersion
 
 __all__ = ["Evaluate", "Finetune", "RecipeName", "TaskFiles", "TaskValues", "defaults_of"]
 
@@ -38,6 +39,9 @@ class Finetune:
     """The run's directory (default runs/MODEL-TASK, or runs/MODEL-KIND-FILE)."""
     resume: Path | None = None
     """Continue the run in this directory; all but device and threads comes from there."""
+    features: Path | None = None
+    """Where --approach feature_based keeps hidden states, for other runs too (default: features
+    beside the run's directory)."""
     plan_only: bool = False
     """Print the plan, and stop before training."""
     device: str = "auto"
@@ -52,14 +56,20 @@ class Finetune:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Scores a fine-tuned model on labelled examples."""
+    """Scores a fine-tuned model on labelled examples, or answers that any model gave."""
 
-    model: tyro.conf.Positional[str]
+    model: tyro.conf.Positional[str] = ""
     """A run of finetune, or any checkpoint with a task.json."""
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from; sequences are as long as the model learned them."""
     split: Split | None = None
     """Of GLUE (default dev); of a single file the share held out (dev), or the rest (train)."""
+    predictions: Path | None = None
+    """Score these answers to the questions of --squad instead of a model: id -> text, in JSON."""
+    null_odds: Path | None = None
+    """Beside --predictions: id -> by how much no answer is likelier; gives the best threshold."""
+    squad_version: SquadVersion | None = None
+    """Whose evaluator scores --predictions; 2.0 may answer nothing (default: what the file is)."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
 
