@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -15,9 +15,10 @@ from rich.console import Console
 from bertsmith import fusion
 from bertsmith.checkpoints.store import load
 from bertsmith.commands.finetune import fine_tune
+from bertsmith.commands.sources.recipe import RecipeName
 from bertsmith.features.hidden_store import HiddenStore
 from bertsmith.model.bert import Bert
-from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.recipes.finetuning import RECIPES, FinetuneRun
 from bertsmith.runs.finetune_job import Job
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.learning_set import LearningSet
@@ -181,6 +182,34 @@ def test_a_linear_probe_from_the_command_line_is_kept_told_and_scored(
     out = tmp_path / "out"
     assert bertsmith("convert", tmp_path / "run", out, "--to", "hugging-face") == 2
     assert "no class for a BERT with a head on the layers weighted-sum" in capsys.readouterr().err
+
+
+def test_every_recipe_is_a_choice_of_the_command_line() -> None:
+    assert set(get_args(RecipeName)) == set(RECIPES)
+
+
+def test_a_row_of_table_7_is_one_command_and_its_run_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_model(tmp_path / "model")
+    words = (("the", "O"), ("dog", "O"), ("likes", "O"), ("paris", "B-LOC"), (".", "O"))
+    block = "".join(f"{word} {tag}\n" for word, tag in words)
+    for name, count in (("train.txt", 30), ("dev.txt", 6)):
+        (tmp_path / name).write_text("\n".join(["-DOCSTART- O\n"] + [block] * count) + "\n")
+    asked = (
+        "finetune", tmp_path / "model", "--tagged", tmp_path / "train.txt", "--max-tokens", "20",
+        "--recipe", "ner-features-second-to-last", "--lstm-size", "8",
+        "--epochs", "40", "--batch-size", "4", "--optimizer.learning-rate", "1e-2",
+        "--out", tmp_path / "run", "--threads", "1",
+    )  # fmt: skip
+    assert bertsmith(*asked, "--dev", tmp_path / "dev.txt") == 0
+    told = capsys.readouterr().out
+    assert "a BiLSTM of 2 x 8 states a direction, the layers second-to-last" in told
+    assert "layer 1 of every token" in told
+    score = next(line.split()[1] for line in told.splitlines() if line.startswith("  f1 "))
+    assert float(score) > 0.9
+    assert bertsmith("predict", tmp_path / "run", "the dog likes paris .") == 0
+    assert "paris" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
