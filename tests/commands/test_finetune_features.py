@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from bertsmith import fusion
+from bertsmith import cli, fusion
 from bertsmith.checkpoints.store import load
 from bertsmith.commands.finetune import fine_tune
 from bertsmith.commands.sources.recipe import RecipeName
@@ -72,10 +73,16 @@ def losses(directory: Path) -> list[float]:
     return [float(row["loss"] or 0.0) for row in rows if "loss" in row]
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_a_head_is_learned_and_the_encoder_stays_to_the_bit(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "precision"), [*((name, "fp32") for name in CHOICES), ("tagging, weighted", "bf16")]
+)
+def test_a_head_is_learned_and_the_encoder_stays_to_the_bit(
+    name: str, precision: Any, tmp_path: Path
+) -> None:
     kind, changes = CHOICES[name]
-    told = learned(tmp_path, "run", SETS[kind], run_of(changes))
+    run = replace(run_of(changes), precision=precision)
+    told = learned(tmp_path, "run", SETS[kind], run)
+    assert f" in {'bfloat16' if precision == 'bf16' else 'float32'}; " in told
     assert "of it to be made, in one pass of the encoder; in" in told
     before, after = load(tmp_path / "model").model.bert, load(tmp_path / "run")
     kept = after.model.bert.state_dict()
@@ -157,6 +164,25 @@ def test_killed_without_what_was_kept_ends_with_the_same_bytes(
     assert {path: path.read_bytes() for path in made} == made
     for file in (tmp_path / "whole" / "best").iterdir():
         assert (directory / "best" / file.name).read_bytes() == file.read_bytes(), file
+
+
+def test_ctrl_c_while_the_encoder_reads_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_glue(tmp_path / "glue")
+    write_model(tmp_path / "model")
+    asked = (*begun(tmp_path, tmp_path / "run"), "--approach", "feature_based")
+
+    def stopped(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patches:
+        patches.setattr(HiddenStore, "fill", stopped)
+        assert bertsmith(*asked) == cli.EXIT_INTERRUPTED
+    *_, told, go_on = capsys.readouterr().out.splitlines()
+    assert told == "stopped before the first step, no features are kept; to go on:"
+    assert bertsmith(*shlex.split(go_on)[1:]) == 0
+    assert "Dev, the model of step" in capsys.readouterr().out
 
 
 def test_a_linear_probe_from_the_command_line_is_kept_told_and_scored(
