@@ -9,7 +9,20 @@ from typing import Literal, get_args
 from bertsmith.commands.task_files import TaskFiles
 from bertsmith.commands.typed import word_behind
 
-RecipeName = Literal["glue", "squad", "squad2", "swag", "ner"]
+RecipeName = Literal[
+    "glue",
+    "squad",
+    "squad2",
+    "swag",
+    "ner",
+    "ner-features-embeddings",
+    "ner-features-second-to-last",
+    "ner-features-last",
+    "ner-features-weighted-sum-last-four",
+    "ner-features-concat-last-four",
+    "ner-features-weighted-sum-all",
+    "probe",
+]
 
 _OF_KINDS: dict[str, RecipeName] = {"--tagged": "ner", "--choices": "swag"}
 
