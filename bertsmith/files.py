@@ -22,6 +22,8 @@ from typing import IO
 _MOVED_ASIDE = ".old.part"
 """How the folder is named that holds an older directory while a newer one takes its place."""
 
+_LOCK = ".lock"
+
 _KEEPING = ((-4, 0), (-1, (1 << 31) - 1))
 """glibc's M_MMAP_MAX: no block of its own from the system; M_TRIM_THRESHOLD: nothing goes back."""
 
@@ -130,6 +132,27 @@ def lock(path: Path) -> Iterator[None]:
                 f"it to end or choose another directory"
             ) from error
         yield
+
+
+@contextlib.contextmanager
+def claimed(directory: Path) -> Iterator[None]:
+    """Holds a directory, made where it is missing, by the lock file `.lock` in it.
+
+    Where the block fails and nothing was written, what was made for the lock is taken away again.
+    Raises as `lock` does.
+    """
+    path = directory / _LOCK
+    made = [place for place in (path, directory, *directory.parents) if not place.exists()]
+    with lock(path):
+        try:
+            yield
+        except BaseException:
+            if path in made and list(directory.iterdir()) == [path]:
+                with contextlib.suppress(OSError):  # Windows deletes no open file
+                    path.unlink()
+                    for place in made[1:]:
+                        place.rmdir()
+            raise
 
 
 def sync_directory(path: Path) -> None:

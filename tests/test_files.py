@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from bertsmith.files import (
+    InUseError,
     atomic_directory,
     atomic_file,
+    claimed,
     lock,
     read_json,
     remove_leftovers,
@@ -29,6 +31,15 @@ def fill_half(path: Path) -> None:
     with atomic_directory(path) as directory:
         (directory / "a.txt").write_text("half")
         raise RuntimeError("stopped here")
+
+
+def refuse(directory: Path, written: str) -> None:
+    with claimed(directory):
+        with pytest.raises(InUseError), claimed(directory):
+            pass
+        if written:
+            (directory / written).write_text("kept")
+        raise ValueError("refused")
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
@@ -217,3 +228,23 @@ def test_kept_memory_comes_back_without_page_faults():
         found[how] = int(ran.stdout)
     assert found["given back"] > 20  # at least one huge page a time
     assert found["kept"] < 0.1 * found["given back"]
+
+
+@pytest.mark.parametrize(
+    ("there", "written", "left"),
+    [
+        ("", "", []),
+        ("runs", "", ["runs"]),
+        ("runs/new", "", ["runs", "runs/new"]),
+        ("", "plan.txt", ["runs", "runs/new", "runs/new/.lock", "runs/new/plan.txt"]),
+    ],
+)
+def test_a_claimed_directory_in_which_work_failed_leaves_no_lock_where_nothing_else_is(
+    tmp_path: Path, there: str, written: str, left: list[str]
+) -> None:
+    (tmp_path / there).mkdir(parents=True, exist_ok=True)
+    directory = tmp_path / "runs" / "new"
+    with pytest.raises(ValueError, match="refused"):
+        refuse(directory, written)
+    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
+    assert found == left

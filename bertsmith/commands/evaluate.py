@@ -1,6 +1,7 @@
 """`bertsmith evaluate`: a fine-tuned model and labelled examples -> its scores, with intervals.
 
     bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE
+    bertsmith evaluate runs/mini-en-texts-reviews --texts others.csv
     bertsmith evaluate runs/first runs/second runs/third --glue GLUE --task RTE
 
 Of several models each is scored by itself, and all as one: their probabilities are averaged.
@@ -9,6 +10,7 @@ Of several models each is scored by itself, and all as one: their probabilities 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -16,14 +18,14 @@ from rich.console import Console
 from bertsmith.checkpoints import store
 from bertsmith.commands.examples import labelled_examples, source_of
 from bertsmith.commands.finetune_options import Evaluate
+from bertsmith.commands.score_predictions import score_predictions
 from bertsmith.model.task_model import TaskModel
-from bertsmith.runs.ensemble import Member, differing_task, ensemble_answers, require_fit
+from bertsmith.runs.ensemble import Member, ensemble_answers, require_fit
 from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import ReadExamples, read_examples
 from bertsmith.runs.progress import say
-from bertsmith.tasks.classify import TextAnswer, TextExample
+from bertsmith.tasks.imported import read_own_task
 from bertsmith.tasks.stored import TASK, read_task
-from bertsmith.tasks.task import Classification, EncodedTexts
 from bertsmith.train.device import choose_device, choose_precision
 
 __all__ = ["Evaluate", "evaluate"]
@@ -35,24 +37,21 @@ def evaluate(options: Evaluate) -> None:
     Raises ValueError for a model without a head or without a task, for examples of another kind or
     with other labels, and for models that do not read them alike.
     """
+    if options.predictions is not None:
+        score_predictions(options, options.predictions)
+        return
+    if options.null_odds is not None or options.squad_version is not None:
+        raise ValueError("--null-odds and --squad-version go with --predictions: leave them out")
     if not options.models:
-        raise ValueError("name a model: bertsmith evaluate RUN --glue DIR --task RTE")
+        raise ValueError("name a model to score, or answers that it gave with --predictions FILE")
     if twice := [name for name in options.models if options.models.count(name) > 1]:
         raise ValueError(f"{twice[0]} stands there twice: an ensemble takes each model once")
-    source = source_of(options.files)
-    device = choose_device(options.device)
-    examples, notes = labelled_examples(source, options.split)
-    console = Console()
-    for note in notes:
-        say(console, f"note: {note}")
-    told = f"{options.split} of {source['task']}, {len(examples):,} examples"
+    device, console = choose_device(options.device), Console()
     members: list[Member] = []
     for name in options.models:
-        read, model = _read(name, examples, options.split, device, console)
+        read, told, model = _read(name, options, device, console)
         if members:
             require_fit(name, read, members[0])
-            for note in differing_task(name, read.task, members[0]):
-                say(console, f"note: {note}")
         members.append(Member(name=name, examples=read, item_scores=read.item_scores(model)))
         _say_scores(console, f"{told}, {name}:" if options.models[1:] else f"{told}:", members[-1:])
     if len(members) > 1:
@@ -60,29 +59,23 @@ def evaluate(options: Evaluate) -> None:
 
 
 def _read(
-    name: str,
-    examples: Sequence[TextExample],
-    split: str,
-    device: torch.device,
-    console: Console,
-) -> tuple[ReadExamples[TextExample, EncodedTexts, TextAnswer], TaskModel]:
-    """The examples as a model reads them, and the model."""
-    loaded = store.load(name)
-    for note in loaded.notes:
-        say(console, f"note: {note}")
+    name: str, options: Evaluate, device: torch.device, console: Console
+) -> tuple[ReadExamples[Any, Any, Any], str, TaskModel]:
+    """The examples as a model reads them, what to call them, and the model."""
+    source, loaded = source_of(options.files), store.load(name)
     model = answering_model(loaded, choose_precision("auto", device), device)
-    task = read_task(loaded.directory)
+    own = options.files.task_class
+    task = read_own_task(loaded.directory, own) if own else read_task(loaded.directory)
     if task is None:
         raise ValueError(
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    if not isinstance(task, Classification):
-        raise ValueError(
-            f"{loaded.directory} learned {type(task).__name__}, and the examples of GLUE are texts "
-            f"with labels"
-        )
-    return read_examples(task, examples, loaded, split), model
+    labelled = labelled_examples(source, task, options.split)
+    read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
+    for note in (*loaded.notes, *labelled.notes, *read.encoded.notes):
+        say(console, f"note: {note}")
+    return read, f"{labelled.name}, {len(labelled.examples):,} examples", model
 
 
 def _say_scores(console: Console, told: str, members: Sequence[Member]) -> None:

@@ -1,6 +1,8 @@
 """`bertsmith finetune`: a pre-trained BERT and labelled examples -> a model that answers.
 
     bertsmith finetune mini-en --glue GLUE --task RTE                  the paper's values
+    bertsmith finetune mini-en --squad train.json --dev dev.json       answers out of passages
+    bertsmith finetune mini-en --texts reviews.csv                     your own labelled texts
     bertsmith finetune mini-en --glue GLUE --task RTE --seed 1 --out runs/second
     bertsmith finetune --resume runs/mini-en-RTE                       goes on where it stopped
 
@@ -12,46 +14,30 @@ where examples come from.
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from bertsmith.checkpoints import store
-from bertsmith.commands.examples import learning_set, source_of
 from bertsmith.commands.finetune_options import Finetune, defaults_of
-from bertsmith.files import lock, remove_leftovers
-from bertsmith.fusion import unfused
-from bertsmith.recipes.finetuning import to_json
-from bertsmith.runs import progress
+from bertsmith.commands.finetune_request import (
+    directory_for,
+    features_of,
+    learning_of,
+    request_of,
+    require_alone,
+)
+from bertsmith.commands.trained_run import carry_out, held, measured, say_plan
 from bertsmith.runs.directory import RECORD
-from bertsmith.runs.divergence import require_finite
-from bertsmith.runs.ensemble import ItemScores
-from bertsmith.runs.finetune_job import Job, Prepared, prepared, require_same_request
-from bertsmith.runs.finetune_ongoing import OngoingFinetuning
-from bertsmith.runs.finetune_plan import num_values
-from bertsmith.runs.finetune_record import read_finetune_record, write_finetune_record
-from bertsmith.runs.finetune_report import answering_model, report, write_scores
-from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
-from bertsmith.runs.interruption import Interruption
+from bertsmith.runs.finetune_job import Job, prepared, require_same_request
+from bertsmith.runs.finetune_record import read_finetune_record
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import say
-from bertsmith.tasks.classify import TextAnswer, TextExample
-from bertsmith.tasks.task import EncodedTexts
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
-from bertsmith.train.loop import train
 
 __all__ = ["Finetune", "defaults_of", "fine_tune", "finetune"]
-
-_BESIDE_RESUME = ("--resume", "--device", "--threads", "--plan-only")
-"""Options that a resumed run takes; all others were settled when it began."""
-# Compiling the kernels of training takes 25 s of a core and saves a quarter of a step: as much from
-# about 250,000 tokens of Mini on, whose L * H is 1,024 (figures: docs/log.md).
-_VALUES_BEFORE_FUSING = 250_000 * 1024
 
 
 def finetune(options: Finetune) -> None:
@@ -78,6 +64,7 @@ def finetune(options: Finetune) -> None:
         request=request,
         command=shlex.join(["bertsmith", *sys.argv[1:]]),
         device=device,
+        features=features_of(request),
     )
     fine_tune(job, learning_of(request), Console(), plan_only=options.plan_only)
 
@@ -93,33 +80,15 @@ def fine_tune(
     with contextlib.nullcontext() if plan_only else held(job.directory):
         ready = prepared(job, learning)
         say_plan(console, ready.lines, ready.warnings)
+        if not ready.is_finished:
+            say(console, "measuring real steps on this machine ...")
+            cost = measured(job, ready)
+            left = cost.seconds(ready.plan, ready.record.run, ready.dev.labelled, ready.state.step)
+            say_plan(console, [("expected", cost.told(left))])
         if not plan_only:
             carry_out(job, ready, console, ["finetune", "--resume", str(job.directory)])
-            say(
-                console,
-                f"{job.directory} holds the model; to score it again, or on other examples:",
-            )
+            say(console, f"{job.directory} holds the model; to score it again, or other examples:")
             say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}")
-
-
-@contextlib.contextmanager
-def held(directory: Path) -> Iterator[None]:
-    """Keeps other processes from a run's directory, and clears away what a killed one left."""
-    with lock(directory / ".lock"):
-        remove_leftovers(directory)
-        remove_leftovers(directory / "checkpoints")
-        yield
-
-
-def say_plan(
-    console: Console, lines: Sequence[tuple[str, str]], warnings: Sequence[str] = ()
-) -> None:
-    """Prints a plan: (what, value) in two columns."""
-    width = max(len(name) for name, _ in lines)
-    for name, value in lines:
-        say(console, f"{name:<{width}}  {value}")
-    for warning in warnings:
-        say(console, f"warning: {warning}")
 
 
 def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
@@ -137,123 +106,3 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
         )
     request = request_of(options)
     return options.out or directory_for(request), request
-
-
-def require_alone(options: Finetune) -> None:
-    """Raises ValueError where an option stands beside --resume that would be passed over."""
-    told = [name for name in options.typed if name not in _BESIDE_RESUME]
-    if told or options.model:
-        beside = ", ".join([*filter(None, [options.model]), *told])
-        raise ValueError(
-            f"--resume takes everything from {options.resume}, {beside} included: leave it out, or "
-            f"start anew in another directory"
-        )
-
-
-def request_of(options: Finetune) -> dict[str, object]:
-    """What is asked for, as JSON values: with it a run is known again."""
-    source = source_of(options.files)
-    model = Path(options.model)
-    return {
-        "model": str(model.resolve()) if model.exists() else options.model,
-        "examples": source,
-        "max_tokens": options.max_tokens,
-        "run": json.loads(json.dumps(to_json(options.run))),
-    }
-
-
-def learning_of(
-    request: Mapping[str, object],
-) -> LearningSet[TextExample, EncodedTexts, TextAnswer]:
-    """Reads the examples of a request."""
-    source, max_tokens = request["examples"], request["max_tokens"]
-    assert isinstance(source, dict)
-    assert isinstance(max_tokens, int)
-    return learning_set(source, max_tokens)
-
-
-def directory_for(request: Mapping[str, object]) -> Path:
-    """runs/MODEL-TASK."""
-    source = request["examples"]
-    assert isinstance(source, dict)
-    return Path("runs") / f"{Path(str(request['model'])).name}-{source['task']}"
-
-
-def carry_out(
-    job: Job,
-    ready: Prepared[ExampleT, EncodedT, AnswerT],
-    console: Console,
-    go_on: Sequence[str],
-) -> ItemScores:
-    """Trains what is left of the run, scores its model on Dev, and returns its scores of each item.
-
-    Ctrl-C saves, says that the command `go_on` goes on, and raises KeyboardInterrupt.
-    """
-    record, dev, plan = ready.record, ready.dev, ready.plan
-    write_finetune_record(job.directory, record)
-    parts = task_trainee(record.run, ready.model, record.num_steps, job.device)
-    ongoing = OngoingFinetuning.set_up(
-        directory=job.directory,
-        run=record.run,
-        parts=parts,
-        plan=plan,
-        keeper=TaskCheckpoint(tokenizer=ready.loaded.tokenizer, task=record.task),
-        measure=lambda model: dev.scores(dev.answers(model)),
-    )
-    # By the whole run, not by what is left of it: a resumed run must use the same kernels.
-    is_short = num_values(plan, record.run.epochs, ready.model) < _VALUES_BEFORE_FUSING
-    with contextlib.closing(ongoing), unfused(is_short):
-        if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
-            say(console, "stopped and saved; to go on:")
-            say(console, shlex.join(["bertsmith", *go_on]))
-            raise KeyboardInterrupt
-    loaded = store.load(job.directory)
-    item_scores = dev.item_scores(answering_model(loaded, parts.precision, job.device))
-    scores = report(dev, dev.decoded(item_scores))
-    write_scores(job.directory, scores, ongoing.kept_step)
-    say(
-        console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
-    )
-    for line in scores.lines():
-        say(console, line)
-    return item_scores
-
-
-def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:
-    """As `_train`, with the live line."""
-    if ongoing.start:
-        say(console, f"going on after step {ongoing.start:,} of {ongoing.num_steps:,}")
-    with progress.display(
-        console,
-        num_steps=ongoing.num_steps,
-        done=ongoing.start,
-        unigram=None,
-        every=ongoing.run.log_every,
-    ) as shown:
-        return _train(ongoing, shown)
-
-
-def _train(ongoing: OngoingFinetuning, shown: progress.Display) -> bool:
-    """Takes every step that is left; False when stopped by Ctrl-C, with the last step saved."""
-    run, parts = ongoing.run, ongoing.parts
-    with Interruption() as interruption:
-        for update in train(
-            parts.learner,
-            parts.optimizer,
-            parts.schedule,
-            ongoing.batches(),
-            accumulation=run.accumulation,
-            start=ongoing.start,
-        ):
-            number = update.number
-            require_finite(update, parts.optimizer, ongoing.directory, "--warmup-share")
-            shown.step(ongoing.record_step(update))
-            if ongoing.is_due(number, run.evaluate_every):
-                shown.note(ongoing.evaluate(number))
-            is_over = ongoing.decide_end(number)
-            is_stopping = is_over or interruption.requested
-            if is_stopping or ongoing.is_due(number, run.save_every):
-                ongoing.save(number)
-            if is_stopping:
-                return is_over
-    return True

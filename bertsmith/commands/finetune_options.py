@@ -8,24 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from bertsmith.commands.typed import typed_options, word_behind
+from bertsmith.commands.sources.recipe import RecipeName, recipe_for
+from bertsmith.commands.task_files import Split, TaskFiles, TaskValues
+from bertsmith.commands.typed import typed_options
 from bertsmith.recipes.finetuning import RECIPES, FinetuneRun
+from bertsmith.tasks.squad_scores import SquadVersion
 
-RecipeName = Literal["glue", "squad", "squad2", "swag", "ner"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskFiles:
-    """Where examples come from."""
-
-    glue: Path | None = None
-    """The directory of GLUE's files, as the benchmark hands them out."""
-    task: str | None = None
-    """Of GLUE: CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI, RTE or WNLI."""
+__all__ = ["Evaluate", "Finetune", "RecipeName", "TaskFiles", "TaskValues", "defaults_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +29,19 @@ class Finetune:
     """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from."""
-    max_tokens: int = 128
-    """The longest sequence, special tokens included; what does not fit is cut and counted."""
+    values: Annotated[TaskValues, tyro.conf.arg(name="")] = field(default_factory=TaskValues)
+    """How the task reads and scores them."""
+    max_tokens: int | None = None
+    """The longest sequence, special tokens included (default 128; --squad 384, --tagged 512)."""
     recipe: RecipeName = "glue"
-    """Whose values the fields of the run start from."""
+    """Whose values the fields of the run start from; by default that of the kind of examples."""
     out: Path | None = None
-    """The run's directory (default runs/MODEL-TASK)."""
+    """The run's directory (default runs/MODEL-TASK, or runs/MODEL-KIND-FILE)."""
     resume: Path | None = None
     """Continue the run in this directory; all but device and threads comes from there."""
+    features: Path | None = None
+    """Where --approach feature_based keeps hidden states, for other runs too (default: features
+    beside the run's directory)."""
     plan_only: bool = False
     """Print the plan, and stop before training."""
     device: str = "auto"
@@ -58,20 +56,25 @@ class Finetune:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Scores a fine-tuned model on labelled examples; several of them as an ensemble, too."""
+    """Scores a fine-tuned model on labelled examples, or answers that any model gave."""
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """A run of finetune, a search, or any checkpoint with a task.json; several are averaged."""
+    models: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """A run of finetune, a search, or any checkpoint with a task.json; several: an ensemble too."""
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from; sequences are as long as the model learned them."""
-    split: Literal["train", "dev"] = "dev"
-    """Which of the files."""
+    split: Split | None = None
+    """Of GLUE (default dev); of a single file the share held out (dev), or the rest (train)."""
+    predictions: Path | None = None
+    """Score these answers to the questions of --squad instead of a model: id -> text, in JSON."""
+    null_odds: Path | None = None
+    """Beside --predictions: id -> by how much no answer is likelier; gives the best threshold."""
+    squad_version: SquadVersion | None = None
+    """Whose evaluator scores --predictions; 2.0 may answer nothing (default: what the file is)."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
 
 
 def defaults_of(arguments: Sequence[str]) -> Finetune:
-    """The defaults for these arguments: those of the recipe that they name."""
-    # An unknown name gets some defaults here; tyro then reports it, with the choices.
-    recipe = RECIPES.get(word_behind("--recipe", arguments) or "glue", RECIPES["glue"])
-    return Finetune(run=recipe(), typed=typed_options(arguments))
+    """The defaults for these arguments: those of the recipe that they, or their examples, name."""
+    recipe = recipe_for(arguments)
+    return Finetune(recipe=recipe, run=RECIPES[recipe](), typed=typed_options(arguments))

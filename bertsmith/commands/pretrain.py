@@ -23,7 +23,7 @@ from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import is_corpus
 from bertsmith.commands.pretrain_options import Pretrain, defaults_of
 from bertsmith.commands.request import request_of, require_effective
-from bertsmith.files import lock, remove_leftovers
+from bertsmith.files import claimed, remove_leftovers
 from bertsmith.fusion import unfused
 from bertsmith.runs import progress, report
 from bertsmith.runs.checks import check_machine
@@ -61,7 +61,7 @@ def pretrain(options: Pretrain) -> None:
         device = check_machine(run, device_name, processes)
         console = Console(quiet=not processes.is_first)
         if processes.is_first:
-            held.enter_context(lock(directory / ".lock"))
+            held.enter_context(claimed(directory))
         require_shared_disk(directory, processes)
         if processes.is_first:
             remove_leftovers(directory)

@@ -13,31 +13,35 @@ Source: Devlin et al. 2018, section 4.1 (restarts) and appendix A.3 (the exhaust
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
-import torch
 from rich.console import Console
 
-from bertsmith.commands import finetune
+from bertsmith.commands.finetune_request import (
+    directory_for,
+    features_of,
+    learning_of,
+    request_of,
+    require_alone,
+)
 from bertsmith.commands.search_options import Search, defaults_of, grid_of
-from bertsmith.files import lock
-from bertsmith.recipes.finetuning import FinetuneRun, Grid, to_json
-from bertsmith.runs.directory import RECORD, versions
+from bertsmith.commands.trained_run import carry_out, held, measured, say_plan
+from bertsmith.files import claimed
+from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.divergence import DivergedError
 from bertsmith.runs.ensemble import ItemScores
 from bertsmith.runs.failure import Guessing
-from bertsmith.runs.finetune_job import Job, Prepared, prepared, require_same_request
-from bertsmith.runs.finetune_record import SEARCH, read_finetune_record
+from bertsmith.runs.finetune_job import Prepared, prepared, require_same_request
+from bertsmith.runs.finetune_record import SEARCH
 from bertsmith.runs.finetune_start import Start, read_start
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import say
+from bertsmith.runs.search_job import SearchJob, described_search, search_record
 from bertsmith.runs.search_record import (
     Results,
     SearchRecord,
@@ -50,39 +54,9 @@ from bertsmith.runs.search_record import (
 )
 from bertsmith.runs.search_results import ensemble_of, keep_best_model, result_of
 from bertsmith.runs.search_table import best_of, table, write_readme
-from bertsmith.train.device import ALONE, choose_device, processes_of_environment
+from bertsmith.train.device import choose_device, processes_of_environment
 
 __all__ = ["Search", "defaults_of", "search", "search_runs"]
-
-_FLOATS_KEPT = 5
-"""Of each weight: the best model, the last one, and the trainer's weight and two moments."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchJob:
-    """What is asked for, wherever the examples come from."""
-
-    model: str
-    run: FinetuneRun
-    """What all runs have in common."""
-    grid: Grid
-    restarts: int
-    directory: Path
-    request: dict[str, object]
-    """What every run is asked for, but for the run itself."""
-    command: str
-    device: torch.device
-
-    def of(self, run: FinetuneRun) -> Job:
-        """One run of the search, as `bertsmith finetune` would be asked for it."""
-        return Job(
-            model=self.model,
-            run=run,
-            directory=self.directory / name_of(run),
-            request={**self.request, "run": json.loads(json.dumps(to_json(run)))},
-            command=self.command,
-            device=self.device,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +96,12 @@ def search(options: Search) -> None:
         directory=directory,
         request=request,
         command=shlex.join(["bertsmith", *sys.argv[1:]]),
+        features=features_of(request),
         device=choose_device(
             settle_machine(options.device, options.threads, began.versions if began else {})
         ),
     )
-    learning = finetune.learning_of(request)
+    learning = learning_of(request)
     search_runs(job, learning, Console(), plan_only=options.plan_only)
 
 
@@ -139,7 +114,7 @@ def search_runs(
 ) -> None:
     """Prints the plan, carries out every run that has not ended, and chooses the best."""
     start = read_start(job.model, learning)
-    record = _record(job, start)
+    record = search_record(job, start)
     jobs = [job.of(run) for point in record.points() for run in point]
     for each in jobs:  # what a run refuses is told before the first one trains
         require_same_request(each.directory, each.request)
@@ -148,10 +123,14 @@ def search_runs(
     going = _Search(
         job=job, record=record, learning=learning, start=start, first=first, results=results
     )
-    finetune.say_plan(console, [*first.about, *_plan(going)], first.warnings)
+    lines = described_search(job, record, first, len(results.runs))
+    say_plan(console, [*first.about, *lines], first.warnings)
+    if len(results.runs) < len(jobs):
+        say(console, "measuring real steps on this machine ...")
+        say_plan(console, [("expected", _expected(going))])
     if plan_only:
         return
-    with lock(job.directory / ".lock"):
+    with claimed(job.directory):
         write_search_record(job.directory, record)
         _run_all(going, console)
         going.write()
@@ -168,102 +147,31 @@ def search_runs(
 def _asked(options: Search) -> tuple[Path, dict[str, object]]:
     """The search's directory, which need not be there, and what every run is asked for."""
     if options.resume is not None:
-        finetune.require_alone(options)
+        require_alone(options)
         return options.resume, read_search_record(options.resume).request
     if not options.model:
         raise ValueError(
             "name a model (bertsmith search mini-en --glue DIR --task RTE), or a search to "
             "continue (bertsmith search --resume DIR)"
         )
-    request = finetune.request_of(options)
-    directory = finetune.directory_for(request)
+    request = request_of(options)
+    directory = directory_for(request)
     request.pop("run")
     return options.out or directory.with_name(f"{directory.name}-search"), request
 
 
-def _record(job: SearchJob, start: Start[ExampleT, EncodedT, AnswerT]) -> SearchRecord:
-    """What is to be kept of the search. Raises ValueError where the directory holds another one."""
-    record = SearchRecord(
-        run=job.run,
-        grid=job.grid,
-        restarts=job.restarts,
-        model_fingerprint=start.model_fingerprint,
-        examples_fingerprint=start.examples_fingerprint,
-        request=job.request,
-        command=job.command,
-        versions=versions(job.device, ALONE),
+def _expected(going: _Search[ExampleT, EncodedT, AnswerT]) -> str:
+    """What is left of the search will take, in words."""
+    first, ended = going.first, going.results.runs
+    cost = measured(going.job.of(first.record.run), first)
+    runs = [run for point in going.record.points() for run in point if name_of(run) not in ended]
+    plans = [replace(first.plan, batch_size=run.batch_size) for run in runs]
+    seconds = sum(
+        cost.seconds(plan, run, first.dev.labelled, 0)
+        for plan, run in zip(plans, runs, strict=True)
     )
-    if (job.directory / RECORD).is_file():
-        held = read_finetune_record(job.directory).command
-        raise ValueError(
-            f"{job.directory} holds a fine-tuning run (`{held}`): choose another directory with "
-            f"--out"
-        )
-    if not (job.directory / SEARCH).is_file():
-        return record
-    began = read_search_record(job.directory)
-    if began.request != job.request or _common(began.run) != _common(job.run):
-        raise ValueError(
-            f"{job.directory} holds another search (`{began.command}`); choose another directory "
-            f"with --out, or continue it with `bertsmith search --resume {job.directory}`"
-        )
-    for what, before, now in (
-        ("examples", began.examples_fingerprint, record.examples_fingerprint),
-        (f"weights of {job.model}", began.model_fingerprint, record.model_fingerprint),
-    ):
-        if before != now:
-            raise ValueError(
-                f"the {what} are others than those the search began with: put them back, or start "
-                f"a new search in another directory (--out)"
-            )
-    if left_out := set(began.names()) - set(record.names()):
-        raise ValueError(
-            f"{job.directory} holds a search with {len(left_out)} runs that are not asked for now "
-            f"({min(left_out)}, ...): ask for them too, or choose another directory with --out"
-        )
-    return record
-
-
-def _common(run: FinetuneRun) -> Mapping[str, object]:
-    """What is not searched."""
-    (value,) = Grid(batch_sizes=(run.accumulation,), learning_rates=(0.0,), epochs=(1.0,)).runs(run)
-    return to_json(value)
-
-
-def _plan(going: _Search[ExampleT, EncodedT, AnswerT]) -> list[tuple[str, str]]:
-    """What is searched, and what it takes: (what, value)."""
-    record, job, first = going.record, going.job, going.first
-    points, names = record.points(), record.names()
-    plan = first.plan
-    steps = sum(
-        len(point) * max(1, int(plan.labelled.num_groups * point[0].epochs / point[0].batch_size))
-        for point in points
-    )
-    seeds = ", ".join(str(run.seed) for run in points[0])
-    size = 4 * sum(each.numel() for each in first.model.parameters()) * _FLOATS_KEPT * len(names)
-    lines = [
-        (
-            "search",
-            f"{len(points)} points of {record.restarts} seeds: {len(names)} runs, {steps:,} steps "
-            f"in all; {sum(name in going.results.runs for name in names)} have ended",
-        ),
-        ("grid", _described(record.grid)),
-        ("seeds", seeds),
-        ("evaluation", dict(first.steps)["evaluation"]),
-        ("disk", f"{size / 1e9:.2g} GB in {job.directory}"),
-    ]
-    return [*lines, *(("note", note) for note in first.record.notes)]
-
-
-def _described(grid: Grid) -> str:
-    return "; ".join(
-        f"{name} {', '.join(f'{value:g}' for value in values)}"
-        for name, values in (
-            ("batch", grid.batch_sizes),
-            ("rate", grid.learning_rates),
-            ("epochs", grid.epochs),
-        )
-    )
+    # The hidden states that a head alone learns from are made once.
+    return cost.told(seconds - (len(runs) - 1) * cost.seconds_before)
 
 
 def _run_all(going: _Search[ExampleT, EncodedT, AnswerT], console: Console) -> None:
@@ -295,11 +203,11 @@ def _run_one(
 ) -> ItemScores | None:
     """Fine-tunes, and returns the scores of each Dev item; None where the run has diverged."""
     job = going.job.of(run)
-    with finetune.held(job.directory):
+    with held(job.directory):
         ready = prepared(job, going.learning, going.start)
         go_on = ["search", "--resume", str(going.job.directory)]
         try:
-            return finetune.carry_out(job, ready, console, go_on)
+            return carry_out(job, ready, console, go_on)
         except DivergedError as error:
             say(console, str(error))
             return None

@@ -6,7 +6,7 @@ It shows what it is told and decides nothing.
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from contextlib import ExitStack
 
 from rich.console import Console
 
@@ -16,7 +16,7 @@ from bertsmith.runs.progress import duration, say
 _SECONDS_BETWEEN_LINES = 10.0
 
 
-class Stage:
+class Stage(ExitStack):
     """Progress from 0 to `total` units; a context manager.
 
     Time left is measured from the first `reach` on, so that a stage that goes on after a stop
@@ -26,30 +26,16 @@ class Stage:
     def __init__(
         self, console: Console, name: str, unit: str, total: int, waiting: str = "starting"
     ) -> None:
+        super().__init__()
         self._console, self._name, self._unit, self._total = console, name, unit, total
         self._started = self._shown = time.perf_counter()
         self._first: tuple[float, int] | None = None
         self._line: LiveLine | None = None
         if console.is_terminal:
-            self._line = LiveLine(console, total=total, done=0, waiting=f"{name}: {waiting}")
-
-    def __enter__(self) -> Stage:
-        """Starts the line."""
-        if self._line is not None:
-            self._line.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Leaves the last state standing."""
-        if self._line is not None:
-            self._line.__exit__(kind, error, traceback)
-        elif error is None and self._first is not None:
-            self._print(f"{self._name}: done in {time.perf_counter() - self._started:.1f} s")
+            line = LiveLine(console, total=total, done=0, waiting=f"{name}: {waiting}")
+            self._line = self.enter_context(line)
+        else:
+            self.push(self._end)
 
     def reach(self, done: int, *facts: str) -> None:
         """Shows that `done` units of the total are finished.
@@ -70,6 +56,10 @@ class Stage:
         elif now - self._shown >= _SECONDS_BETWEEN_LINES:
             self._shown = now
             self._print(f"{ahead} ({', '.join(facts)}){left}")
+
+    def _end(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None and self._first is not None:
+            self._print(f"{self._name}: done in {time.perf_counter() - self._started:.1f} s")
 
     def _print(self, line: str) -> None:
         say(self._console, line)

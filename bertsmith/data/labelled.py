@@ -57,6 +57,11 @@ class LabelledItems:
         """G."""
         return int(self.groups[-1]) + 1
 
+    @property
+    def num_tokens(self) -> int:
+        """Of all sequences."""
+        return sum(len(item.token_ids) for item in self.items)
+
     def batch(self, groups: IntArray) -> TaskBatch:
         """Some groups, in the order given, laid end to end."""
         borders = np.searchsorted(self.groups, np.arange(self.num_groups + 1))
@@ -82,6 +87,7 @@ class LabelledItems:
             rows=rows,
             targets=np.concatenate(targets),
             targets_per_sequence=np.array([len(each) for each in targets], dtype=np.int64),
+            items=np.array(numbers, dtype=np.int64),
             step_targets=len(rows) if self.by_row and rows is not None else len(groups),
         )
 

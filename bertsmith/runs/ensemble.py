@@ -7,7 +7,7 @@ examples as the first does, label for label and token for token.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.runs.learning_set import ReadExamples, fingerprint
 from bertsmith.tasks.averaging import averaged
+from bertsmith.tasks.task import SpanAnswering, Task
 
 ItemScores = Sequence[npt.NDArray[np.floating]]
 
@@ -30,10 +31,11 @@ class Member:
 
 
 def ensemble_answers(members: Sequence[Member]) -> list[Any]:
-    """What the members say together of each example, as the task of the first decodes it."""
+    """What the members say together of each example; a threshold is the mean of their own."""
     first = members[0].examples
     scores = averaged(first.task.head, first.labelled, [each.item_scores for each in members])
-    return first.decoded(scores)
+    task = _joint_task([each.examples.task for each in members])
+    return replace(first, task=task).decoded(scores)
 
 
 def require_fit(name: str, examples: ReadExamples[Any, Any, Any], first: Member) -> None:
@@ -54,11 +56,14 @@ def require_fit(name: str, examples: ReadExamples[Any, Any, Any], first: Member)
         raise ValueError(f"{name} is no part of this ensemble: {told}; score it by itself")
 
 
-def differing_task(name: str, task: object, first: Member) -> tuple[str, ...]:
-    """A note where a member's answers would be chosen or scored otherwise than the first one's."""
-    if task == first.examples.task:
-        return ()
-    return (f"answers are chosen as the task of {first.name} says; that of {name} differs",)
+def _joint_task(tasks: Sequence[Task[Any, Any, Any]]) -> Task[Any, Any, Any]:
+    """The first one's, where each has its own threshold of no answer at their mean."""
+    first = tasks[0]
+    if not isinstance(first, SpanAnswering):
+        return first
+    thresholds = [each.config.null_threshold for each in tasks if isinstance(each, SpanAnswering)]
+    mean = sum(thresholds) / len(thresholds)
+    return replace(first, config=replace(first.config, null_threshold=mean))
 
 
 def _kind(head: TaskHeadConfig) -> str:

@@ -19,12 +19,14 @@ from bertsmith.data.labelled import TaskPlan
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.directory import RECORD, changed_versions, versions
+from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_plan import described_examples, described_model, described_steps
 from bertsmith.runs.finetune_record import SEARCH, FinetuneRecord, read_finetune_record
 from bertsmith.runs.finetune_start import Start, read_start
 from bertsmith.runs.finetuning import begin_task_model
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet, ReadExamples
 from bertsmith.train.device import ALONE, choose_precision
+from bertsmith.train.state import TrainerState, read_state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,8 @@ class Job:
     command: str
     """What was typed."""
     device: torch.device
+    features: Path | None = None
+    """Where hidden states of a frozen encoder are kept; None: beside the run's directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,11 @@ class Prepared(Generic[ExampleT, EncodedT, AnswerT]):
     loaded: Loaded
     model: TaskModel
     plan: TaskPlan
+    features: FrozenFeatures | None
+    """What a head learns from that is trained alone."""
     dev: ReadExamples[ExampleT, EncodedT, AnswerT]
+    state: TrainerState
+    """Where the run stands: at its beginning, or at its newest checkpoint."""
     options: str
     """How a command line names the examples."""
     about: list[tuple[str, str]]
@@ -64,6 +72,11 @@ class Prepared(Generic[ExampleT, EncodedT, AnswerT]):
         """The whole plan."""
         return [*self.about, *self.steps, *(("note", note) for note in self.record.notes)]
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether no update is to come."""
+        return bool(self.state.extra.get("is_finished"))
+
 
 def prepared(
     job: Job,
@@ -76,15 +89,14 @@ def prepared(
     ValueError for all that a run cannot begin or go on with.
     """
     began = read_finetune_record(job.directory) if (job.directory / RECORD).is_file() else None
-    newest = None
-    if began is not None and shared is None:  # what is trained comes from there in either case
-        newest = newest_checkpoint(job.directory)
+    newest = newest_checkpoint(job.directory) if began is not None else None
     start = shared or read_start(newest or (began.model if began else job.model), learning)
     loaded = start.loaded if shared is None else start.copied()
     train, dev = start.train, start.dev
     run = job.run if began is None else began.run
     plan = TaskPlan(labelled=train.labelled, batch_size=run.batch_size, seed=run.seed)
-    begin = run if newest is None else replace(run, keep_head=True)
+    # The weights of the newest checkpoint are put back before the first step in either case.
+    begin = run if newest is None or shared is not None else replace(run, keep_head=True)
     model, notes = begin_task_model(loaded, learning.task.head, begin)
     now = versions(job.device, ALONE)
     record = began or FinetuneRecord(
@@ -96,11 +108,27 @@ def prepared(
         task=dict(learning.task_json),
         request=job.request,
         command=job.command,
-        notes=(*loaded.notes, *notes, *learning.notes),
+        notes=(
+            *loaded.notes,
+            *notes,
+            *learning.notes,
+            *(f"training: {note}" for note in train.encoded.notes),
+            *(f"Dev: {note}" for note in dev.encoded.notes),
+        ),
         versions=now,
     )
     if began is not None:
-        _require_unchanged(began, start, newest)
+        _require_unchanged(began, start, newest if shared is None else None)
+    features = None
+    if record.run.approach == "feature_based":
+        features = FrozenFeatures.of(
+            model,
+            train.labelled,
+            dev.labelled,
+            choose_precision(record.run.precision, job.device),
+            job.features or job.directory.parent / "features",
+            now,
+        )
     warnings = [
         f"{change} since it began: the bits are no longer promised"
         for change in changed_versions(record.versions, now)
@@ -112,6 +140,7 @@ def prepared(
         ("", learning.train_balance),
         ("Dev", described_examples(len(dev.examples), dev.labelled)),
         ("", learning.dev_balance),
+        *([] if features is None else [("features", features.described())]),
         ("machine", _machine(job.device, record.run)),
     ]
     return Prepared(
@@ -119,10 +148,12 @@ def prepared(
         loaded=loaded,
         model=model,
         plan=plan,
+        features=features,
         dev=dev,
+        state=TrainerState(step=0, extra={}) if newest is None else read_state(newest),
         options=learning.options,
         about=about,
-        steps=described_steps(record.run, plan),
+        steps=described_steps(record.run, plan, len(train.examples)),
         warnings=warnings,
     )
 

@@ -68,6 +68,8 @@ class OngoingFinetuning:
     """Updates that were finished when this process began."""
     progress: DevProgress
     log: MetricsLog
+    newest_score: str = ""
+    """What this process measured last on Dev, in words."""
     began: float = field(default_factory=time.perf_counter)
     """When training began, for the rate; moved past evaluations and checkpoints."""
 
@@ -146,13 +148,16 @@ class OngoingFinetuning:
             learning_rate=update.learning_rate,
             tokens=update.tokens,
             seconds=seconds,
+            score=self.newest_score,
         )
 
     def evaluate(self, step: int) -> str:
         """Measures the model on Dev, keeps it where it is the best so far; says so in a line."""
         began = time.perf_counter()
         scores = self.measure(self.parts.model)
-        is_best = self.progress.add(step, next(iter(scores.values())))
+        chooses, score = next(iter(scores.items()))
+        is_best = self.progress.add(step, score)
+        self.newest_score = f"Dev {chooses} {score:.4g}"
         named = {f"evaluation_{name}": value for name, value in scores.items()}
         self.log.write({"step": step, **named, "is_best": is_best})
         if is_best and self.run.keep_best:

@@ -6,7 +6,7 @@ It shows what it is told and decides nothing but what fits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
+from contextlib import ExitStack
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, ProgressColumn, Task
@@ -17,31 +17,19 @@ from rich.text import Text
 _LONGEST_BAR, _SHORTEST_BAR = 24, 8
 
 
-class LiveLine:
-    """A bar and words that renew themselves; a context manager.
+class LiveLine(ExitStack):
+    """A bar and words that renew themselves, from now on until it is left: a context manager.
 
     Until the first words are shown, `waiting` says what is going on, with the seconds it has taken.
+    The last state stays standing.
     """
 
     def __init__(self, console: Console, *, total: int, done: int, waiting: str) -> None:
-        self._progress = Progress(_Fitting(console), console=console)
+        super().__init__()
+        self._progress = self.enter_context(Progress(_Fitting(console), console=console))
         self._task = self._progress.add_task(
             "", total=total, completed=done, wordings=(), waiting=waiting
         )
-
-    def __enter__(self) -> LiveLine:
-        """Starts it."""
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Leaves the last state standing."""
-        self._progress.stop()
 
     def show(self, done: int, wordings: Sequence[str]) -> None:
         """Shows that `done` is reached, in the first of the wordings, longest first, that fits."""

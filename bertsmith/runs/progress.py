@@ -8,8 +8,8 @@ the loss, the speed and the time left. In a file or a pipe: one line every so ma
 from __future__ import annotations
 
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
@@ -35,21 +35,12 @@ class View:
     """Real tokens since the view before, over all processes."""
     seconds: float
     """Seconds they took, evaluations and checkpoints not counted."""
+    score: str = ""
+    """The newest score on examples that are not learned, in words; empty before the first one."""
 
 
 class Display(Protocol):
     """A place where progress is shown."""
-
-    def __enter__(self) -> Display:
-        """Begins."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Ends, whatever happened."""
 
     def step(self, view: View) -> None:
         """Shows a finished step."""
@@ -79,26 +70,15 @@ class Pace:
         return tokens / seconds, (self._num_steps - view.step) * seconds / steps
 
 
-class PlainDisplay:
+class PlainDisplay(ExitStack):
     """One line every `every` steps, for logs and pipes."""
 
     def __init__(
         self, console: Console, num_steps: int, done: int, unigram: float | None, every: int
     ) -> None:
+        super().__init__()
         self._console, self._num_steps, self._every = console, num_steps, every
         self._unigram, self._pace = unigram, Pace(num_steps, done)
-
-    def __enter__(self) -> PlainDisplay:
-        """Nothing to prepare."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Nothing to clean up."""
 
     def step(self, view: View) -> None:
         """Prints every `every`th step and the last."""
@@ -112,28 +92,16 @@ class PlainDisplay:
         say(self._console, text)
 
 
-class LiveDisplay:
+class LiveDisplay(ExitStack):
     """A bar and one line of figures that renew themselves at the bottom of a terminal."""
 
     def __init__(self, console: Console, num_steps: int, done: int, unigram: float | None) -> None:
+        super().__init__()
         self._console, self._num_steps = console, num_steps
         self._unigram, self._pace = unigram, Pace(num_steps, done)
         waiting = "the first step is slow: kernels are being made"
-        self._line = LiveLine(console, total=num_steps, done=done, waiting=waiting)
-
-    def __enter__(self) -> LiveDisplay:
-        """Starts the live line."""
-        self._line.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Leaves the last state standing."""
-        self._line.__exit__(kind, error, traceback)
+        line = LiveLine(console, total=num_steps, done=done, waiting=waiting)
+        self._line = self.enter_context(line)
 
     def step(self, view: View) -> None:
         """Renews bar and figures."""
@@ -167,16 +135,17 @@ def wordings(view: View, unigram: float | None, tokens_per_second: float) -> lis
         f"{loss} ({view.accuracies[name]:.0%})" if name in view.accuracies else loss
         for loss, name in zip(losses, view.losses, strict=True)
     ]
+    score = [view.score] if view.score else []
     line = [] if unigram is None else [f"unigram {unigram:.3f}"]
     speed = f"{tokens_per_second:,.0f} tokens/s"
     return [
         "  ".join(parts)
         for parts in (
-            [*shares, *line, f"lr {view.learning_rate:.2e}", speed],
-            [*shares, *line, speed],
-            [*losses, *line, speed],
-            [*losses, speed],
-            [losses[0], speed],
+            [*shares, *score, *line, f"lr {view.learning_rate:.2e}", speed],
+            [*shares, *score, *line, speed],
+            [*losses, *score, *line, speed],
+            [*losses, *score, speed],
+            *([losses[0], *each, speed] for each in ([score, []] if score else [[]])),
             [losses[0]],
         )
     ]

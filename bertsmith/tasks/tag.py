@@ -77,6 +77,16 @@ class EncodedWords:
     num_hidden: int
     """Words with a label of their own that stand inside a token, and so are never scored."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many words are never scored."""
+        if not self.num_hidden:
+            return ()
+        return (
+            f"{self.num_hidden:,} of {len(self.is_inside):,} words stand inside a token and have "
+            f"another tag than the word before, which nothing can learn of them",
+        )
+
 
 def encode(
     sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, scheme: TagScheme, config: TagConfig
@@ -142,6 +152,15 @@ def decode(
         there = slice(first, first + len(sentence.words))
         found.append(_completed(labels[there], encoded.is_inside[there], scheme))
         first = there.stop
+    return found
+
+
+def probabilities(encoded: EncodedWords, scores: Sequence[FloatArray]) -> FloatArray:
+    """(W,) the probability of each word's likeliest label; nan for a word without a token."""
+    found = np.full(len(encoded.is_inside), np.nan)
+    for words, of_item in zip(encoded.words, scores, strict=True):
+        powers = np.exp(of_item.astype(np.float64) - of_item.max(axis=1, keepdims=True))
+        found[words] = 1.0 / powers.sum(axis=1)
     return found
 
 

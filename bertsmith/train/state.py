@@ -56,10 +56,10 @@ def load_state(directory: Path, optimizer: Optimizer) -> TrainerState:
             raise FileNotFoundError(
                 f"{directory} has no {name}: it is not a checkpoint to continue training from"
             )
-    facts = _read_facts(directory / FACTS_NAME)
-    if facts["optimizer"] != optimizer.config.name:
+    optimizer_name, state = _read_facts(directory / FACTS_NAME)
+    if optimizer_name != optimizer.config.name:
         raise ValueError(
-            f"{directory / FACTS_NAME} was written by optimizer {facts['optimizer']!r}, this run "
+            f"{directory / FACTS_NAME} was written by optimizer {optimizer_name!r}, this run "
             f"uses {optimizer.config.name!r}: resume with the same one"
         )
     try:
@@ -70,16 +70,22 @@ def load_state(directory: Path, optimizer: Optimizer) -> TrainerState:
         optimizer.load_state(tensors)
     except ValueError as error:
         raise ValueError(f"{directory / TENSORS_NAME}: {error}") from error
-    step, extra = facts["step"], facts["extra"]
-    assert isinstance(step, int)
-    assert isinstance(extra, dict)
-    return TrainerState(step=step, extra=extra)
+    return state
 
 
-def _read_facts(path: Path) -> dict[str, object]:
+def read_state(directory: Path) -> TrainerState:
+    """What `load_state` returns, without a look at the tensors. Raises ValueError for damage."""
+    return _read_facts(directory / FACTS_NAME)[1]
+
+
+def _read_facts(path: Path) -> tuple[str, TrainerState]:
+    """The optimizer's name, and the rest."""
     facts = files.read_json(path)
     expected = {"step": int, "optimizer": str, "extra": dict}
     for name, kind in expected.items():
         if not isinstance(facts.get(name), kind):
             raise ValueError(f"{path}: expected an object with {name!r} of type {kind.__name__}")
-    return facts
+    step, extra = facts["step"], facts["extra"]
+    assert isinstance(step, int)
+    assert isinstance(extra, dict)
+    return str(facts["optimizer"]), TrainerState(step=step, extra=extra)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,24 +13,7 @@ import torch
 from bertsmith.checkpoints.store import load
 from bertsmith.tasks.stored import read_task
 from bertsmith.train.log import read_metrics
-from tests.commands.small_task import NUM_STEPS, RUN, begun, bertsmith, write_glue, write_model
-
-
-@pytest.fixture(autouse=True)
-def _keep_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model, GLUE's files and a finished run."""
-    folder = tmp_path_factory.mktemp("finetune")
-    write_glue(folder / "glue")
-    write_model(folder / "model")
-    assert bertsmith(*begun(folder, folder / "run")) == 0
-    return folder
+from tests.commands.small_task import NUM_STEPS, RUN, begun, bertsmith, write_glue
 
 
 def test_the_run_loads_as_its_best_model_which_has_learned(folder: Path) -> None:
@@ -75,6 +57,7 @@ def test_the_plan_comes_first_and_alone_writes_nothing(
         "30 of 4 examples: 3 epochs; seed 0",
         "bert_adam: 0 -> 0.001 over 3 steps, then linear to 0 at step 30",
         "a new head of 2 scores, drawn by seed 0",
+        " tokens/s (measured), ",
     ):
         assert line in told
     assert not (tmp_path / "run").exists()
@@ -140,7 +123,7 @@ def test_mistakes_are_told_in_one_line_before_anything_is_written(
     assert bertsmith("finetune", *(each.format(**places) for each in arguments)) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
-    assert list(tmp_path.rglob("run.json")) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_processes_are_refused(
@@ -180,7 +163,7 @@ def test_an_unknown_label_in_dev_stops_before_training_with_its_line(
     begin = ("finetune", folder / "model", "--glue", tmp_path / "glue", *RUN)
     assert bertsmith(*begin, "--out", tmp_path / "run") == 2
     assert "dev.tsv:22: label '2' is none of the 2" in capsys.readouterr().err
-    assert not (tmp_path / "run" / "run.json").exists()
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -5,37 +5,29 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from bertsmith import cli
 from bertsmith.runs.directory import reached
 from bertsmith.train.log import MetricsLog, Record, read_metrics
 from tests.commands.small_run import killed_at
-from tests.commands.small_task import NUM_STEPS, begun, bertsmith, write_glue, write_model
+from tests.commands.small_task import NUM_STEPS, begun, bertsmith
 
 
-@pytest.fixture(autouse=True)
-def _keep_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model, GLUE's files and a finished run."""
-    folder = tmp_path_factory.mktemp("finetune")
-    write_glue(folder / "glue")
-    write_model(folder / "model")
-    assert bertsmith(*begun(folder, folder / "run")) == 0
-    return folder
-
-
-@pytest.mark.parametrize("options", [(), ("--frozen-layers", "1", "--accumulation", "2")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--frozen-layers", "1", "--accumulation", "2"),
+        (
+            *("--approach", "feature_based", "--layers", "weighted-sum-all"),
+            *("--on-top", "bilstm", "--lstm-size", "6"),
+        ),
+    ],
+    ids=["all", "frozen", "features"],
+)
 def test_killed_and_resumed_gives_the_same_bytes(
     folder: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:

@@ -27,13 +27,6 @@ from bertsmith.train.log import read_metrics
 from tests.commands.small_run import TOY, TOY_RUN, write_text
 
 
-@pytest.fixture(autouse=True)
-def _keep_threads() -> object:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
 def bertsmith(*arguments: object) -> int:
     """The command line in this process, without waiting for compiled kernels."""
     with fusion.unfused():

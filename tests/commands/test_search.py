@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import torch
 
 from bertsmith import cli
 from bertsmith.checkpoints.store import load
-from bertsmith.commands import finetune
+from bertsmith.commands import search
 from bertsmith.commands.search_options import defaults_of, grid_of
 from bertsmith.recipes.finetuning import GLUE_GRID, PAPER_GRID
 from bertsmith.train.log import MetricsLog, Record
@@ -22,13 +21,6 @@ from tests.commands.small_task import RUN, bertsmith, write_glue, write_model
 
 GRID = ("--grid.learning-rates", "1e-3", "1e-4", "--grid.batch-sizes", "4", "--restarts", "2")
 NAMES = [f"batch4-rate{rate}-epochs1-seed{seed}" for rate in ("0.001", "0.0001") for seed in (0, 1)]
-
-
-@pytest.fixture(autouse=True)
-def _keep_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 def without(*names: str) -> tuple[str, ...]:
@@ -95,7 +87,7 @@ def test_the_best_on_dev_is_chosen_and_stands_for_the_search(
 def test_an_ended_search_is_only_told_again_with_its_table(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(finetune, "carry_out", None)
+    monkeypatch.setattr(search, "carry_out", None)
     assert bertsmith("search", "--resume", folder / "search") == 0
     told = capsys.readouterr().out
     assert bertsmith(*searching(folder, folder / "search")) == 0

@@ -1,0 +1,179 @@
+"""A prepared fine-tuning run -> the same trained and scored, in its directory.
+
+What both finetune and search do with a run. When things happen between two updates stands here, in
+plain view: evaluations, checkpoints, the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from bertsmith.checkpoints import store
+from bertsmith.commands.stages import Stage
+from bertsmith.files import claimed, remove_leftovers
+from bertsmith.fusion import unfused
+from bertsmith.model.task_model import TaskModel
+from bertsmith.runs import progress
+from bertsmith.runs.divergence import require_finite
+from bertsmith.runs.ensemble import ItemScores
+from bertsmith.runs.finetune_features import FrozenFeatures
+from bertsmith.runs.finetune_job import Job, Prepared
+from bertsmith.runs.finetune_measuring import FinetuneCost, measure_finetuning
+from bertsmith.runs.finetune_ongoing import OngoingFinetuning
+from bertsmith.runs.finetune_plan import num_values
+from bertsmith.runs.finetune_record import write_finetune_record
+from bertsmith.runs.finetune_report import answering_model, report, told_mix, write_scores
+from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
+from bertsmith.runs.interruption import Interruption
+from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
+from bertsmith.runs.null_threshold import tune_null_threshold
+from bertsmith.runs.progress import say
+from bertsmith.train.loop import train
+
+# Compiling the kernels of training takes 25 s of a core and saves a quarter of a step: as much from
+# about 250,000 tokens of Mini on, whose L * H is 1,024 (figures: docs/log.md).
+_VALUES_BEFORE_FUSING = 250_000 * 1024
+
+
+@contextlib.contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Keeps other processes from a run's directory, and clears away what a killed one left."""
+    with claimed(directory):
+        remove_leftovers(directory)
+        remove_leftovers(directory / "checkpoints")
+        yield
+
+
+def say_plan(
+    console: Console, lines: Sequence[tuple[str, str]], warnings: Sequence[str] = ()
+) -> None:
+    """Prints a plan: (what, value) in two columns."""
+    width = max(len(name) for name, _ in lines)
+    for name, value in lines:
+        say(console, f"{name:<{width}}  {value}")
+    for warning in warnings:
+        say(console, f"warning: {warning}")
+
+
+def measured(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> FinetuneCost:
+    """What its steps cost on this machine, with the kernels that it will use."""
+    run, plan, dev = ready.record.run, ready.plan, ready.dev.labelled
+    with unfused(_is_short(ready)):
+        return measure_finetuning(run, ready.model, plan, dev, job.device, ready.features)
+
+
+def carry_out(
+    job: Job,
+    ready: Prepared[ExampleT, EncodedT, AnswerT],
+    console: Console,
+    go_on: Sequence[str],
+) -> ItemScores:
+    """Trains what is left of the run, scores its model on Dev, and returns its scores of each item.
+
+    Ctrl-C saves, says that the command `go_on` goes on, and raises KeyboardInterrupt.
+    """
+    record, dev, features = ready.record, ready.dev, ready.features
+    write_finetune_record(job.directory, record)
+    states = (None, None) if features is None else (features.train, features.dev)
+    parts = task_trainee(record.run, ready.model, record.num_steps, job.device, states[0])
+    ongoing = OngoingFinetuning.set_up(
+        directory=job.directory,
+        run=record.run,
+        parts=parts,
+        plan=ready.plan,
+        keeper=TaskCheckpoint(tokenizer=ready.loaded.tokenizer, task=record.task),
+        measure=lambda model: dev.scores(dev.answers(model, states=states[1])),
+    )
+    with contextlib.closing(ongoing):
+        if features is not None and not ongoing.progress.is_finished:
+            _fill_shown(features, parts.model, console, go_on)
+        with unfused(_is_short(ready)):
+            if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
+                _say_how_to_go_on(console, "stopped and saved", go_on)
+                raise KeyboardInterrupt
+    loaded = store.load(job.directory)
+    item_scores = dev.item_scores(answering_model(loaded, parts.precision, job.device))
+    answers, told = tune_null_threshold(loaded.directory, dev, dev.decoded(item_scores))
+    scores = report(dev, answers)
+    write_scores(job.directory, scores, ongoing.kept_step)
+    say(
+        console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
+    )
+    for line in (*scores.lines(), *filter(None, [told])):
+        say(console, line)
+    if shares := told_mix(loaded.head):
+        say(console, shares)
+    return item_scores
+
+
+def _is_short(ready: Prepared[ExampleT, EncodedT, AnswerT]) -> bool:
+    """Whether kernels cost more than they save.
+
+    By the whole run, not by what is left of it: a resumed run must use the same ones.
+    """
+    values = num_values(ready.plan, ready.record.run.epochs, ready.model)
+    return ready.features is not None or values < _VALUES_BEFORE_FUSING
+
+
+def _say_how_to_go_on(console: Console, told: str, go_on: Sequence[str]) -> None:
+    say(console, f"{told}; to go on:")
+    say(console, shlex.join(["bertsmith", *go_on]))
+
+
+def _fill_shown(
+    features: FrozenFeatures, model: TaskModel, console: Console, go_on: Sequence[str]
+) -> None:
+    """Makes the hidden states that are missing, behind a bar; what is stopped begins anew."""
+    if total := features.num_tokens_to_read():
+        try:
+            with Stage(console, "features", "tokens", total) as stage:
+                features.fill(model, lambda share: stage.reach(int(share * total)))
+        except KeyboardInterrupt:
+            told = "stopped before the first step, no features are kept"
+            _say_how_to_go_on(console, told, go_on)
+            raise
+
+
+def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:
+    """As `_train`, with the live line."""
+    if ongoing.start:
+        say(console, f"going on after step {ongoing.start:,} of {ongoing.num_steps:,}")
+    with progress.display(
+        console,
+        num_steps=ongoing.num_steps,
+        done=ongoing.start,
+        unigram=None,
+        every=ongoing.run.log_every,
+    ) as shown:
+        return _train(ongoing, shown)
+
+
+def _train(ongoing: OngoingFinetuning, shown: progress.Display) -> bool:
+    """Takes every step that is left; False when stopped by Ctrl-C, with the last step saved."""
+    run, parts = ongoing.run, ongoing.parts
+    with Interruption() as interruption:
+        for update in train(
+            parts.learner,
+            parts.optimizer,
+            parts.schedule,
+            ongoing.batches(),
+            accumulation=run.accumulation,
+            start=ongoing.start,
+        ):
+            number = update.number
+            require_finite(update, parts.optimizer, ongoing.directory, "--warmup-share")
+            shown.step(ongoing.record_step(update))
+            if ongoing.is_due(number, run.evaluate_every):
+                shown.note(ongoing.evaluate(number))
+            is_over = ongoing.decide_end(number)
+            is_stopping = is_over or interruption.requested
+            if is_stopping or ongoing.is_due(number, run.save_every):
+                ongoing.save(number)
+            if is_stopping:
+                return is_over
+    return True

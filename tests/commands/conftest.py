@@ -1,0 +1,29 @@
+"""What the tests of several commands begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.commands.small_task import begun, bertsmith, write_glue, write_model
+
+
+@pytest.fixture(autouse=True)
+def _keep_threads() -> Iterator[None]:
+    """Commands set the threads of the process."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, GLUE's files and a finished run."""
+    folder = tmp_path_factory.mktemp("finetune")
+    write_glue(folder / "glue")
+    write_model(folder / "model")
+    assert bertsmith(*begun(folder, folder / "run")) == 0
+    return folder
