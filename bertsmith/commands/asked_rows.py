@@ -10,14 +10,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
 from bertsmith.commands.questions import can_be_read_twice, piped_lines
 from bertsmith.reading import tables
-from bertsmith.reading.conll import tagged_sentences
+from bertsmith.reading.conll import marks_documents, tagged_sentences
 from bertsmith.reading.detect import suffix_of
+from bertsmith.reading.faults import refuse
 from bertsmith.reading.lines import json_object
 from bertsmith.reading.squad_json import read_questions
 from bertsmith.reading.tables import TEXT, Row
@@ -91,20 +91,30 @@ def units_of_file(file: Path, rows: AskedRows, how: RowFiles) -> Iterator[Unit]:
             kept: dict[str, object] = {KEY: question.key}
             yield [Entry(place=question.place, asked=question, kept=kept)], 0
     elif isinstance(rows, WordsAsked) and (how.is_conll or suffix_of(file.name) in _CONLL_SUFFIXES):
-        yield from _of_conll(file, "" if rows.by_character else " ")
+        yield from _of_conll(file, rows, how)
     elif tables.table_format(file) == "text":
         yield from reader.of_lines()
     else:
         yield from reader.of_table()
 
 
-def _of_conll(file: Path, blank: str) -> Iterator[Unit]:
-    for number, sentences in groupby(tagged_sentences(file), key=lambda each: each.document):
-        asked = [
-            TextToTag.of_words(each.words, blank, document=number, place=each.place)
-            for each in sentences
-        ]
-        yield [Entry(place=each.place, asked=each) for each in asked], 0
+def _of_conll(file: Path, rows: WordsAsked, how: RowFiles) -> Iterator[Unit]:
+    """Sentences in their documents; where none are marked each alone, as in training."""
+    is_marked = rows.is_one_document or marks_documents(file)
+    blank = "" if rows.by_character else " "
+    faults: list[str] = []
+    read = tagged_sentences(file, on_malformed=faults.append if how.skip_malformed else refuse)
+
+    def entries() -> Iterator[tuple[Entry, int]]:
+        for number, each in enumerate(read):
+            yield from ((_broken(fault), 0) for fault in faults)
+            faults.clear()
+            document = each.document if is_marked else number
+            asked = TextToTag.of_words(each.words, blank, document=document, place=each.place)
+            yield Entry(place=each.place, asked=asked), 0
+        yield from ((_broken(fault), 0) for fault in faults)
+
+    yield from _in_documents(entries())
 
 
 class _Reader:

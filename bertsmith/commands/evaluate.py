@@ -11,6 +11,7 @@ from rich.console import Console
 from bertsmith.checkpoints import store
 from bertsmith.commands.examples import labelled_examples, source_of
 from bertsmith.commands.finetune_options import Evaluate
+from bertsmith.commands.score_predictions import score_predictions
 from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import read_examples
 from bertsmith.runs.progress import say
@@ -27,6 +28,13 @@ def evaluate(options: Evaluate) -> None:
     Raises ValueError for a model without a head or without a task, and for examples of another kind
     or with other labels.
     """
+    if options.predictions is not None:
+        score_predictions(options, options.predictions)
+        return
+    if options.null_odds is not None or options.squad_version is not None:
+        raise ValueError("--null-odds and --squad-version go with --predictions: leave them out")
+    if not options.model:
+        raise ValueError("name a model to score, or answers that it gave with --predictions FILE")
     source = source_of(options.files)
     device = choose_device(options.device)
     loaded = store.load(options.model)

@@ -43,6 +43,7 @@ from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
+from bertsmith.runs.null_threshold import tune_null_threshold
 from bertsmith.runs.progress import say
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
 from bertsmith.train.loop import train
@@ -188,13 +189,17 @@ def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: 
                 _say_how_to_go_on(job, console, "stopped and saved")
                 raise KeyboardInterrupt
     loaded = store.load(job.directory)
-    answers = dev.answers(answering_model(loaded, parts.precision, job.device))
+    answers, told = tune_null_threshold(
+        loaded.directory,
+        dev,
+        dev.answers(answering_model(loaded, parts.precision, job.device)),
+    )
     scores = report(dev, answers)
     write_scores(job.directory, scores, ongoing.kept_step)
     say(
         console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
     )
-    for line in scores.lines():
+    for line in (*scores.lines(), *filter(None, [told])):
         say(console, line)
     if shares := told_mix(loaded.head):
         say(console, shares)

@@ -16,6 +16,7 @@ from bertsmith.commands.sources.recipe import RecipeName, recipe_for
 from bertsmith.commands.task_files import Split, TaskFiles, TaskValues
 from bertsmith.commands.typed import typed_options
 from bertsmith.recipes.finetuning import RECIPES, FinetuneRun
+from bertsmith.tasks.squad_scores import SquadVersion
 
 __all__ = ["Evaluate", "Finetune", "RecipeName", "TaskFiles", "TaskValues", "defaults_of"]
 
@@ -57,15 +58,21 @@ class Finetune:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Scores a fine-tuned model on labelled examples."""
+    """Scores a fine-tuned model on labelled examples, or answers that any model gave."""
 
-    model: tyro.conf.Positional[str]
+    model: tyro.conf.Positional[str] = ""
     """A run of finetune, or any checkpoint with a task.json."""
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from; sequences are as long as the model learned them."""
     split: Split | None = None
     """Which examples: of GLUE dev, unless train is named; of your own files the Dev file or, of a
     single one, the share that training held out (dev) or left (train); without it all of it."""
+    predictions: Path | None = None
+    """Score these answers to the questions of --squad instead of a model: id -> text, in JSON."""
+    null_odds: Path | None = None
+    """Beside --predictions: id -> by how much no answer is likelier; gives the best threshold."""
+    squad_version: SquadVersion | None = None
+    """Whose evaluator scores --predictions; 2.0 may answer nothing (default: what the file is)."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
 

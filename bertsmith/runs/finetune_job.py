@@ -140,7 +140,7 @@ def prepared(
         ("Dev", described_examples(len(dev.examples), dev.labelled)),
         ("", learning.dev_balance),
         *([] if features is None else [("features", features.described())]),
-        *described_steps(record.run, plan),
+        *described_steps(record.run, plan, len(train.examples)),
         ("machine", _machine(job.device, record.run)),
         *(("note", note) for note in record.notes),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,8 @@ from bertsmith.tasks.choose import ChoiceAnswer, ChoiceExample
 from bertsmith.tasks.own import choices
 from bertsmith.tasks.own.choices import ChoiceColumns
 from bertsmith.tasks.own.files import FileOptions, OwnFile
-from bertsmith.tasks.task import EncodedTexts, MultipleChoice, Task, to_json
+from bertsmith.tasks.stored import Learned, task_json
+from bertsmith.tasks.task import EncodedTexts, MultipleChoice, Task
 
 _Chooser = Task[ChoiceExample, EncodedTexts, ChoiceAnswer]
 _COLUMNS = ("text_columns", "begun_column", "choice_columns", "label_column", "key_column")
@@ -60,9 +62,10 @@ class ChoiceFiles:
             raise wrong_kind(task, self.option, "questions with choices")
         return task
 
-    def to_json(self, task: _Chooser) -> Mapping[str, object]:
-        """As `task.to_json`."""
-        return to_json(self.fitting(task))
+    def to_json(self, task: _Chooser, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
+        columns = dataclasses.asdict(self._columns(self.files.choices))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
     def require_answerable(self, examples: Sequence[ChoiceExample], task: _Chooser) -> None:
         """All are: a label that is no choice was refused with its row."""
@@ -75,7 +78,8 @@ class ChoiceFiles:
         """How many choices there are, and repetitions."""
         return choices.summary(file).notes
 
-    def _columns(self, path: Path) -> ChoiceColumns:
+    def _columns(self, path: Path | None) -> ChoiceColumns:
+        assert path is not None
         files = self.files
         found = tables.columns(path, has_header=files.header)
         layout = choices.layout_of(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from bertsmith.reading.squad_json import Question
 from bertsmith.tasks.own import questions
 from bertsmith.tasks.own.files import FileOptions, OwnFile
 from bertsmith.tasks.squad import EncodedQuestions, FoundAnswer, SquadConfig
-from bertsmith.tasks.task import SpanAnswering, Task, to_json
+from bertsmith.tasks.stored import Learned, task_json
+from bertsmith.tasks.task import SpanAnswering, Task
 
 _OPTIONS = (*SHARED_OPTIONS, "key_column", "question_column", "passage_column", "answers_column")
 _Spans = Task[Question, EncodedQuestions, FoundAnswer]
@@ -63,9 +65,10 @@ class SpanFiles:
             raise wrong_kind(task, self.option, "questions about passages")
         return task
 
-    def to_json(self, task: _Spans) -> Mapping[str, object]:
-        """As `task.to_json`."""
-        return to_json(self.fitting(task))
+    def to_json(self, task: _Spans, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
+        columns = dataclasses.asdict(columns_of(self.files))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
     def require_answerable(
         self,

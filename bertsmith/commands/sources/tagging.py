@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,10 @@ from bertsmith.reading.conll import TaggedSentence
 from bertsmith.tasks.own import words
 from bertsmith.tasks.own.files import FileOptions, OwnFile
 from bertsmith.tasks.own.words import WordColumns
+from bertsmith.tasks.stored import Learned, task_json
 from bertsmith.tasks.tag import EncodedWords, TagConfig
 from bertsmith.tasks.tag_scheme import TagScheme
-from bertsmith.tasks.task import Tagging, Task, to_json
+from bertsmith.tasks.task import Tagging, Task
 
 _Tagger = Task[TaggedSentence, EncodedWords, list[str]]
 _OF_ROWS = ("word_column", "tag_names", "document_column")
@@ -58,9 +60,10 @@ class TaggedFiles:
             raise wrong_kind(task, self.option, "words with tags")
         return task
 
-    def to_json(self, task: _Tagger) -> Mapping[str, object]:
-        """As `task.to_json`."""
-        return to_json(self.fitting(task))
+    def to_json(self, task: _Tagger, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
+        columns = dataclasses.asdict(self._columns(self.files.tagged))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
     def require_answerable(self, examples: Sequence[TaggedSentence], task: _Tagger) -> None:
         """Raises ValueError for a tag that was not learned, and for words of another kind."""
@@ -83,7 +86,8 @@ class TaggedFiles:
         """What was read otherwise than it stands, and documents, words, repetitions."""
         return words.summary(file, None).notes
 
-    def _columns(self, path: Path) -> WordColumns:
+    def _columns(self, path: Path | None) -> WordColumns:
+        assert path is not None
         files = self.files
         if words.has_rows(path):
             if files.one_document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from bertsmith.tasks.classify import LabelScheme, Problem, TextAnswer, TextExamp
 from bertsmith.tasks.own import texts
 from bertsmith.tasks.own.files import FileOptions, OwnFile
 from bertsmith.tasks.own.texts import TextColumns
-from bertsmith.tasks.task import Classification, EncodedTexts, Task, to_json
+from bertsmith.tasks.stored import Learned, task_json
+from bertsmith.tasks.task import Classification, EncodedTexts, Task
 
 _Classifier = Task[TextExample, EncodedTexts, TextAnswer]
 _OPTIONS = (
@@ -46,13 +48,7 @@ class TextFiles:
         """As `texts.read`."""
         files = self.files
         problem = self.problem if task is None else self.fitting(task).scheme.problem
-        columns = TextColumns(
-            texts=files.text_columns or TextColumns.texts,
-            label=files.label_column or TextColumns.label,
-            problem=problem,
-            separator=TextColumns.separator if files.separator is None else files.separator,
-            key=files.key_column or "",
-        )
+        columns = self._columns(problem)
         named = {**dict.fromkeys(columns.texts, "text-columns"), columns.key: "key-column"}
         named[columns.label or ""] = "label-column"
         require_columns(path, tables.columns(path, has_header=files.header), named)
@@ -75,9 +71,10 @@ class TextFiles:
             raise wrong_kind(task, self.option, "texts with labels")
         return task
 
-    def to_json(self, task: _Classifier) -> Mapping[str, object]:
-        """As `task.to_json`."""
-        return to_json(self.fitting(task))
+    def to_json(self, task: _Classifier, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
+        columns = dataclasses.asdict(self._columns(self.problem))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
     def require_answerable(self, examples: Sequence[TextExample], task: _Classifier) -> None:
         """Raises ValueError, with the place, for a label that was not learned."""
@@ -90,6 +87,16 @@ class TextFiles:
     def notes(self, file: OwnFile[TextExample], task: _Classifier) -> Sequence[str]:
         """Repetitions, labels of several kinds, and too many labels."""
         return texts.summary(file, self.fitting(task).scheme).notes
+
+    def _columns(self, problem: Problem) -> TextColumns:
+        files = self.files
+        return TextColumns(
+            texts=files.text_columns or TextColumns.texts,
+            label=files.label_column or TextColumns.label,
+            problem=problem,
+            separator=TextColumns.separator if files.separator is None else files.separator,
+            key=files.key_column or "",
+        )
 
 
 _METRICS: dict[Problem, tuple[str, ...]] = {

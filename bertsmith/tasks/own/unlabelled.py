@@ -15,7 +15,7 @@ from bertsmith.tasks.asked import Asked, TextToTag, text_to_tag
 from bertsmith.tasks.choose import ChoiceExample
 from bertsmith.tasks.classify import TextExample
 from bertsmith.tasks.own import choices
-from bertsmith.tasks.own.choices import ARC, SWAG, ChoiceColumns
+from bertsmith.tasks.own.choices import ARC, ARC_OF_THE_HUB, SWAG, ChoiceColumns
 from bertsmith.tasks.own.files import require_text
 from bertsmith.tasks.own.words import words_of
 from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAnswering, Tagging
@@ -66,6 +66,8 @@ class WordsAsked:
     document: str
     """A column that is equal for sentences of one document; empty: each row is one."""
     by_character: bool
+    is_one_document: bool = False
+    """Whether a file of CoNLL's columns that marks no documents is one, not each sentence alone."""
     takes_one: bool = True
 
     def of_fields(self, fields: Sequence[str], place: str) -> TextToTag:
@@ -167,11 +169,11 @@ def rows_of(task: AnyTask, learned: Mapping[str, object], named: Sequence[str]) 
         case Classification():
             return TextsAsked(texts=tuple(named) or _texts(learned, "texts") or ("text",))
         case Tagging():
-            said = tuple(named) or _texts(learned, "words")
             return WordsAsked(
-                words=said or ("tokens", "words", "text"),
+                words=tuple(named) or (*_texts(learned, "words"), "tokens", "words", "text"),
                 document=_text(learned, "document", ""),
                 by_character=task.scheme.is_by_character,
+                is_one_document=learned.get("is_one_document") is True,
             )
         case SpanAnswering():
             question, passage = named or (
@@ -184,7 +186,7 @@ def rows_of(task: AnyTask, learned: Mapping[str, object], named: Sequence[str]) 
                 text, *others = named
                 own = ChoiceColumns(text=text, choices=tuple(others), label=None)
                 return ChoicesAsked(layouts=(own,))
-            layouts = (*_layouts(learned), SWAG, ARC)
+            layouts = (*_layouts(learned), SWAG, ARC_OF_THE_HUB, ARC)
             return ChoicesAsked(layouts=tuple(replace(each, label=None) for each in layouts))
 
 
