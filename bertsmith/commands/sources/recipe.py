@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from bertsmith.commands.sources.question_columns import columns_of
 from bertsmith.commands.task_files import TaskFiles
 from bertsmith.commands.typed import word_behind
-from bertsmith.tasks.own.questions import version_of
 
 RecipeName = Literal[
     "glue",
@@ -47,6 +45,10 @@ def recipe_for(arguments: Sequence[str]) -> RecipeName:
 
 def _squad_version(arguments: Sequence[str]) -> str:
     """Whose evaluator is meant; of files that cannot be read, which is told later, the first's."""
+    # Only here is a file read: help and typing errors are told without numpy.
+    from bertsmith.commands.sources.question_columns import columns_of
+    from bertsmith.tasks.own.questions import version_of
+
     typed = word_behind("--squad-version", arguments)
     if typed is not None:
         return typed
