@@ -1,6 +1,7 @@
 """`bertsmith evaluate`: a fine-tuned model and labelled examples -> its scores, with intervals.
 
 bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE
+bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE --report FOLDER     with pictures
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from rich.console import Console
 from bertsmith.checkpoints import store
 from bertsmith.commands.examples import labelled_examples, source_of
 from bertsmith.commands.finetune_options import Evaluate
+from bertsmith.runs.answers_report import Described, require_place, told, write_report
 from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import read_examples
 from bertsmith.runs.progress import say
@@ -27,6 +29,8 @@ def evaluate(options: Evaluate) -> None:
     or with other labels.
     """
     source = source_of(options.files)
+    if options.report is not None:
+        require_place(options.report)
     device = choose_device(options.device)
     examples, notes = labelled_examples(source, options.split)
     loaded = store.load(options.model)
@@ -47,5 +51,15 @@ def evaluate(options: Evaluate) -> None:
     for note in (*loaded.notes, *notes):
         say(console, f"note: {note}")
     say(console, f"{options.split} of {source['task']}, {len(examples):,} examples:")
-    for line in report(read, read.answers(model)).lines():
+    item_scores = read.item_scores(model)
+    answers = read.decoded(item_scores)
+    scores, known = report(read, answers), read.judged(item_scores, answers)
+    lines = [*scores.lines(), *told(known)]
+    if options.report is not None:
+        described = Described(
+            title=f"{loaded.directory} evaluated",
+            examples=f"{options.split} of {source['task']}",
+        )
+        lines += write_report(options.report, described, scores, known)
+    for line in lines:
         say(console, line)

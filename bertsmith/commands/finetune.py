@@ -26,12 +26,14 @@ from bertsmith.files import claimed, remove_leftovers
 from bertsmith.fusion import unfused
 from bertsmith.recipes.finetuning import to_json
 from bertsmith.runs import progress
+from bertsmith.runs.answers_report import told, write_report
 from bertsmith.runs.directory import RECORD
 from bertsmith.runs.divergence import require_finite
 from bertsmith.runs.finetune_job import Job, Prepared, prepared, require_same_request
 from bertsmith.runs.finetune_measuring import measure_finetuning
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.finetune_plan import num_values
+from bertsmith.runs.finetune_readme import described_run
 from bertsmith.runs.finetune_record import read_finetune_record, write_finetune_record
 from bertsmith.runs.finetune_report import answering_model, report, write_scores
 from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
@@ -173,16 +175,23 @@ def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: 
             say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
             raise KeyboardInterrupt
     loaded = store.load(job.directory)
-    answers = dev.answers(answering_model(loaded, parts.precision, job.device))
-    scores = report(dev, answers)
+    item_scores = dev.item_scores(answering_model(loaded, parts.precision, job.device))
+    answers = dev.decoded(item_scores)
+    scores, known = report(dev, answers), dev.judged(item_scores, answers)
     write_scores(job.directory, scores, ongoing.kept_step)
     say(
         console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
     )
-    for line in scores.lines():
+    use = f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}"
+    described = described_run(job.directory, record, ready.name, use)
+    for line in (
+        *scores.lines(),
+        *told(known),
+        *write_report(job.directory, described, scores, known),
+        f"{job.directory} holds the model; to score it again, or on other examples:",
+        use,
+    ):
         say(console, line)
-    say(console, f"{job.directory} holds the model; to score it again, or on other examples:")
-    say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}")
 
 
 def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:

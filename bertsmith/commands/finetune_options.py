@@ -66,6 +66,8 @@ class Evaluate:
     """Where examples come from; sequences are as long as the model learned them."""
     split: Literal["train", "dev"] = "dev"
     """Which of the files."""
+    report: Path | None = None
+    """A new folder for the scores with tables and pictures, and the worst answers to read."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
 

@@ -145,6 +145,15 @@ def decode(
     return found
 
 
+def probabilities(encoded: EncodedWords, scores: Sequence[FloatArray]) -> FloatArray:
+    """(W,) the probability of each word's likeliest label; nan for a word without a token."""
+    found = np.full(len(encoded.is_inside), np.nan)
+    for words, of_item in zip(encoded.words, scores, strict=True):
+        powers = np.exp(of_item.astype(np.float64) - of_item.max(axis=1, keepdims=True))
+        found[words] = 1.0 / powers.sum(axis=1)
+    return found
+
+
 def _texts(
     sentences: Sequence[TaggedSentence], context: Context, blank: str
 ) -> Iterator[tuple[str, IntArray]]:
