@@ -9,7 +9,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from bertsmith.checkpoints import store
-from bertsmith.commands.examples import labelled_examples, source_of
+from bertsmith.commands.examples import labelled_examples, scored_together, source_of
 from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.commands.score_predictions import score_predictions
 from bertsmith.runs.finetune_report import answering_model, report
@@ -46,11 +46,15 @@ def evaluate(options: Evaluate) -> None:
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    labelled = labelled_examples(source, task, options.split)
-    read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
+    sources, missing = scored_together(source)
+    sets = [labelled_examples(each, task, options.split) for each in sources]
     console = Console()
-    for note in (*loaded.notes, *labelled.notes, *read.encoded.notes):
+    for note in (*loaded.notes, *missing):
         say(console, f"note: {note}")
-    say(console, f"{labelled.name}, {len(labelled.examples):,} examples:")
-    for line in report(read, read.answers(model)).lines():
-        say(console, line)
+    for labelled in sets:
+        read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
+        for note in (*labelled.notes, *read.encoded.notes):
+            say(console, f"note: {note}")
+        say(console, f"{labelled.name}, {len(labelled.examples):,} examples:")
+        for line in report(read, read.answers(model)).lines():
+            say(console, line)
