@@ -103,9 +103,20 @@ class TaskHead(nn.Module):
 
     def states(self, bert: Bert, stream: Stream, rows: Tensor | None = None) -> tuple[Tensor, ...]:
         """What it reads of each of its S layers: (T, H), (R, H) or (N, H) hidden states."""
-        if self.bilstm is not None:
-            rows = None
-        return read_states(bert, stream, self.layer_numbers, self.config.reads, rows)
+        if self.config.reads == "mean":
+            every = bert.chosen_states(stream, self.layer_numbers)
+            return reduced_states(bert, stream, every, "mean")
+        if self.config.reads == "pooled":
+            rows = bert.pooled_rows(stream)
+        return bert.chosen_states(stream, self.layer_numbers, None if self.bilstm else rows)
+
+    def of_kept(
+        self, bert: Bert, kept: Sequence[Tensor], stream: Stream, rows: Tensor | None = None
+    ) -> Tensor:
+        """As `of_states`, of states that were kept of every token, whichever are scored."""
+        if rows is not None and self.bilstm is None:
+            kept = [each.index_select(0, rows) for each in kept]
+        return self.of_states(bert, kept, stream, rows)
 
     def of_states(
         self, bert: Bert, states: Sequence[Tensor], stream: Stream, rows: Tensor | None = None
@@ -137,25 +148,19 @@ class TaskHead(nn.Module):
         return self(states, stream.keys_of(rows))  # type: ignore[no-any-return]
 
 
-def read_states(
-    bert: Bert,
-    stream: Stream,
-    numbers: Sequence[int],
-    reads: Reads,
-    rows: Tensor | None = None,
+def reduced_states(
+    bert: Bert, stream: Stream, states: Sequence[Tensor], reads: Reads
 ) -> tuple[Tensor, ...]:
-    """Of each numbered state: all tokens or `rows`, the token that is pooled, or the mean.
-
-    (T, H) or (R, H); (N, H) of a sequence each.
-    """
+    """(T, H) states of all tokens -> what a head needs of them: (T, H), or (N, H)."""
     if reads == "tokens":
-        return bert.chosen_states(stream, numbers, rows)
+        return tuple(states)
     if reads == "pooled":
-        return bert.chosen_states(stream, numbers, bert.pooled_rows(stream))
+        rows = bert.pooled_rows(stream)
+        return tuple(hidden.index_select(0, rows) for hidden in states)
     lengths = (stream.last_rows - stream.first_rows + 1).tolist()
     return tuple(
         torch.stack([widened(part).mean(dim=0) for part in torch.split(hidden, lengths)]).to(
             hidden.dtype
         )
-        for hidden in bert.chosen_states(stream, numbers)
+        for hidden in states
     )

@@ -122,7 +122,8 @@ class _Reader:
 
 def _require_file(path: Path) -> None:
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+        told = "is a directory, expected a file" if path.is_dir() else "no such file"
+        raise FileNotFoundError(f"{path}: {told}")
 
 
 def _blocks(path: Path) -> Iterator[list[Numbered[str]]]:

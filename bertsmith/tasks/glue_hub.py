@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bertsmith.tasks.classify import TextExample
 from bertsmith.tasks.glue import GlueTask
+from bertsmith.tasks.own.fields import text_of
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _UNLABELLED = -1
@@ -105,7 +106,7 @@ def examples_of(
         at = f"{place}: row {number}"
         if missing := [name for name in (*columns, "label") if name not in row]:
             raise ValueError(f"{at}: no column {missing[0]!r}, found {', '.join(map(repr, row))}")
-        texts = tuple(str(row[name]) for name in columns)
+        texts = tuple(text_of(row[name], f"{at}: column {name!r}") for name in columns)
         label = _label(row["label"], spellings, at)
         found.append(TextExample(texts=texts, labels=(label,), place=at))
     return found

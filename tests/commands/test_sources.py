@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import torch
 
 from bertsmith.checkpoints.store import load
-from bertsmith.tasks.stored import read_task
+from bertsmith.commands.finetune_options import defaults_of
+from bertsmith.recipes.finetuning import RECIPES
+from bertsmith.tasks.stored import read_learned, read_task
 from tests.commands.small_files import (
     RUN,
     SPANS,
@@ -39,6 +41,8 @@ class Kind:
     task: str
     metric: str
     options: tuple[str, ...] = ()
+    columns: Mapping[str, object] = field(default_factory=dict)
+    """Some of those that the model remembers, to be asked by the same."""
 
     def files(self, folder: Path) -> tuple[object, ...]:
         """Writes two files, and names them."""
@@ -63,6 +67,7 @@ KINDS = {
     ),
     "swag": Kind(
         option="choices", recipe="swag", task="MultipleChoice", metric="accuracy",
+        columns={"text": "sent1", "begun": "sent2"},
         write=lambda path, count, key: swag(path.with_suffix(".csv"), count, key),
     ),
     "arc": Kind(
@@ -71,6 +76,7 @@ KINDS = {
     ),
     "labels": Kind(
         option="texts", recipe="glue", task="Classification", metric="accuracy", options=TEXTS,
+        columns={"texts": ["words"], "label": "about"},
         write=lambda path, count, key: texts(path.with_suffix(".csv"), count, key),
     ),
     "several labels": Kind(
@@ -122,8 +128,11 @@ def test_a_kind_is_learned_and_its_printed_command_scores_the_same(
     told = capsys.readouterr().out.splitlines()
     record = json.loads((run / "run.json").read_text())
     assert (record["run"]["name"], record["task"]["kind"]) == (kind.recipe, kind.task)
-    task = read_task(load(run).directory)
-    assert task is not None
+    directory = load(run).directory
+    assert read_task(directory) is not None
+    assert read_learned(directory).name == f"{kind.option}-train"
+    learned = read_learned(directory).columns
+    assert {name: learned[name] for name in kind.columns} == kind.columns
     scores = scores_in(told)
     assert scores[0].split()[0] == kind.metric
     assert bertsmith(*shlex.split(told[-1])[1:]) == 0
@@ -164,6 +173,7 @@ def test_without_a_dev_file_a_share_is_held_out_and_scored_again(
     [
         (("--squad", "nowhere.json"), "nowhere.json: no such file"),
         (("--squad", "{squad}", "--dev", "nowhere.json"), "nowhere.json: no such file"),
+        (("--tagged", "{folder}"), "is a directory, expected a file"),
         (("--squad", "{squad}", "--glue", "."), "--glue and --squad name examples of different"),
         (("--squad", "{squad}", "--task", "RTE"), "--task says nothing of the examples of --squad"),
         (("--squad", "{squad}", "--doc-stride", "0"), "doc_stride must be at least 1, found 0"),
@@ -298,6 +308,68 @@ def test_a_broken_file_is_told_with_its_line_or_counted(
         assert counted in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("option", ["squad", "choices"])
+def test_ids_need_not_be_unique_where_that_is_said(
+    option: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    text = (squad if option == "squad" else choices)(path, 8, 1).read_text()
+    if option == "squad":
+        passages = json.loads(text)["data"][0]["paragraphs"]
+        asked = [(each["context"], each["qas"][0]) for each in passages]
+        rows = [{"context": context, **question} for context, question in asked]
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    path.write_text(text + text)
+    options = SPANS if option == "squad" else ()
+    begin = ("finetune", model, f"--{option}", path, "--max-tokens", "16", *options, "--plan-only")
+    assert bertsmith(*begin) == 2
+    assert "a.jsonl:9: id '" in capsys.readouterr().err
+    assert bertsmith(*begin, "--key-column", "") == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "recipe"),
+    [
+        ("--squad {squad}", "squad"),
+        ("--squad {squad} --dev {squad2}", "squad2"),
+        ("--squad={squad2} --squad-version 1.1", "squad"),
+        ("--squad nowhere.json", "squad"),
+        ("--squad {squad2} --recipe glue", "glue"),
+        ("--tagged x", "ner"),
+        ("--choices x", "swag"),
+        ("--texts x", "glue"),
+        ("--texts x --recipe sqad", "glue"),
+    ],
+)
+def test_the_recipe_follows_the_examples_unless_it_is_typed(
+    typed: str, recipe: str, tmp_path: Path
+) -> None:
+    places = {
+        "squad": squad(tmp_path / "squad.json", 8, 1),
+        "squad2": squad(tmp_path / "squad2.json", 8, 2, some_impossible=True),
+    }
+    assert defaults_of(typed.format(**places).split()).run == RECIPES[recipe]()
+
+
+def test_a_model_is_not_scored_on_examples_of_another_kind(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tagged(tmp_path / "train.txt", 8, 1)
+    begin = ("finetune", model, "--tagged", path, "--dev", path, *RUN, "--epochs", "1")
+    assert bertsmith(*begin, "--out", tmp_path / "run") == 0
+    others: tuple[tuple[str, Path, tuple[str, ...]], ...] = (
+        ("squad", squad(tmp_path / "a.json", 4, 1), ()),
+        ("choices", swag(tmp_path / "a.csv", 4, 1), ()),
+        ("texts", texts(tmp_path / "b.csv", 8, 1), TEXTS),
+    )
+    for option, file, columns in others:
+        assert bertsmith("evaluate", tmp_path / "run", f"--{option}", file, *columns) == 2
+        assert f"the model learned Tagging, and --{option} holds" in capsys.readouterr().err
+    glue = write_glue(tmp_path / "glue")
+    assert bertsmith("evaluate", tmp_path / "run", "--glue", glue, "--task", "SST-2") == 2
+    assert "the model learned Tagging, and --glue holds" in capsys.readouterr().err
+
+
 def test_labels_and_tags_of_dev_must_have_been_learned(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -340,18 +412,19 @@ def test_malformed_rows_of_glue_are_left_out_where_that_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("in_documents", "option", "told", "is_noted"),
+    ("in_documents", "option", "told", "unit", "is_noted"),
     [
-        (True, (), "12 examples in 3 sequences", False),
-        (True, ("--context", "sentence"), "12 examples of 6 tokens", False),
-        (False, (), "12 examples of 6 tokens", True),
-        (False, ("--one-document",), "12 examples in 4 sequences", False),
+        (True, (), "12 examples in 3 sequences", "sequences", False),
+        (True, ("--context", "sentence"), "12 examples of 6 tokens", "examples", False),
+        (False, (), "12 examples of 6 tokens", "examples", True),
+        (False, ("--one-document",), "12 examples in 4 sequences", "sequences", False),
     ],
 )
 def test_documents_are_read_together_where_they_are_marked_or_asked_for(
     in_documents: bool,
     option: tuple[str, ...],
     told: str,
+    unit: str,
     is_noted: bool,
     model: Path,
     tmp_path: Path,
@@ -362,4 +435,5 @@ def test_documents_are_read_together_where_they_are_marked_or_asked_for(
     assert bertsmith(*begin, *option, "--plan-only") == 0
     found = capsys.readouterr().out
     assert told in found
+    assert f" of 16 {unit}: 3 epochs" in found
     assert ("no -DOCSTART- marks a document: each sentence is read alone" in found) is is_noted

@@ -142,7 +142,9 @@ def test_a_bilstm_on_top_is_drawn_trained_saved_and_gone_on_with(tmp_path: Path)
     assert notes == ["the model's own head is trained on"]
     assert model.head.config == parts.model.head.config
     for other in (replace(RUN, keep_head=True), replace(run, keep_head=True, lstm_size=5)):
-        with pytest.raises(ValueError, match=r"that one stands on a BiLSTM of 1 x 6 .*\(on_top\)"):
+        with pytest.raises(
+            ValueError, match=r"that one stands on a BiLSTM of 1 x 6 .*\(on_top, layers"
+        ):
             begin_task_model(store.load(tmp_path / "tuned"), PAIR, other)
 
 

@@ -71,6 +71,7 @@ def test_every_task_that_learns_stands_there() -> None:
     [
         ({**ROW, "label": -1}, ENTAILMENT, "here: row 1: label -1 is the mark of none"),
         ({**ROW, "label": 2}, ENTAILMENT, "label 2 is none of the task's, expected 0 to 1"),
+        ({**ROW, "sentence1": 7}, ENTAILMENT, "column 'sentence1' must hold text, found int 7"),
         ({"sentence1": "a", "label": 1}, ENTAILMENT, "no column 'sentence2', found 'sentence1'"),
         (ROW, None, "must be named entailment, not_entailment in some order, found nothing"),
         (ROW, ("no", "yes"), "found no, yes"),

@@ -62,11 +62,10 @@ class ChoiceFiles:
             raise wrong_kind(task, self.option, "questions with choices")
         return task
 
-    def to_json(self, task: _Chooser) -> Mapping[str, object]:
-        """As `stored.task_json`, with the columns that are read."""
-        path = self.files.choices
-        columns = {} if path is None else dataclasses.asdict(self._columns(path))
-        return task_json(self.fitting(task), Learned(columns=columns))
+    def to_json(self, task: _Chooser, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
+        columns = dataclasses.asdict(self._columns(self.files.choices))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
     def require_answerable(self, examples: Sequence[ChoiceExample], task: _Chooser) -> None:
         """All are: a label that is no choice was refused with its row."""
@@ -79,13 +78,15 @@ class ChoiceFiles:
         """How many choices there are, and repetitions."""
         return choices.summary(file).notes
 
-    def _columns(self, path: Path) -> ChoiceColumns:
+    def _columns(self, path: Path | None) -> ChoiceColumns:
+        assert path is not None
         files = self.files
         found = tables.columns(path, has_header=files.header)
         layout = choices.layout_of(found)
         if files.text_columns or files.choice_columns or layout is None:
             layout = self._named(path, found, layout)
-        label, key = files.label_column or layout.label, files.key_column or layout.key
+        label = files.label_column or layout.label
+        key = layout.key if files.key_column is None else files.key_column
         named = {
             layout.text: "text-columns",
             layout.begun: "begun-column",

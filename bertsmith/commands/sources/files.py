@@ -54,8 +54,8 @@ class Kind(Protocol[ExampleT, EncodedT, AnswerT]):
     def fitting(self, task: object) -> Task[ExampleT, EncodedT, AnswerT]:
         """The task, if it is of this kind. Raises ValueError for another."""
 
-    def to_json(self, task: Task[ExampleT, EncodedT, AnswerT]) -> Mapping[str, object]:
-        """What task.json holds of it."""
+    def to_json(self, task: Task[ExampleT, EncodedT, AnswerT], name: str) -> Mapping[str, object]:
+        """What task.json holds of it, and of the examples called `name`."""
 
     def require_answerable(
         self, examples: Sequence[ExampleT], task: Task[ExampleT, EncodedT, AnswerT]
@@ -95,7 +95,7 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
         return LearningSet(
             name=self.name,
             task=task,
-            task_json=kind.to_json(task),
+            task_json=kind.to_json(task, self.name),
             train=sets.train,
             dev=sets.dev,
             options=shlex.join(self._scoring_words()),

@@ -62,7 +62,7 @@ class OwnClassFiles:
             raise wrong_kind(task, "examples", f"what {self.class_name} reads")
         return task
 
-    def to_json(self, task: _OwnTask) -> Mapping[str, object]:
+    def to_json(self, task: _OwnTask, name: str) -> Mapping[str, object]:
         """The name of the class, and the task's fields."""
         return own_to_json(self.fitting(task), self.class_name)
 

@@ -65,10 +65,10 @@ class SpanFiles:
             raise wrong_kind(task, self.option, "questions about passages")
         return task
 
-    def to_json(self, task: _Spans) -> Mapping[str, object]:
-        """As `stored.task_json`, with the columns that are read."""
+    def to_json(self, task: _Spans, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
         columns = dataclasses.asdict(columns_of(self.files))
-        return task_json(self.fitting(task), Learned(columns=columns))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
     def require_answerable(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,14 +60,10 @@ class TaggedFiles:
             raise wrong_kind(task, self.option, "words with tags")
         return task
 
-    def to_json(self, task: _Tagger) -> Mapping[str, object]:
-        """As `stored.task_json`, with the columns that are read."""
-        columns = {
-            "words": self.files.word_column or WordColumns.words,
-            "document": self.files.document_column or "",
-            "is_one_document": self.files.one_document,
-        }
-        return task_json(self.fitting(task), Learned(columns=columns))
+    def to_json(self, task: _Tagger, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
+        columns = dataclasses.asdict(self._columns(self.files.tagged))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
     def require_answerable(self, examples: Sequence[TaggedSentence], task: _Tagger) -> None:
         """Raises ValueError for a tag that was not learned, and for words of another kind."""
@@ -89,7 +86,8 @@ class TaggedFiles:
         """What was read otherwise than it stands, and documents, words, repetitions."""
         return words.summary(file, None).notes
 
-    def _columns(self, path: Path) -> WordColumns:
+    def _columns(self, path: Path | None) -> WordColumns:
+        assert path is not None
         files = self.files
         if words.has_rows(path):
             if files.one_document:

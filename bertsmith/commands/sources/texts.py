@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,13 +48,7 @@ class TextFiles:
         """As `texts.read`."""
         files = self.files
         problem = self.problem if task is None else self.fitting(task).scheme.problem
-        columns = TextColumns(
-            texts=files.text_columns or TextColumns.texts,
-            label=files.label_column or TextColumns.label,
-            problem=problem,
-            separator=TextColumns.separator if files.separator is None else files.separator,
-            key=files.key_column or "",
-        )
+        columns = self._columns(problem)
         named = {**dict.fromkeys(columns.texts, "text-columns"), columns.key: "key-column"}
         named[columns.label or ""] = "label-column"
         require_columns(path, tables.columns(path, has_header=files.header), named)
@@ -76,10 +71,10 @@ class TextFiles:
             raise wrong_kind(task, self.option, "texts with labels")
         return task
 
-    def to_json(self, task: _Classifier) -> Mapping[str, object]:
-        """As `stored.task_json`, with the columns that are read."""
-        columns = {"texts": list(self.files.text_columns or TextColumns.texts)}
-        return task_json(self.fitting(task), Learned(columns=columns))
+    def to_json(self, task: _Classifier, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
+        columns = dataclasses.asdict(self._columns(self.problem))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
     def require_answerable(self, examples: Sequence[TextExample], task: _Classifier) -> None:
         """Raises ValueError, with the place, for a label that was not learned."""
@@ -92,6 +87,16 @@ class TextFiles:
     def notes(self, file: OwnFile[TextExample], task: _Classifier) -> Sequence[str]:
         """Repetitions, labels of several kinds, and too many labels."""
         return texts.summary(file, self.fitting(task).scheme).notes
+
+    def _columns(self, problem: Problem) -> TextColumns:
+        files = self.files
+        return TextColumns(
+            texts=files.text_columns or TextColumns.texts,
+            label=files.label_column or TextColumns.label,
+            problem=problem,
+            separator=TextColumns.separator if files.separator is None else files.separator,
+            key=files.key_column or "",
+        )
 
 
 _METRICS: dict[Problem, tuple[str, ...]] = {
