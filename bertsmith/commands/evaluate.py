@@ -7,12 +7,19 @@ bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE --report FOLDER     w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 from rich.console import Console
 
 from bertsmith.checkpoints import store
-from bertsmith.commands.examples import labelled_examples, source_of
+from bertsmith.checkpoints.store import Loaded
+from bertsmith.commands.examples import labelled_examples, scored_together, source_of
 from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.commands.score_predictions import score_predictions
+from bertsmith.commands.sources.source import Labelled
+from bertsmith.model.task_model import TaskModel
 from bertsmith.runs.answers_report import Described, require_place, told, write_report
 from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import read_examples
@@ -52,18 +59,34 @@ def evaluate(options: Evaluate) -> None:
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    labelled = labelled_examples(source, task, options.split)
-    read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
+    sources, missing = scored_together(source)
+    sets = [labelled_examples(each, task, options.split) for each in sources]
     console = Console()
-    for note in (*loaded.notes, *labelled.notes, *read.encoded.notes):
+    for note in (*loaded.notes, *missing):
         say(console, f"note: {note}")
-    say(console, f"{labelled.name}, {len(labelled.examples):,} examples:")
+    for labelled in sets:
+        folder = options.report
+        if folder is not None and sets[1:]:
+            folder /= labelled.name.replace(" ", "-")
+        for line in _lines(labelled, loaded, model, options.model, folder):
+            say(console, line)
+
+
+def _lines(
+    labelled: Labelled[Any, Any, Any],
+    loaded: Loaded,
+    model: TaskModel,
+    name: str,
+    folder: Path | None,
+) -> Iterator[str]:
+    """What there is to say of one set of examples; a folder gets the report."""
+    read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
+    yield from (f"note: {note}" for note in (*labelled.notes, *read.encoded.notes))
+    yield f"{labelled.name}, {len(labelled.examples):,} examples:"
     item_scores = read.item_scores(model)
     answers = read.decoded(item_scores)
     scores, known = report(read, answers), read.judged(item_scores, answers)
-    lines = [*scores.lines(), *told(known)]
-    if options.report is not None:
-        described = Described(title=f"{options.model} evaluated", examples=labelled.name)
-        lines += write_report(options.report, described, scores, known)
-    for line in lines:
-        say(console, line)
+    yield from (*scores.lines(), *told(known))
+    if folder is not None:
+        described = Described(title=f"{name} evaluated", examples=labelled.name)
+        yield from write_report(folder, described, scores, known)
