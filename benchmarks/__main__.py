@@ -5,9 +5,9 @@
 
 Text is what `bertsmith quickstart` learns from, made into a vocabulary and a corpus in a temporary
 folder. Each benchmark is a program of its own, so that none sees the threads, kernels or memory of
-another; its own `--help` says how to run it on real text. `tokenization` reads real text with real
-vocabularies, and runs where BERTSMITH_DATA names their folder. `benchmarks.cloze` asks a trained
-model.
+another; its own `--help` says how to run it on real text. `tokenization` and `finetuning` read real
+text, and run where BERTSMITH_DATA names its folder. `benchmarks.cloze` and `benchmarks.perplexity`
+ask a trained model, and `benchmarks.finetuning` fine-tunes for hours.
 """
 
 from __future__ import annotations
@@ -40,19 +40,21 @@ def main() -> None:
 def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
     """Name -> module and arguments, in the order in which they run."""
     text, vocab, corpus = (str(folder / name) for name in ("text", "vocab", "corpus"))
-    has_data = "BERTSMITH_DATA" in os.environ
+    data = os.environ.get("BERTSMITH_DATA", "")
     commands = {
-        **({"tokenization": ["benchmarks.tokenization"]} if has_data else {}),
+        **({"tokenization": ["benchmarks.tokenization"]} if data else {}),
         "vocabulary": ["benchmarks.vocabulary", text, "--vocab-size", str(VOCAB_SIZE)],
         "corpus": ["benchmarks.corpus", "--vocab", vocab, "--plain", text],
         "drawing": ["benchmarks.drawing", "--corpus", corpus],
         "pretraining": ["benchmarks.pretraining"],
         "inference": ["benchmarks.inference"],
+        **({"finetuning": ["benchmarks.finetuning.speed", "--data", data]} if data else {}),
         "loss_parity": ["benchmarks.loss_parity", "--corpus", corpus],
         "plots": ["benchmarks.plots"],
     }
-    if brief and has_data:
+    if brief and data:
         commands["tokenization"] += ["--max-mb", "0.2", "--rounds", "1"]
+        commands["finetuning"] += ["--size", "tiny", "--task", "CoLA", "--rounds", "1"]
     if brief:
         commands["vocabulary"] += ["--max-mb", "0.5"]
         commands["corpus"] += ["--rounds", "1"]

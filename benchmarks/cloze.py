@@ -12,7 +12,7 @@ vocabularies are comparable only with the printed counts beside them.
 
 Reported: top-1 and top-5, in all and by kind, of the model and of the n-gram models of the corpus's
 training split (`ngrams`); and the model on the held-out split, with a fixed key: perplexity on
-masked tokens and next-sentence accuracy.
+masked tokens and next-sentence accuracy. `perplexity` has the n-gram models' beside it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,20 @@ import torch
 
 from benchmarks.machine import append_row
 from benchmarks.ngrams import SYSTEMS, count
+from benchmarks.perplexity import examples
 from benchmarks.questions import KINDS, Question, pose, read_clozes
 from bertsmith.batch import PackedBatch
 from bertsmith.corpus.store import Corpus
-from bertsmith.data.config import Masking
 from bertsmith.data.items import one_text
-from bertsmith.data.pairs import PairRules
-from bertsmith.data.plan import Plan, StepRules
 from bertsmith.inference import Predictor
 from bertsmith.model.stream import Stream
-from bertsmith.runs.evaluation import EVALUATION_SEED, Evaluation, evaluate, held_out_batches
+from bertsmith.runs.evaluation import Evaluation, evaluate
 
 Language = Literal["en", "ko"]
 
 FOLDER = Path(__file__).parent / "cloze"
 TOP = 5
 ORDER = ("model", *SYSTEMS)
-_SEQUENCE_LENGTH = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,17 +171,8 @@ def scores(
 
 def held_out(predictor: Predictor, corpus: Path, num_sequences: int) -> Evaluation | None:
     """The model on the corpus's held-out documents; None where too few were held out."""
-    documents = Corpus.open(corpus, "held_out")
-    if documents.num_documents < 2:
-        return None
-    rules = StepRules(
-        batch_size=32,
-        pairs=PairRules(sequence_length=min(_SEQUENCE_LENGTH, predictor.limit)),
-        masking=Masking(),
-        objectives=predictor.model.objectives,
-        seed=EVALUATION_SEED,
-    )
-    return evaluate(predictor.model, held_out_batches(Plan(documents, rules), num_sequences))
+    batches = examples(predictor, corpus, num_sequences)
+    return evaluate(predictor.model, batches) if batches else None
 
 
 def table(row: Row) -> str:

@@ -3,9 +3,9 @@
     python -m benchmarks.models RUN --name mini-en --language en --texts TEXTS.md
 
 The last checkpoint is written in the Hugging Face layout; the model that was written, not the run,
-then answers `benchmarks.cloze`, whose row and table stand in the card. `TEXTS.md` says in a few
-lines which texts the corpus was made of and under which licence they are. A model that stands
-already is replaced with `--replace` only.
+then answers `benchmarks.cloze` and `benchmarks.perplexity`, whose figures stand in the card.
+`TEXTS.md` says in a few lines which texts the corpus was made of and under which licence they are.
+A model that stands already is replaced with `--replace` only.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks import perplexity
 from benchmarks.cloze import Language, Row, measure, table
 from benchmarks.machine import append_row, processor
 from bertsmith.checkpoints.store import load, save
@@ -49,6 +50,14 @@ class Training:
     """Of all steps; evaluations and checkpoints are not in it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """What was measured on the written model."""
+
+    cloze: Row
+    perplexity: perplexity.Row
+
+
 def main() -> None:
     """Writes the model, measures it, writes its card and appends the measured row."""
     options = _options()
@@ -61,13 +70,16 @@ def main() -> None:
     predictor = Predictor.load(directory, precision="fp32")
     row = measure(predictor, record.corpus, options.language, _HELD_OUT_SEQUENCES)
     append_row("cloze", {"model": options.name, **asdict(row)})
-    held_out = Corpus.open(record.corpus, "held_out")
+    beside = perplexity.measure(predictor, record.corpus, _HELD_OUT_SEQUENCES)
+    append_row("perplexity", {"model": options.name, **asdict(beside)})
+    documents = Corpus.open(record.corpus, "held_out")
     questions = [
         (EXAMPLES[options.language], ""),
-        *held_out_questions(held_out, loaded.tokenizer, _NUM_SAMPLES),
+        *held_out_questions(documents, loaded.tokenizer, _NUM_SAMPLES),
     ]
     answered = [sample.line() for sample in samples(directory, questions)]
-    text = card(options.name, record, training_of(options.run), row, texts, answered)
+    results = Results(cloze=row, perplexity=beside)
+    text = card(options.name, record, training_of(options.run), results, texts, answered)
     write_text(directory / "README.md", text)
     num_bytes = sum(file.stat().st_size for file in directory.iterdir())
     print(f"{table(row)}\n{chr(10).join(answered)}\n{directory}: {num_bytes / 1e6:.1f} MB")
@@ -86,12 +98,12 @@ def card(
     name: str,
     record: Record,
     training: Training,
-    row: Row,
+    results: Results,
     texts: str,
     answered: Sequence[str],
 ) -> str:
     """README.md of a model: what it is, its figures, what it was made of and how."""
-    run, model = record.run, record.run.model
+    run, model, row = record.run, record.run.model, results.cloze
     phases = "; ".join(
         f"{phase.steps:,} of {phase.batch_size} sequences of at most {phase.sequence_length} tokens"
         for phase in run.phases
@@ -120,7 +132,7 @@ On {row.held_out_sequences:,} sequences of held-out documents, and on {row.quest
 cloze sentences in `benchmarks/cloze/{row.language}.jsonl` (the answers of the others are no single
 token of this vocabulary), beside n-gram models counted on the same training text:
 
-{chr(10).join(result_lines(row))}
+{chr(10).join([*result_lines(row), "", *perplexity_lines(results.perplexity)])}
 
 Its answers to an example and to held-out sentences with a word hidden:
 
@@ -176,6 +188,17 @@ def result_lines(row: Row) -> list[str]:
             f"| {system.replace('_', ' ')} | {share:.1%} | {score.top_5[system]:.1%} |"
             for system, share in score.top_1.items()
         ),
+    ]
+
+
+def perplexity_lines(row: perplexity.Row) -> list[str]:
+    """The perplexities as a Markdown table, and how to read it."""
+    return [
+        *perplexity.table(row),
+        "",
+        "All predict the same held-out tokens and see the same text with the same masks; how the",
+        "n-gram models are smoothed stands in `benchmarks/perplexity.py`. In a fifth of the places",
+        "there is no `[MASK]`, but the token itself or a drawn one.",
     ]
 
 

@@ -3,9 +3,14 @@
     python -m benchmarks.vocabulary TEXT... --vocab-size 30522 --max-mb 10
 
 All learn from the same sentences (nine documents in ten; every tenth is held out), with the same
-number of characters in the alphabet and the same number of rows to learn, and all are used through
-the same tokenizer on the same held-out sentences: only the vocabularies differ. One JSON row a
-learner is appended under benchmarks/results/.
+number of characters in the alphabet (none that the text lacks) and of rows to learn, and all are
+used through the same tokenizer on the same held-out sentences: only the vocabularies differ. One
+JSON row a learner is appended under benchmarks/results/.
+
+    python -m benchmarks.vocabulary KOWIKI --hangul --max-mb 4 --vocab-size 12000 --other REVIEWS
+
+`--hangul` compares our own learner with and without the Hangul that the text lacks instead, its
+syllables whole; `--other` names text of another kind, a line each, on which both are judged too.
 """
 
 from __future__ import annotations
@@ -35,8 +40,13 @@ def main() -> None:
     """Reads the text, learns three vocabularies, prints and appends one row each."""
     options = _options()
     tokenizer = TokenizerConfig(lowercase=not options.cased, strip_accents=not options.cased)
-    config = VocabularyConfig(vocab_size=options.vocab_size, tokenizer=tokenizer)
+    if options.hangul:
+        tokenizer = replace(tokenizer, strip_accents=False)
+    config = VocabularyConfig(
+        vocab_size=options.vocab_size, tokenizer=tokenizer, common_hangul=False
+    )
     train, held_out = _split(_documents(options.texts, int(options.max_mb * 1e6)))
+    other = [line for path in options.other for line in path.read_text("utf-8").splitlines()]
     likelihood = replace(config, score="likelihood", min_pair_count=options.likelihood_pairs)
     num_characters = _ours(train, config, options.workers).num_characters_kept
     learners: dict[str, Callable[[], Sequence[str]]] = {
@@ -44,6 +54,14 @@ def main() -> None:
         "bertsmith likelihood": lambda: _ours(train, likelihood, options.workers).vocabulary,
         f"tokenizers {tokenizers.__version__}": lambda: _theirs(train, config, num_characters),
     }
+    if options.hangul:
+        whole = replace(config, common_hangul=True)
+        learners = {
+            "bertsmith, Hangul of the text": lambda: (
+                _ours(train, config, options.workers).vocabulary
+            ),
+            "bertsmith, all common Hangul": lambda: _ours(train, whole, options.workers).vocabulary,
+        }
     print(f"{len(train):,} sentences to learn from, {len(held_out):,} held out")
     for name, learner in learners.items():
         started = time.perf_counter()
@@ -53,6 +71,7 @@ def main() -> None:
             "learner": name,
             "text": [path.name for path in options.texts],
             **_judge(Tokenizer(vocabulary, tokenizer), held_out),
+            "other": _judge(Tokenizer(vocabulary, tokenizer), other) if other else {},
             "seconds": round(seconds, 2),
             "vocab_size": len(vocabulary),
             "num_characters": num_characters,
@@ -69,6 +88,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("texts", nargs="+", type=Path)
     parser.add_argument("--vocab-size", type=int, default=30_522)
     parser.add_argument("--cased", action="store_true")
+    parser.add_argument("--hangul", action="store_true")
+    parser.add_argument("--other", nargs="*", type=Path, default=[])
     parser.add_argument("--max-mb", type=float, default=10)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--likelihood-pairs", type=int, default=100)

@@ -178,6 +178,8 @@ class TaskBatch:
     """What is right, in the order of the sequences, or of `rows`; its form is the loss's."""
     targets_per_sequence: IntArray
     """(N,) int64: how many of `targets` are of each sequence."""
+    items: IntArray
+    """(N,) int64: each sequence's number among all that are learned."""
     step_targets: int
     """The loss's divisor: answers of the whole step, over all micro-batches and processes."""
 
@@ -211,6 +213,7 @@ class TaskBatch:
             rows=rows,
             targets=self.targets[first:last],
             targets_per_sequence=self.targets_per_sequence[start:end],
+            items=self.items[start:end],
             step_targets=self.step_targets,
         )
 

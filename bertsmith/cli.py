@@ -49,6 +49,8 @@ class Command:
     """One line for the list of commands."""
     default: str = ""
     """A function, arguments -> options, where the defaults depend on an argument (a recipe)."""
+    shorthand: str = ""
+    """A function, arguments -> arguments, where a word may be left out."""
 
 
 COMMANDS = {
@@ -87,8 +89,9 @@ COMMANDS = {
     "predict": Command(
         options="predict_options.Predict",
         function="predict.predict",
-        summary="Fill masks, judge pairs, embed, compare and score texts, look at attention.",
+        summary="A fine-tuned model's answers; fill masks, embed, compare, score, look.",
         default="predict_options.refuse_to_generate",
+        shorthand="predict_options.run_or_question",
     ),
     "convert": Command(
         options="convert.Convert",
@@ -186,6 +189,9 @@ def _parsed(command: Command, name: str, arguments: list[str]) -> object:
     default: object = tyro.MISSING_NONPROP
     if command.default:
         default = cast(Callable[[Sequence[str]], object], _found(command.default))(arguments)
+    if command.shorthand:
+        long = cast(Callable[[Sequence[str]], Sequence[str]], _found(command.shorthand))
+        arguments = list(long(arguments))
     if told := switch_with_a_value(arguments, kind):
         raise ValueError(told)
     printed = io.StringIO()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Never, TypeVar
 
@@ -25,6 +25,7 @@ from bertsmith.model.config import DIRECTION_OF
 from bertsmith.model.sentence import Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.packing import Packing, Watch, part
+from bertsmith.task_predictor import TaskPredictor
 from bertsmith.tasks import (
     fill_mask,
     generation,
@@ -35,6 +36,7 @@ from bertsmith.tasks import (
     sentence_vectors,
 )
 from bertsmith.tasks.abilities import Abilities
+from bertsmith.tasks.answered import AnsweredQuestion, ChosenText, ClassifiedText, TaggedText
 from bertsmith.tasks.fill_mask import FilledText
 from bertsmith.tasks.given import Pair
 from bertsmith.tasks.look import Look
@@ -68,6 +70,7 @@ class Predictor:
         self.sentence = loaded.sentence or SentenceConfig()
         self.dense = None if loaded.dense is None else loaded.dense.to(device)
         self.is_sentence_model = loaded.sentence is not None
+        self._loaded = loaded
         self.abilities = Abilities(name=self.name, model=self.model, tokenizer=self.tokenizer)
         self.device = torch.device(device)
         config = self.model.config
@@ -79,6 +82,25 @@ class Predictor:
         )
         self.watch: Watch = lambda share: None
         """Told after every batch; for whoever shows progress, who may replace it."""
+
+    @cached_property
+    def fine_tuned(self) -> TaskPredictor:
+        """What answers questions of the task that the model was fine-tuned on.
+
+        Raises ValueError for a model without a task head.
+        """
+        head = self._loaded.head
+        if head is None:
+            raise ValueError(
+                f"{self.name} holds no task head: fine-tune it first, with bertsmith finetune"
+            )
+        return TaskPredictor(
+            self._loaded,
+            bert=self.model.bert,
+            head=head.to(self.device, self.packing.dtype).eval(),
+            packing=self.packing,
+            abilities=self.abilities,
+        )
 
     @classmethod
     def load(
@@ -240,6 +262,22 @@ class Predictor:
             [question.item], lambda _, stream: [look.answer(question, self.model.bert, stream)]
         )
         return answer
+
+    def classify(self, texts: Iterable[str | Pair]) -> list[ClassifiedText]:
+        """Labels with probabilities, or numbers, by a model fine-tuned for these."""
+        return self.fine_tuned.classify(texts, self.watch)
+
+    def tag(self, texts: Iterable[str | Sequence[str]]) -> list[TaggedText]:
+        """A tag for every word, and entities, by a model fine-tuned to tag."""
+        return self.fine_tuned.tag(texts, self.watch)
+
+    def answer(self, questions: Iterable[Pair]) -> list[AnsweredQuestion]:
+        """Answers to (question, passage), by a model fine-tuned to answer."""
+        return self.fine_tuned.answer(questions, self.watch)
+
+    def choose(self, questions: Iterable[tuple[str, Sequence[str]]]) -> list[ChosenText]:
+        """The likeliest of each (text, choices), by a model fine-tuned to choose."""
+        return self.fine_tuned.choose(questions, self.watch)
 
     def in_order(
         self,

@@ -20,7 +20,10 @@ import pytest
 import torch
 
 from bertsmith import cli
+from tests.commands.small_files import RUN as TOY_RUN
 from tests.commands.small_run import TOY, write_text
+from tests.commands.small_task import write_model
+from tests.commands.toy_files import names_toy_files, write_toy_files
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -152,12 +155,18 @@ def cheap(arguments: tuple[str, ...]) -> list[str] | None:
         return [*arguments, "--workers", "1"] if "--workers" not in arguments else list(arguments)
     if arguments[0] == "pretrain" and "--plan-only" in arguments and "--recipe" not in arguments:
         return [*arguments, *TOY]
+    if arguments[0] == "finetune" and names_toy_files(arguments):
+        return [*arguments, *TOY_RUN]
     return None
 
 
 def prepared(arguments: list[str]) -> None:
     """Puts a tiny text, and a vocabulary where one is named, where a command expects them."""
     if len(arguments) < 2 or arguments[1].startswith("-"):
+        return
+    if arguments[0] == "finetune":
+        write_toy_files(arguments)
+        arguments[1] = str(write_model(Path("toy")))
         return
     if not Path(arguments[1]).exists():
         write_text(Path(arguments[1]))

@@ -86,8 +86,8 @@ def task_head(subject: Subject) -> Row:
     reference = "paper, section 4; run_classifier.py and run_squad.py, create_model"
     if head is None:
         return skipped(name, f"this {subject.kind} has no task head", reference)
-    if head.config.on_top != "nothing":
-        return skipped(name, "a BiLSTM stands under it, which the original has not", reference)
+    if additions := head.config.additions:
+        return skipped(name, f"the original has not {' and '.join(additions)}", reference)
     original, tensors = subject.original_of_short, subject.weights.tensors
     read = original.hidden_states[-1] if head.config.reads_tokens else original.pooled
     layer = SPAN_HEAD if head.config.kind == "question_answering" else CLASSIFIER

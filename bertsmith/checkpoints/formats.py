@@ -36,10 +36,11 @@ def refusal(
     if fault := dtype_refusal(format, dtype):
         return fault
     reader = _READERS[format]
-    if head is not None and head.on_top == "bilstm" and format != "sentence-transformers":
+    if head is not None and head.additions and format != "sentence-transformers":
         return (
-            f"{reader} has no class for a BERT with a BiLSTM on top: that stays beside the encoder "
-            f"where it is, and bertsmith.load reads it; --without-head writes the encoder alone"
+            f"{reader} has no class for a BERT with {' and '.join(head.additions)}: that stays "
+            f"beside the encoder where it is, and bertsmith.load reads it; --without-head writes "
+            f"the encoder alone"
         )
     if format == "onnx":
         return None

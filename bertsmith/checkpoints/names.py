@@ -55,9 +55,12 @@ CLASSIFIER, SPAN_HEAD = "classifier", "qa_outputs"
 BILSTM = "bilstm."
 """What every name of a BiLSTM under such a layer begins with, on disk; no other library has one."""
 
+LAYER_MIX = "layer_mix."
+"""The same of the weights that a head has learned for the layers it reads."""
+
 _NATIVE_LAYER = re.compile(r"bert\.layers\.(\d+)\.(.+)")
 _WRAPPERS = re.compile(
-    r"(module\.|0\.|auto_model\.|model\.)+(?=(bert|cls|classifier|qa_outputs|bilstm|embeddings|encoder|pooler)\.)"
+    r"(module\.|0\.|auto_model\.|model\.)+(?=(bert|cls|classifier|qa_outputs|bilstm|layer_mix|embeddings|encoder|pooler)\.)"
 )
 _BARE = ("embeddings.", "encoder.", "pooler.")
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -78,7 +81,7 @@ def hugging_face_names(native: str) -> tuple[str, ...]:
 
     Raises KeyError for a name that is no parameter of a BERT.
     """
-    if native.startswith(f"task.{BILSTM}"):
+    if native.startswith((f"task.{BILSTM}", f"task.{LAYER_MIX}")):
         return (native.removeprefix("task."),)
     layer = _NATIVE_LAYER.fullmatch(native)
     table, prefix, name = _OUTSIDE_LAYERS, "", native

@@ -23,12 +23,14 @@ WEIGHTS_INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
 PICKLED_INDEX = "pytorch_model.bin.index.json"
 GOOGLE_CONFIG = "bert_config.json"
+TASK = "task.json"
+"""Beside the weights of a fine-tuned model: how its task reads examples."""
 BEST = "best"
 """Where a run that chooses among its models keeps the one that it chose."""
 
 _FILES_OF_A_MODEL = (
     CONFIG, WEIGHTS, WEIGHTS_INDEX, "model-*-of-*.safetensors", "vocab.txt", "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "README.md",
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "README.md", TASK,
     *sentence_transformers.FILES,
 )  # fmt: skip
 _OLD_FILES = (

@@ -17,9 +17,10 @@ from typing import get_args
 
 from torch import Tensor
 
+from bertsmith.checkpoints.head_parts import Below, below_to_json, find_below, parts_below
 from bertsmith.checkpoints.left_aside import listed
 from bertsmith.checkpoints.misfits import Source
-from bertsmith.checkpoints.names import BILSTM, CLASSIFIER, POOLER, SPAN_HEAD
+from bertsmith.checkpoints.names import CLASSIFIER, POOLER, SPAN_HEAD
 from bertsmith.model.config import BertConfig, Direction
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.task import ProblemType, TaskHeadConfig, TaskKind, unnamed_labels
@@ -46,11 +47,11 @@ _FIRST_WORDS: dict[Direction, str] = {
     "left_to_right": "BertsmithLeftToRight",
     "right_to_left": "BertsmithRightToLeft",
 }
-_ON_BILSTM = "BertsmithBiLstm"
+_ON_BILSTM, _ON_FEATURES = "BertsmithBiLstm", "BertsmithFeatures"
 _KINDS: dict[str, TaskKind] = {
     f"{first}{ending}": kind
     for kind, ending in _ENDINGS.items()
-    for first in (*_FIRST_WORDS.values(), _ON_BILSTM)
+    for first in (*_FIRST_WORDS.values(), _ON_BILSTM, _ON_FEATURES)
 }
 """The classes that compute a head of this package, and what each is."""
 
@@ -87,12 +88,10 @@ def find_head(
     if kind is None:
         return FoundHead(notes=(_untold(layers, content),))
     layer = _LAYERS[kind]
-    lstm = _lstm_sizes(tensors)
-    width = 2 * lstm["lstm_size"] if lstm else config.hidden_size
-    fault = _misshapen(kind, tensors, width)
-    if not fault and not lstm:
-        fault = _unreadable(kind, tensors, content, config)
-    if fault:
+    try:
+        below = find_below(tensors, content, config)
+        _require_readable(kind, tensors, content, config, below)
+    except ValueError as fault:
         return FoundHead(notes=(f"the task head {layer} is left aside: {fault}",))
     labels, label_notes = _labels(content, len(tensors[f"{layer}.bias"]))
     problem_type, problem_notes = _problem_type(content)
@@ -101,8 +100,11 @@ def find_head(
         labels=labels,
         problem_type=problem_type,
         dropout=ORIGINAL_DROPOUT[kind] if is_original else _dropout(kind, content, config, source),
-        on_top="bilstm" if lstm else "nothing",
-        **lstm,
+        layers=below.layers,
+        pooling=below.pooling,
+        on_top=below.on_top,
+        lstm_size=below.lstm_size,
+        lstm_layers=below.lstm_layers,
     )
     return FoundHead(config=found, notes=(*label_notes, *problem_notes))
 
@@ -113,9 +115,9 @@ def head_state(head: TaskHead | None) -> dict[str, Tensor]:
         return {}
     layer = _LAYERS[head.config.kind]
     state = {f"task.{layer}.{name}": each for name, each in head.scores.state_dict().items()}
-    if head.bilstm is not None:
-        below = head.bilstm.lstm.state_dict()
-        state |= {f"task.{BILSTM}{name}": each for name, each in below.items()}
+    for prefix, part in parts_below(head).items():
+        below = part.state_dict()
+        state |= {f"task.{prefix}{name}": each for name, each in below.items()}
     return state
 
 
@@ -125,10 +127,9 @@ def fill_head(head: TaskHead | None, state: Mapping[str, Tensor]) -> None:
         layer = _LAYERS[head.config.kind]
         own = {name: state[f"task.{layer}.{name}"] for name in head.scores.state_dict()}
         head.scores.load_state_dict(own, assign=True)
-        if head.bilstm is not None:
-            names = head.bilstm.lstm.state_dict()
-            below = {name: state[f"task.{BILSTM}{name}"] for name in names}
-            head.bilstm.lstm.load_state_dict(below, assign=True)
+        for prefix, part in parts_below(head).items():
+            below = {name: state[f"task.{prefix}{name}"] for name in part.state_dict()}
+            part.load_state_dict(below, assign=True)
         head.eval()
 
 
@@ -137,8 +138,9 @@ def architecture_of(head: TaskHeadConfig, direction: Direction) -> str:
 
     Of a left-to-right BERT `transformers` pools the first token, which has seen only itself.
     """
-    if head.on_top == "bilstm":
-        return f"{_ON_BILSTM}{_ENDINGS[head.kind]}"
+    if head.additions:
+        first = _ON_BILSTM if head.on_top == "bilstm" else _ON_FEATURES
+        return f"{first}{_ENDINGS[head.kind]}"
     is_known_there = direction == "left_to_right" and head.reads_tokens
     first = "Bert" if is_known_there else _FIRST_WORDS[direction]
     return f"{first}{_ENDINGS[head.kind]}"
@@ -154,7 +156,7 @@ def head_to_json(head: TaskHeadConfig) -> dict[str, object]:
         content["problem_type"] = head.problem_type
     if head.kind != "question_answering":
         content["classifier_dropout"] = head.dropout
-    return content
+    return content | below_to_json(head)
 
 
 def _kind(layers: list[str], content: Mapping[str, object], is_original: bool) -> TaskKind | None:
@@ -188,47 +190,36 @@ def _architectures(content: Mapping[str, object]) -> list[str]:
     return [str(name) for name in said] if isinstance(said, list) else []
 
 
-def _lstm_sizes(tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """States and layers of the BiLSTM that the file holds; empty without one."""
-    layers = [name for name in tensors if name.startswith(f"{BILSTM}weight_hh_l")]
-    forward = [name for name in layers if not name.endswith("_reverse")]
-    if not forward:
-        return {}
-    return {"lstm_size": tensors[forward[0]].shape[-1], "lstm_layers": len(forward)}
-
-
-def _misshapen(kind: TaskKind, tensors: Mapping[str, Tensor], width: int) -> str:
-    """Why the tensors are no layer of this kind; empty where they are."""
-    layer = _LAYERS[kind]
-    weight, bias = tensors[f"{layer}.weight"], tensors[f"{layer}.bias"]
-    rows = {"multiple_choice": 1, "question_answering": 2}.get(kind, max(1, bias.numel()))
-    if tuple(weight.shape) == (rows, width) and tuple(bias.shape) == (rows,):
-        return "" if weight.is_floating_point() and bias.is_floating_point() else "no real numbers"
-    return (
-        f"its shapes are {tuple(weight.shape)} and {tuple(bias.shape)}, expected "
-        f"{(rows, width)} and {(rows,)} for {kind.replace('_', ' ')}"
-    )
-
-
-def _unreadable(
+def _require_readable(
     kind: TaskKind,
     tensors: Mapping[str, Tensor],
     content: Mapping[str, object],
     config: BertConfig,
-) -> str:
-    """Why nothing here gives a head what it reads; empty where it is there."""
-    if kind in ("token_classification", "question_answering"):
-        return ""
+    below: Below,
+) -> None:
+    """Raises ValueError for tensors of other shapes, and where nothing here gives what is read."""
+    layer = _LAYERS[kind]
+    weight, bias = tensors[f"{layer}.weight"], tensors[f"{layer}.bias"]
+    rows = {"multiple_choice": 1, "question_answering": 2}.get(kind, max(1, bias.numel()))
+    if (tuple(weight.shape), tuple(bias.shape)) != ((rows, below.width), (rows,)):
+        raise ValueError(
+            f"its shapes are {tuple(weight.shape)} and {tuple(bias.shape)}, expected "
+            f"{(rows, below.width)} and {(rows,)} for {kind.replace('_', ' ')}"
+        )
+    if not (weight.is_floating_point() and bias.is_floating_point()):
+        raise ValueError("no real numbers")
+    is_of_tokens = kind in ("token_classification", "question_answering")
+    if is_of_tokens or below.on_top != "nothing" or below.pooling != "pooler":
+        return
     if not any(name.startswith(POOLER) for name in tensors):
-        return "it reads the pooled vector, and the file holds no pooler"
+        raise ValueError("it reads the pooled vector, and the file holds no pooler")
     own = _FIRST_WORDS["left_to_right"]
     is_own = any(name.startswith(own) for name in _architectures(content))
     if config.direction == "left_to_right" and not is_own:
-        return (
+        raise ValueError(
             "it reads the first token of a left-to-right model, which has seen only itself; such a "
             "model pools its last token here"
         )
-    return ""
 
 
 def _labels(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rich.console import Console
 
-from bertsmith.commands.questions import WINDOW, Questions
+from bertsmith.commands.questions import WINDOW
 from bertsmith.commands.stages import Stage
 
 if TYPE_CHECKING:
@@ -22,9 +22,24 @@ if TYPE_CHECKING:
 Question = TypeVar("Question")
 
 
+class Windowed(Protocol[Question]):
+    """Questions that are read window by window."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to be read; 0 where that cannot be known."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Of these, up to the window in hand."""
+
+    def windows(self, size: int) -> Iterator[list[Question]]:
+        """Lists of about `size` questions."""
+
+
 @contextlib.contextmanager
 def watched(
-    questions: Questions[Question], predictor: Predictor, size: int = WINDOW
+    questions: Windowed[Question], predictor: Predictor, size: int = WINDOW
 ) -> Iterator[Iterator[list[Question]]]:
     """The questions' windows; each is to be answered by one call of the predictor."""
     if sys.stdout.isatty() or not questions.num_bytes:
@@ -35,7 +50,7 @@ def watched(
 
 
 def _shown(
-    questions: Questions[Question], predictor: Predictor, size: int, stage: Stage
+    questions: Windowed[Question], predictor: Predictor, size: int, stage: Stage
 ) -> Iterator[list[Question]]:
     num_bytes = num_asked = 0
     for window in questions.windows(size):

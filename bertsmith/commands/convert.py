@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import tyro
 
 from bertsmith.checkpoints.formats import Format, NumberType, dtype_refusal
-from bertsmith.files import atomic_directory, write_text
+from bertsmith.files import atomic_directory, write_bytes, write_text
 from bertsmith.model.sentence import Pooling, SentenceConfig
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def convert(run: Convert) -> None:
     )
     with atomic_directory(run.out) as temporary:
         changed = exports.write(temporary, loaded, export)
+        _carry_task(temporary, loaded, export)
         is_kept = _add_card(temporary, run, loaded, export, original)
         proof = exports.verify(temporary, loaded, export)
     if original is not None and not is_kept:
@@ -210,6 +211,16 @@ def _left_out_of_head(run: Convert, loaded: Loaded) -> list[str]:
     if run.to == "onnx" and is_named_alike:
         notes.append("left out: the language model's logits; `logits` are the task head's")
     return notes
+
+
+def _carry_task(directory: Path, loaded: Loaded, export: Export) -> None:
+    """Puts how the task reads examples beside the head, where the format holds one."""
+    from bertsmith.checkpoints.exports import written_head
+    from bertsmith.checkpoints.places import TASK
+
+    stored = loaded.directory / TASK
+    if stored.is_file() and written_head(loaded, export) is not None:
+        write_bytes(directory / TASK, stored.read_bytes())
 
 
 def _add_card(

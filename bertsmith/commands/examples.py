@@ -1,78 +1,98 @@
 """Where examples come from, as options and as JSON values -> what is to be learned.
 
 The one place where a command's options become labelled examples; whatever fine-tunes or evaluates
-takes these.
+takes these. What is particular to a kind of them stands in `commands/sources`.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from bertsmith.commands.finetune_options import TaskFiles
+from bertsmith.commands.sources.benchmark import GlueFiles
+from bertsmith.commands.sources.choosing import ChoiceFiles
+from bertsmith.commands.sources.files import FileSource, Kind
+from bertsmith.commands.sources.own_class import OwnClassFiles
+from bertsmith.commands.sources.source import Labelled, Source
+from bertsmith.commands.sources.spans import SpanFiles
+from bertsmith.commands.sources.tagging import TaggedFiles
+from bertsmith.commands.sources.texts import TextFiles
+from bertsmith.commands.task_files import Split, TaskFiles, TaskValues, given, options_of
 from bertsmith.runs.learning_set import LearningSet
-from bertsmith.tasks import classify, glue
-from bertsmith.tasks.classify import TextAnswer, TextExample
-from bertsmith.tasks.glue import GlueTask, Split
-from bertsmith.tasks.task import Classification, EncodedTexts, to_json
 
-_MOST_NOTES = 3
+Begin = Callable[[TaskFiles, TaskValues], Source]
 
 
-def source_of(files: TaskFiles) -> dict[str, object]:
+def _of_files(kind: Callable[[TaskFiles, TaskValues], Kind[Any, Any, Any]]) -> Begin:
+    """What begins a source of such files. Raises FileNotFoundError for one that is not there."""
+
+    def begin(files: TaskFiles, values: TaskValues) -> Source:
+        own = kind(files, values)
+        path = vars(files)[own.option]
+        if not isinstance(path, Path):
+            raise ValueError(f"name the file to read with --{own.option}")
+        for each in (path, files.dev):
+            if each is not None and not each.exists():
+                raise FileNotFoundError(f"{each}: no such file")
+        return FileSource(own, path, files)
+
+    return begin
+
+
+_KINDS: dict[str, Begin] = {
+    "glue": GlueFiles.of,
+    "squad": _of_files(SpanFiles),
+    "tagged": _of_files(TaggedFiles),
+    "choices": _of_files(ChoiceFiles),
+    "texts": _of_files(TextFiles),
+    "task_class": _of_files(OwnClassFiles),
+}
+"""By the option that names the examples."""
+
+
+def source_of(files: TaskFiles, values: TaskValues | None = None) -> dict[str, object]:
     """The options as JSON values, for a run's record.
 
-    Raises ValueError for options that name no examples, FileNotFoundError for no directory.
+    Raises ValueError for options that name no examples, or more than one kind, and for one that
+    says nothing of that kind; FileNotFoundError for what is not there.
     """
-    if files.glue is None or files.task is None:
-        raise ValueError("name the examples: --glue DIR --task RTE (or another task of GLUE)")
-    if not files.glue.is_dir():
-        raise FileNotFoundError(f"{files.glue}: no such directory of GLUE's files")
-    task = glue.task_named(files.task)
-    return {"glue": str(files.glue.resolve()), "task": task.name}
+    source = {**given(files), **given(values or TaskValues())}
+    _named(source)
+    return source
+
+
+def name_of(source: Mapping[str, object]) -> str:
+    """What to call what is learned, in a directory's name too."""
+    return _named(source).name
 
 
 def learning_set(
-    source: Mapping[str, object], max_tokens: int
-) -> LearningSet[TextExample, EncodedTexts, TextAnswer]:
-    """Reads the training and Dev examples that `source_of` names, and the task they belong to.
+    source: Mapping[str, object], max_tokens: int | None
+) -> LearningSet[Any, Any, Any]:
+    """Reads the examples that `source_of` names, and the task they belong to.
 
-    Raises as `glue.read` does.
+    Raises FileNotFoundError and ValueError, with the place, for what cannot be read.
     """
-    row = glue.task_named(str(source["task"]))
-    told: list[str] = []
-    train, dev = (_read(source, row, split, told) for split in ("train", "dev"))
-    task = Classification(scheme=row.scheme, max_tokens=max_tokens, metrics=row.metrics)
-    return LearningSet(
-        name=row.name,
-        task=task,
-        task_json=to_json(task),
-        train=train,
-        dev=dev,
-        options=shlex.join(["--glue", str(source["glue"]), "--task", row.name]),
-        train_balance=classify.balance(train, row.scheme),
-        dev_balance=classify.balance(dev, row.scheme),
-        notes=_shortened(told),
-    )
+    return _named(source).learning_set(max_tokens)
 
 
 def labelled_examples(
-    source: Mapping[str, object], split: Split
-) -> tuple[list[TextExample], tuple[str, ...]]:
-    """One split alone, and what was seen while reading."""
-    told: list[str] = []
-    examples = _read(source, glue.task_named(str(source["task"])), split, told)
-    return examples, _shortened(told)
+    source: Mapping[str, object], task: object, split: Split | None
+) -> Labelled[Any, Any, Any]:
+    """What a model of this task is to be scored on; raises as `learning_set` does."""
+    return _named(source).labelled(task, split)
 
 
-def _read(
-    source: Mapping[str, object], row: GlueTask, split: Split, told: list[str]
-) -> list[TextExample]:
-    return glue.read(Path(str(source["glue"])), row, split, told.append)
-
-
-def _shortened(told: list[str]) -> tuple[str, ...]:
-    """The first few notes, and how many more there were."""
-    more = len(told) - _MOST_NOTES
-    return (*told[:_MOST_NOTES], *([f"and {more:,} more of this kind"] if more > 0 else []))
+def _named(source: Mapping[str, object]) -> Source:
+    files, values = options_of(source)
+    kinds = [name for name in _KINDS if name in source]
+    if not kinds:
+        raise ValueError(
+            "name the examples: --glue DIR --task RTE (or another task of GLUE), or a file of your "
+            "own with --texts, --tagged, --squad or --choices (bertsmith finetune --help)"
+        )
+    if len(kinds) > 1:
+        named = " and ".join(f"--{name.replace('_', '-')}" for name in kinds)
+        raise ValueError(f"{named} name examples of different kinds: leave all but one out")
+    return _KINDS[kinds[0]](files, values)

@@ -26,7 +26,8 @@ from bertsmith.commands.stages import Stage
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.features.vectors import Layout, Text, TextVectors
 from bertsmith.features.writers import check_format, open_writer
-from bertsmith.reading.tables import TEXT, Row, refuse, rows
+from bertsmith.reading.faults import refuse
+from bertsmith.reading.tables import TEXT, Row, rows
 from bertsmith.runs.progress import say
 from bertsmith.train.config import PrecisionChoice
 

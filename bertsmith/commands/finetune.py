@@ -1,6 +1,8 @@
 """`bertsmith finetune`: a pre-trained BERT and labelled examples -> a model that answers.
 
     bertsmith finetune mini-en --glue GLUE --task RTE                  the paper's values
+    bertsmith finetune mini-en --squad train.json --dev dev.json       answers out of passages
+    bertsmith finetune mini-en --texts reviews.csv                     your own labelled texts
     bertsmith finetune mini-en --glue GLUE --task RTE --seed 1 --out runs/second
     bertsmith finetune --resume runs/mini-en-RTE                       goes on where it stopped
 
@@ -19,23 +21,23 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bertsmith.checkpoints import store
-from bertsmith.commands.examples import learning_set, source_of
+from bertsmith.commands.examples import learning_set, name_of, source_of
 from bertsmith.commands.finetune_options import Finetune, defaults_of
+from bertsmith.commands.finetune_outcome import outcome
+from bertsmith.commands.stages import Stage
 from bertsmith.files import claimed, remove_leftovers
 from bertsmith.fusion import unfused
+from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import to_json
 from bertsmith.runs import progress
-from bertsmith.runs.answers_report import told, write_report
 from bertsmith.runs.directory import RECORD
 from bertsmith.runs.divergence import require_finite
+from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_job import Job, Prepared, prepared, require_same_request
 from bertsmith.runs.finetune_measuring import measure_finetuning
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.finetune_plan import num_values
-from bertsmith.runs.finetune_readme import described_run
 from bertsmith.runs.finetune_record import read_finetune_record, write_finetune_record
-from bertsmith.runs.finetune_report import answering_model, report, write_scores
 from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
@@ -72,7 +74,7 @@ def finetune(options: Finetune) -> None:
     choose_precision(run.precision, device)
     source, max_tokens = request["examples"], request["max_tokens"]
     assert isinstance(source, dict)
-    assert isinstance(max_tokens, int)
+    assert max_tokens is None or isinstance(max_tokens, int)
     job = Job(
         model=str(request["model"]),
         run=run,
@@ -80,6 +82,7 @@ def finetune(options: Finetune) -> None:
         request=request,
         command=shlex.join(["bertsmith", *sys.argv[1:]]),
         device=device,
+        features=Path(str(request["features"])) if "features" in request else None,
     )
     fine_tune(job, learning_set(source, max_tokens), Console(), plan_only=options.plan_only)
 
@@ -130,14 +133,20 @@ def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:
             "name a model (bertsmith finetune mini-en --glue DIR --task RTE), or a run to continue "
             "(bertsmith finetune --resume RUN)"
         )
-    source = source_of(options.files)
-    directory = options.out or Path("runs") / f"{Path(options.model).name}-{source['task']}"
+    if options.features is not None and options.run.approach != "feature_based":
+        raise ValueError(
+            "--features keeps hidden states of --approach feature_based, and all weights are "
+            "trained here: leave one out or take the other"
+        )
+    source = source_of(options.files, options.values)
+    directory = options.out or Path("runs") / f"{Path(options.model).name}-{name_of(source)}"
     model = Path(options.model)
     return directory, {
         "model": str(model.resolve()) if model.exists() else options.model,
         "examples": source,
         "max_tokens": options.max_tokens,
         "run": json.loads(json.dumps(to_json(options.run))),
+        **({"features": str(options.features.resolve())} if options.features else {}),
     }
 
 
@@ -145,7 +154,7 @@ def _expected(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> str:
     """What is left of the run will take, in words."""
     run, plan, dev = ready.record.run, ready.plan, ready.dev.labelled
     with unfused(_is_short(ready)):
-        cost = measure_finetuning(run, ready.model, plan, dev, job.device)
+        cost = measure_finetuning(run, ready.model, plan, dev, job.device, ready.features)
     return cost.told(cost.seconds(plan, run, dev, ready.state.step))
 
 
@@ -155,43 +164,38 @@ def _is_short(ready: Prepared[ExampleT, EncodedT, AnswerT]) -> bool:
     By the whole run, not by what is left of it: a resumed run must use the same ones.
     """
     values = num_values(ready.plan, ready.record.run.epochs, ready.model)
-    return values < _VALUES_BEFORE_FUSING
+    return ready.features is not None or values < _VALUES_BEFORE_FUSING
 
 
 def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: Console) -> None:
-    record, dev = ready.record, ready.dev
-    parts = task_trainee(record.run, ready.model, record.num_steps, job.device)
+    record, dev, features = ready.record, ready.dev, ready.features
+    states = (None, None) if features is None else (features.train, features.dev)
+    parts = task_trainee(record.run, ready.model, record.num_steps, job.device, states[0])
     ongoing = OngoingFinetuning.set_up(
         directory=job.directory,
         run=record.run,
         parts=parts,
         plan=ready.plan,
         keeper=TaskCheckpoint(tokenizer=ready.loaded.tokenizer, task=record.task),
-        measure=lambda model: dev.scores(dev.answers(model)),
+        measure=lambda model: dev.scores(dev.answers(model, states=states[1])),
     )
-    with contextlib.closing(ongoing), unfused(_is_short(ready)):
-        if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
-            say(console, "stopped and saved; to go on:")
-            say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
-            raise KeyboardInterrupt
-    loaded = store.load(job.directory)
-    item_scores = dev.item_scores(answering_model(loaded, parts.precision, job.device))
-    answers = dev.decoded(item_scores)
-    scores, known = report(dev, answers), dev.judged(item_scores, answers)
-    write_scores(job.directory, scores, ongoing.kept_step)
-    say(
-        console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
-    )
-    use = f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}"
-    described = described_run(job.directory, record, ready.name, use)
-    for line in (
-        *scores.lines(),
-        *told(known),
-        *write_report(job.directory, described, scores, known),
-        f"{job.directory} holds the model; to score it again, or on other examples:",
-        use,
-    ):
+    with contextlib.closing(ongoing):
+        if features is not None and not ongoing.progress.is_finished:
+            _fill_shown(features, parts.model, console)
+        with unfused(_is_short(ready)):
+            if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
+                say(console, "stopped and saved; to go on:")
+                say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
+                raise KeyboardInterrupt
+    for line in outcome(job, ready, parts.precision, ongoing.kept_step):
         say(console, line)
+
+
+def _fill_shown(features: FrozenFeatures, model: TaskModel, console: Console) -> None:
+    """Makes the hidden states that are missing, behind a bar."""
+    if total := features.num_tokens_to_read():
+        with Stage(console, "features", "tokens", total) as stage:
+            features.fill(model, lambda share: stage.reach(int(share * total)))
 
 
 def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:

@@ -8,24 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from bertsmith.commands.typed import typed_options, word_behind
+from bertsmith.commands.sources.recipe import RecipeName, recipe_for
+from bertsmith.commands.task_files import Split, TaskFiles, TaskValues
+from bertsmith.commands.typed import typed_options
 from bertsmith.recipes.finetuning import RECIPES, FinetuneRun
+from bertsmith.tasks.squad_scores import SquadVersion
 
-RecipeName = Literal["glue", "squad", "squad2", "swag", "ner"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskFiles:
-    """Where examples come from."""
-
-    glue: Path | None = None
-    """The directory of GLUE's files, as the benchmark hands them out."""
-    task: str | None = None
-    """Of GLUE: CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI, RTE or WNLI."""
+__all__ = ["Evaluate", "Finetune", "RecipeName", "TaskFiles", "TaskValues", "defaults_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +29,21 @@ class Finetune:
     """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from."""
-    max_tokens: int = 128
-    """The longest sequence, special tokens included; what does not fit is cut and counted."""
+    values: Annotated[TaskValues, tyro.conf.arg(name="")] = field(default_factory=TaskValues)
+    """How the task reads and scores them."""
+    max_tokens: int | None = None
+    """The longest sequence, special tokens included; what does not fit is cut and counted
+    (default 128, of questions about passages 384, of tagging 512)."""
     recipe: RecipeName = "glue"
-    """Whose values the fields of the run start from."""
+    """Whose values the fields of the run start from; the default follows the examples: squad, or
+    squad2 where questions without an answer are marked, swag for choices, ner for tagging."""
     out: Path | None = None
-    """The run's directory (default runs/MODEL-TASK)."""
+    """The run's directory (default runs/MODEL-TASK, or runs/MODEL-KIND-FILE)."""
     resume: Path | None = None
     """Continue the run in this directory; all but device and threads comes from there."""
+    features: Path | None = None
+    """Where --approach feature_based keeps hidden states, for other runs too (default: features
+    beside the run's directory)."""
     plan_only: bool = False
     """Print the plan, and stop before training."""
     device: str = "auto"
@@ -58,14 +58,21 @@ class Finetune:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Scores a fine-tuned model on labelled examples."""
+    """Scores a fine-tuned model on labelled examples, or answers that any model gave."""
 
-    model: tyro.conf.Positional[str]
+    model: tyro.conf.Positional[str] = ""
     """A run of finetune, or any checkpoint with a task.json."""
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from; sequences are as long as the model learned them."""
-    split: Literal["train", "dev"] = "dev"
-    """Which of the files."""
+    split: Split | None = None
+    """Which examples: of GLUE dev, unless train is named; of your own files the Dev file or, of a
+    single one, the share that training held out (dev) or left (train); without it all of it."""
+    predictions: Path | None = None
+    """Score these answers to the questions of --squad instead of a model: id -> text, in JSON."""
+    null_odds: Path | None = None
+    """Beside --predictions: id -> by how much no answer is likelier; gives the best threshold."""
+    squad_version: SquadVersion | None = None
+    """Whose evaluator scores --predictions; 2.0 may answer nothing (default: what the file is)."""
     report: Path | None = None
     """A new folder for the scores with tables and pictures, and the worst answers to read."""
     device: str = "auto"
@@ -73,7 +80,6 @@ class Evaluate:
 
 
 def defaults_of(arguments: Sequence[str]) -> Finetune:
-    """The defaults for these arguments: those of the recipe that they name."""
-    # An unknown name gets some defaults here; tyro then reports it, with the choices.
-    recipe = RECIPES.get(word_behind("--recipe", arguments) or "glue", RECIPES["glue"])
-    return Finetune(run=recipe(), typed=typed_options(arguments))
+    """The defaults for these arguments: those of the recipe that they, or their examples, name."""
+    recipe = recipe_for(arguments)
+    return Finetune(recipe=recipe, run=RECIPES[recipe](), typed=typed_options(arguments))

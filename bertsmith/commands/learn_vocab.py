@@ -23,7 +23,7 @@ from bertsmith.commands.stages import Stage
 from bertsmith.commands.text_options import LearnVocab
 from bertsmith.corpus.build_rules import input_digest
 from bertsmith.corpus.preflight import sample_sentences
-from bertsmith.files import claimed, remove_leftovers, write_json
+from bertsmith.files import claimed, read_json, remove_leftovers, write_json
 from bertsmith.reading.documents import (
     RawDocument,
     Source,
@@ -41,6 +41,7 @@ from bertsmith.workers import choose_workers
 
 REPORT_FILE = "vocabulary-report.json"
 
+_VOCABULARY_FILES = ("vocab.txt", "tokenizer.json")
 _BATCH_CHARACTERS = 2_000_000
 
 
@@ -67,7 +68,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     skipped: Counter[str] = Counter()
     require_destination(run.out, run.inputs, "the vocabulary's")
     require_text(run.inputs, "name the text that it was built from")
-    _require_no_model(run.out)
+    _require_own(run.out)
     sources = find_sources(run.inputs, run.reading.format, run.reading.text_field, skipped=skipped)
     warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.reading.language))
     if warning is not None:
@@ -81,7 +82,8 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
             tokenizer = Tokenizer(learned.vocabulary, config.tokenizer)
             report = report_on(learned, tokenizer, counts, config, skipped)
         # vocab.txt goes first and comes last: where it stands, the report beside it is its own.
-        (run.out / "vocab.txt").unlink(missing_ok=True)
+        for name in _VOCABULARY_FILES:
+            (run.out / name).unlink(missing_ok=True)
         origin = {"settings": settings_of(run, sources), "fingerprint": tokenizer.fingerprint}
         write_json(run.out / REPORT_FILE, {**asdict(report), **origin})
         tokenizer.save(run.out)
@@ -91,18 +93,36 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     return run.out
 
 
-def _require_no_model(directory: Path) -> None:
-    """A vocabulary is replaced only where this command wrote it: a model lives by its own."""
-    theirs = [
-        name
-        for name in ("config.json", "tokenizer.json", "vocab.txt")
-        if (directory / name).is_file()
-    ]
-    if "config.json" in theirs or (theirs and not (directory / REPORT_FILE).is_file()):
+def _require_own(directory: Path) -> None:
+    """A vocabulary is replaced only as this command wrote it: a model lives by its own.
+
+    Raises ValueError for a model's, for a person's, and for one that was edited since.
+    """
+    names = ("config.json", *sorted(_VOCABULARY_FILES))
+    theirs = [name for name in names if (directory / name).is_file()]
+    report = directory / REPORT_FILE
+    if "config.json" in theirs or (theirs and not report.is_file()):
         raise ValueError(
             f"{directory} holds {', '.join(theirs)}, which a new vocabulary would replace; name "
             f"another directory with --out"
         )
+    if not theirs:
+        return
+    written = read_json(report).get("fingerprint")
+    if edited := [name for name in theirs if _fingerprint(directory / name) != written]:
+        raise ValueError(
+            f"{' and '.join(edited)} in {directory}: not as learn-vocab wrote it, and a new "
+            f"vocabulary would replace what was edited; name another directory with --out, or "
+            f"move this one away"
+        )
+
+
+def _fingerprint(vocabulary: Path) -> str | None:
+    """The vocabulary's; None where the file holds none any more."""
+    try:
+        return Tokenizer.load(vocabulary).fingerprint
+    except ValueError:
+        return None
 
 
 def settings_of(run: LearnVocab, sources: Sequence[Source]) -> dict[str, str]:

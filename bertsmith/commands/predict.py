@@ -1,5 +1,6 @@
 """`bertsmith predict`: questions from the command line, files or a pipe -> a model's answers.
 
+    bertsmith predict RUN "a joy from beginning to end"
     bertsmith predict fill-mask --model mini-en "Paris is the [MASK] of France."
     bertsmith predict next-sentence --model mini-en "She cooked pasta." "It was delicious."
     bertsmith predict embed --model mini-en --file texts.txt > vectors.jsonl
@@ -24,6 +25,7 @@ from bertsmith.commands import answers
 from bertsmith.commands.answering import watched
 from bertsmith.commands.predict_options import (
     Asking,
+    AskTask,
     Attention,
     Embed,
     FillMask,
@@ -34,6 +36,7 @@ from bertsmith.commands.predict_options import (
     Similarity,
     refuse_to_generate,
 )
+from bertsmith.commands.predict_task import ask_task
 from bertsmith.commands.questions import Questions
 from bertsmith.tasks.given import short
 
@@ -59,9 +62,12 @@ def predict(run: Question) -> None:
     Raises ValueError or FileNotFoundError for a question that cannot be asked, those in arguments
     and files before the model is loaded.
     """
-    if not run.texts and not run.asking.file and sys.stdin.isatty():
+    files = (*run.file, run.squad) if isinstance(run, AskTask) else run.asking.file
+    if not run.texts and not any(files) and sys.stdin.isatty():
         raise ValueError("nothing to answer: give a text, a --file, or pipe texts in")
     match run:
+        case AskTask():
+            ask_task(run)
         case FillMask():
             _fill_masks(run)
         case NextSentence():

@@ -5,16 +5,21 @@ Each field is an option. It looks at no text and at no model.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import tyro
 
+from bertsmith.commands.typed import typed_options
 from bertsmith.model.sentence import Pooling
 from bertsmith.tasks.generation import refusal
 from bertsmith.train.config import PrecisionChoice
+
+_NEAR = 0.75
+"""How like the name of a question a first word must be to be taken for it, misspelt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +184,77 @@ class Attention:
         return [option for option, is_given in given.items() if is_given]
 
 
-Question = FillMask | NextSentence | Embed | Similarity | PseudoPerplexity | Attention
+@dataclass(frozen=True, kw_only=True)
+class AskTask:
+    """A fine-tuned model's answers, with probabilities; `predict RUN` does without the word `task`.
+
+    Texts come as arguments, from files, or through a pipe; of a pair, or of a question and its
+    passage, as two arguments or with a tab between them.
+    """
+
+    model: tyro.conf.Positional[str]
+    """A run of finetune, or any BERT with a head: a path, or a Hub id."""
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Texts; or a pair, a question and its passage, a text and its choices."""
+    file: tuple[Path, ...] = ()
+    """Text (one question a line), CSV, TSV, JSONL, Parquet, SQuAD's JSON, CoNLL's columns; `-` is
+    standard input."""
+    columns: tuple[str, ...] = ()
+    """What is read of a table; by default the columns that the model was trained on."""
+    header: bool = True
+    """Whether CSV and TSV name their columns in the first row; else they are 1, 2, ..."""
+    conll: bool = False
+    """Files to tag hold a word a line (.conll, .bio and .tsv do without saying)."""
+    piped: Literal["lines", "jsonl"] = "lines"
+    """What comes through a pipe."""
+    keep: tuple[str, ...] = ()
+    """Columns of a table to repeat beside the answers, such as an id."""
+    skip_malformed: bool = False
+    """Give a broken row a fault for an answer, instead of stopping at it."""
+    squad: Path | None = None
+    """Answer a file in SQuAD's JSON, for the official evaluator: --out is then a directory."""
+    null_threshold: float | None = None
+    """Give no answer where its score beats the best answer's by more; by default tuned on Dev."""
+    top_k: int = 5
+    """Labels, or answers to a question, that are shown."""
+    out: Path | None = None
+    """Write a .jsonl or .csv file, or with --squad a directory."""
+    force: bool = False
+    """Replace what is at --out."""
+    jsonl: bool = False
+    """Print one JSON object a question instead of lines."""
+    csv: bool = False
+    """Print CSV."""
+    device: str = "auto"
+    """cpu, cuda, mps, or auto."""
+    precision: PrecisionChoice = "auto"
+    """bf16, fp16, fp32, or auto: bf16 where the hardware multiplies it."""
+
+    def __post_init__(self) -> None:
+        """Refuses options that contradict each other."""
+        _require_positive("top-k", self.top_k)
+        if self.squad is not None:
+            self._require_for_evaluator()
+        elif self.out is not None and self.out.suffix not in (".jsonl", ".csv"):
+            raise ValueError(f"--out writes a .jsonl or a .csv file, found '{self.out}'")
+        printed = [name for name, is_on in (("--jsonl", self.jsonl), ("--csv", self.csv)) if is_on]
+        if len(printed) == 2 or (printed and self.out is not None):
+            instead = "--out writes a file" if self.out is not None else "one of them is printed"
+            raise ValueError(f"{' and '.join(printed)}: {instead}; leave one out")
+
+    def _require_for_evaluator(self) -> None:
+        if self.out is None:
+            raise ValueError("--squad needs --out, a directory for the files of answers")
+        if self.texts or self.file or self.columns or self.keep:
+            raise ValueError(
+                "--squad names the questions: leave texts, --file, --columns and --keep out"
+            )
+
+
+Question = FillMask | NextSentence | Embed | Similarity | PseudoPerplexity | Attention | AskTask
 Predict = (
-    Annotated[FillMask, tyro.conf.subcommand("fill-mask")]
+    Annotated[AskTask, tyro.conf.subcommand("task")]
+    | Annotated[FillMask, tyro.conf.subcommand("fill-mask")]
     | Annotated[NextSentence, tyro.conf.subcommand("next-sentence")]
     | Annotated[Embed, tyro.conf.subcommand("embed")]
     | Annotated[Similarity, tyro.conf.subcommand("similarity")]
@@ -195,6 +268,18 @@ def refuse_to_generate(arguments: Sequence[str]) -> object:
     if arguments and (told := refusal(arguments[0])):
         raise ValueError(told)
     return tyro.MISSING_NONPROP
+
+
+def run_or_question(arguments: Sequence[str]) -> Sequence[str]:
+    """`RUN ...` -> `task RUN ...`; what names a question, or hardly misses one, stays as it is."""
+    if not arguments or arguments[0].startswith("-"):
+        return arguments
+    names = [get_args(each)[1].name for each in get_args(Predict)]
+    is_near = difflib.get_close_matches(arguments[0], names, n=1, cutoff=_NEAR)
+    is_model_named = "--model" in typed_options(arguments)
+    if is_model_named or (is_near and not Path(arguments[0]).exists()):
+        return arguments
+    return ["task", *arguments]
 
 
 def _require_positive(option: str, number: int) -> None:

@@ -5,8 +5,9 @@ found again, the rest is made by learn-vocab and build-corpus. It does not know 
 
 Vocabulary sizes by bytes of text (compressed files count three times): below 1 MB 2,000 entries,
 5 MB 4,000, 20 MB 8,000, 100 MB 16,000, above it the paper's 30,522. An entry should be seen some
-hundred times. Hangul, kana and ideographs get 8,000 at least, however little text there is: the
-alphabet alone takes half of them.
+hundred times. Kana and ideographs get 8,000 at least, however little text there is: the alphabet
+alone takes half of them. Hangul gets 12,000: all its common syllables, whether the text has them or
+not, take a fifth.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ _VOCABULARY_SIZES = ((1, 2_000), (5, 4_000), (20, 8_000), (100, 16_000))  # mega
 _LARGEST_VOCABULARY = 30_522
 _COMPRESSION = 3
 _LEAST_OF_LARGE_SCRIPT = 8_000
+_LEAST_OF_HANGUL = 12_000
 _HANGUL = re.compile("[가-힣]")
-_LARGE_SCRIPT = re.compile("[가-힣\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-"""Hangul, kana, ideographs."""
+_LARGE_SCRIPT = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+"""Kana, ideographs."""
 _STRAY_SHARE = 0.02
 _OWN_MARK = ".made-by-pretrain"
 """Lies in a corpus that pretrain began: only such a one may it delete."""
@@ -94,9 +96,8 @@ def is_of_other_text(corpus: Path, texts: Sequence[Path], choices: TextChoices) 
     return Manifest.read(corpus).settings["input"] != input_digest(sources)
 
 
-def vocabulary_size(text_bytes: int, is_large_script: bool) -> int:
-    """Entries for so much text; `is_large_script`: its characters are thousands, not dozens."""
-    least = _LEAST_OF_LARGE_SCRIPT if is_large_script else 0
+def vocabulary_size(text_bytes: int, least: int) -> int:
+    """Entries for so much text, at least `least`."""
     for megabytes, entries in _VOCABULARY_SIZES:
         if text_bytes < megabytes * 1_000_000:
             return max(entries, least)
@@ -141,7 +142,7 @@ def _to_learn(
         say(console, "the text holds Korean: accents are kept, so that Hangul stays whole")
         how = replace(how, strip_accents=False)
     rows = choices.vocab_size or vocabulary_size(
-        sum(map(_text_bytes, sources)), _is_common(_LARGE_SCRIPT, sentences)
+        sum(map(_text_bytes, sources)), _least_rows(sentences)
     )
     run = LearnVocab(
         inputs=tuple(texts),
@@ -183,6 +184,13 @@ def _differing(run: LearnVocab, sources: Sequence[Source]) -> str:
             f"text, move it away or delete it"
         )
     return differing
+
+
+def _least_rows(sentences: Sequence[str]) -> int:
+    """Rows that a script of thousands of characters needs, however little text there is."""
+    if _is_common(_HANGUL, sentences):
+        return _LEAST_OF_HANGUL
+    return _LEAST_OF_LARGE_SCRIPT if _is_common(_LARGE_SCRIPT, sentences) else 0
 
 
 def _is_common(script: re.Pattern[str], sentences: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ Question = TypeVar("Question")
 
 WINDOW = 4096
 """Questions that are read before the first of them is answered."""
-_STANDARD_INPUT = Path("-")
+STANDARD_INPUT = Path("-")
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -41,7 +41,7 @@ class Questions(Generic[Question]):
         if folder := next((file for file in files if file.is_dir()), None):
             raise ValueError(f"{folder} is a directory: name a file of questions, one a line")
         self._asked = asked
-        self._files = files if files or asked else (_STANDARD_INPUT,)
+        self._files = files if files or asked else (STANDARD_INPUT,)
         self._checked = checked
         self._also: Callable[[Question], None] = lambda question: None
         self.num_asked = self._num_blank = 0
@@ -51,7 +51,7 @@ class Questions(Generic[Question]):
     @property
     def num_bytes(self) -> int:
         """Bytes to be read; 0 where that cannot be known, as of a pipe."""
-        sizes = [file.stat().st_size for file in self._files if _can_be_read_twice(file)]
+        sizes = [file.stat().st_size for file in self._files if can_be_read_twice(file)]
         return sum(sizes) if len(sizes) == len(self._files) else 0
 
     def check(self, also: Callable[[Question], None] | None = None) -> None:
@@ -61,7 +61,7 @@ class Questions(Generic[Question]):
         at hand cannot answer.
         """
         self._also = also or self._also
-        for _ in self._read(list(filter(_can_be_read_twice, self._files))):
+        for _ in self._read(list(filter(can_be_read_twice, self._files))):
             pass
 
     def windows(self, size: int = WINDOW) -> Iterator[list[Question]]:
@@ -69,7 +69,7 @@ class Questions(Generic[Question]):
 
         What stands before a mistake is handed out before the mistake is raised.
         """
-        typed = _STANDARD_INPUT in self._files and sys.stdin.isatty()
+        typed = STANDARD_INPUT in self._files and sys.stdin.isatty()
         questions = self._read(self._files)
         mistake: ValueError | None = None
         window: list[Question] = []
@@ -99,7 +99,7 @@ class Questions(Generic[Question]):
 
     def _read(self, files: Sequence[Path]) -> Iterator[Question]:
         self.num_asked = self._num_blank = self.bytes_read = 0
-        read = (self._lines(f) if _can_be_read_twice(f) else self._piped(f) for f in files)
+        read = (self._lines(f) if can_be_read_twice(f) else self._piped(f) for f in files)
         for place, text in itertools.chain(self._asked, itertools.chain.from_iterable(read)):
             if not text.strip():
                 self._num_blank += 1
@@ -120,25 +120,35 @@ class Questions(Generic[Question]):
             yield f"{file}:{number}", line
 
     def _piped(self, file: Path) -> Iterator[tuple[str, str]]:
-        """The same of a pipe, where a line is there as soon as it is written."""
-        name = "standard input" if file == _STANDARD_INPUT else str(file)
         start = self.bytes_read
-        with _opened(file) as lines:
-            for number, line in enumerate(lines, start=1):
-                if number == 1 and is_compressed_start(line):
-                    raise ValueError(f"{name} is compressed: name the file itself with --file")
-                text, _ = checked_utf8(line, name, self.bytes_read - start, number, final=True)
-                self.bytes_read += len(line)
-                text = text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
-                yield f"{name}:{number}", text.rstrip("\r\n")
+        for place, text, num_bytes in piped_lines(file):
+            self.bytes_read = start + num_bytes
+            yield place, text
 
 
-def _can_be_read_twice(file: Path) -> bool:
+def piped_lines(file: Path) -> Iterator[tuple[str, str, int]]:
+    """(place, line, bytes read) of a pipe, where a line is there as soon as it is written.
+
+    Raises ValueError for what is no text.
+    """
+    name = "standard input" if file == STANDARD_INPUT else str(file)
+    num_bytes = 0
+    with _opened(file) as lines:
+        for number, line in enumerate(lines, start=1):
+            if number == 1 and is_compressed_start(line):
+                raise ValueError(f"{name} is compressed: name the file itself with --file")
+            text, _ = checked_utf8(line, name, num_bytes, number, final=True)
+            num_bytes += len(line)
+            text = text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+            yield f"{name}:{number}", text.rstrip("\r\n"), num_bytes
+
+
+def can_be_read_twice(file: Path) -> bool:
     """Not so the pipes `-` and `<(command)`; a missing file counts, to be missed at once."""
-    return file != _STANDARD_INPUT and (file.is_file() or not file.exists())
+    return file != STANDARD_INPUT and (file.is_file() or not file.exists())
 
 
 def _opened(file: Path) -> contextlib.AbstractContextManager[BinaryIO]:
-    if file == _STANDARD_INPUT:
+    if file == STANDARD_INPUT:
         return contextlib.nullcontext(sys.stdin.buffer)
     return file.open("rb")

@@ -103,12 +103,14 @@ def quickstart(options: Quickstart) -> None:
     write_chapters(chapters.files, documents, _HELD_OUT)
     for line in learn_chapters(chapters, until - time.perf_counter(), console):
         say(console, line)
-    say(console, "your own text next:    bertsmith pretrain FOLDER")
-    say(
-        console,
-        f"your own labels next:  bertsmith finetune {shlex.quote(str(run_directory))} "
-        f"--texts FILE.csv  (columns text and label, as in {chapters.files})",
-    )
+    run, tuned = (shlex.quote(str(path)) for path in (run_directory, chapters.directory))
+    for line in (
+        f'ask it yourself:       bertsmith predict {tuned} "Close the socket."',
+        "your own text next:    bertsmith pretrain FOLDER",
+        f"your own labels next:  bertsmith finetune {run} --texts FILE.csv",
+        f"                       (columns text and label, as in {chapters.files / 'train.csv'})",
+    ):
+        say(console, line)
 
 
 def write_interpreter_text(path: Path, documents: Sequence[InterpreterDocument]) -> None:

@@ -17,22 +17,21 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from bertsmith.checkpoints import store
+from bertsmith.commands.examples import learning_set, source_of
 from bertsmith.commands.finetune import fine_tune
+from bertsmith.commands.task_files import TaskFiles, TaskValues
 from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.files import write_text
 from bertsmith.fusion import unfused
+from bertsmith.inference import Predictor
 from bertsmith.reading.chapters import ChapterSentence, chapter_sentences
 from bertsmith.reading.interpreter import InterpreterDocument
 from bertsmith.recipes.finetuning import FinetuneRun, glue, to_json
 from bertsmith.runs.finetune_job import Job, prepared
 from bertsmith.runs.finetune_measuring import measure_finetuning
-from bertsmith.runs.finetune_report import answering_model
-from bertsmith.runs.learning_set import LearningSet, ReadExamples
-from bertsmith.tasks import task as tasks
-from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample, balance
-from bertsmith.tasks.own.texts import TextColumns, read, require_learned
-from bertsmith.tasks.task import Classification, EncodedTexts
+from bertsmith.runs.learning_set import LearningSet
+from bertsmith.tasks.classify import TextAnswer, TextExample
+from bertsmith.tasks.task import EncodedTexts
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.device import choose_device
 
@@ -81,48 +80,26 @@ def write_chapters(folder: Path, documents: Sequence[InterpreterDocument], held_
 
 def learn_chapters(asked: ChapterRun, seconds: float, console: Console) -> list[str]:
     """Fine-tunes for about `seconds`, and returns what a person should read of it, line by line."""
-    learning = chapter_set(asked.files)
+    source, learning = chapter_set(asked.files)
+    request = {"model": str(asked.model.resolve()), "examples": source, "max_tokens": _MAX_TOKENS}
     job = Job(
         model=str(asked.model),
         run=_run(asked.seed, _MOST_EPOCHS),
         directory=asked.directory,
-        request={
-            "model": str(asked.model.resolve()),
-            "examples": {name: str(path.resolve()) for name, path in _named(asked.files).items()},
-            "max_tokens": _MAX_TOKENS,
-        },
-        command=shlex.join(["bertsmith", "finetune", str(asked.model), learning.options]),
+        request=request,
+        command=f"bertsmith finetune {shlex.quote(str(asked.model))} {learning.options}",
         device=choose_device(),
     )
-    job = replace(job, run=_run(asked.seed, _epochs(job, learning, seconds)))
-    fine_tune(replace(job, request={**job.request, "run": to_json(job.run)}), learning, console)
-    return [*_answers(learning, asked.directory), _comparison(learning)]
+    run = _run(asked.seed, _epochs(job, learning, seconds))
+    fine_tune(replace(job, run=run, request={**request, "run": to_json(run)}), learning, console)
+    return [*_answers(asked.directory), _comparison(learning)]
 
 
-def chapter_set(files: Path) -> ChapterSet:
-    """The labelled files as any person's are read."""
-    columns = TextColumns()
-    train, dev = (read(files / name, columns) for name in (TRAIN, DEV))
-    scheme = LabelScheme.of(train.examples)
-    require_learned(dev.examples, scheme)
-    task = Classification(scheme=scheme, max_tokens=_MAX_TOKENS, metrics=("accuracy", "macro_f1"))
-    return LearningSet(
-        name="chapters",
-        task=task,
-        task_json=tasks.to_json(task),
-        train=train.examples,
-        dev=dev.examples,
-        options=shlex.join(
-            word for name, path in _named(files).items() for word in (f"--{name}", str(path))
-        ),
-        train_balance=balance(train.examples, scheme),
-        dev_balance=balance(dev.examples, scheme),
-        notes=(*train.left_out, *dev.left_out),
-    )
-
-
-def _named(files: Path) -> dict[str, Path]:
-    return {"texts": files / TRAIN, "dev": files / DEV}
+def chapter_set(files: Path) -> tuple[dict[str, object], ChapterSet]:
+    """What names the files on a command line, and what they hold, read as any person's are."""
+    named = TaskFiles(texts=files / TRAIN, dev=files / DEV)
+    source = source_of(named, TaskValues(metrics=("accuracy", "macro_f1")))
+    return source, learning_set(source, _MAX_TOKENS)
 
 
 def _run(seed: int, epochs: float) -> FinetuneRun:
@@ -157,20 +134,13 @@ def _epochs(job: Job, learning: ChapterSet, seconds: float) -> float:
     return min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, int(10 * epochs) / 10))
 
 
-def _answers(learning: ChapterSet, directory: Path) -> list[str]:
+def _answers(directory: Path) -> list[str]:
     """What the fine-tuned model says of the sentences, each with its likeliest labels."""
-    task, loaded = learning.task, store.load(directory)
-    assert isinstance(task, Classification)
-    examples = [TextExample(texts=(text,), labels=None, place="") for text in SENTENCES]
-    asked = ReadExamples(
-        task=task, examples=examples, encoded=task.encode(examples, loaded.tokenizer)
-    )
     lines = []
-    answers = asked.answers(answering_model(loaded, "fp32", choose_device()))
-    for text, answer in zip(SENTENCES, answers, strict=True):
-        ranked = sorted(zip(answer.scores, task.scheme.names, strict=True), reverse=True)
-        told = "  ".join(f"{name} {share:.0%}" for share, name in ranked[:_TOLD_LABELS])
-        lines.append(f"{text}\n    {told}")
+    for answer in Predictor.load(directory, precision="fp32").classify(SENTENCES):
+        ranked = sorted(answer.probabilities.items(), key=lambda each: -each[1])
+        told = "  ".join(f"{label} {share:.0%}" for label, share in ranked[:_TOLD_LABELS])
+        lines.append(f"{answer.texts[0]}\n    {told}")
     return lines
 
 

@@ -56,6 +56,9 @@ class VocabularyChoices:
     alphabet_limit: int = 0
     """The most characters kept; 0: as many as cover all but 1 in 100,000 characters of the text, in
     a third of the rows, and all Hangul seen min_count times, in half of them."""
+    common_hangul: bool = True
+    """In Korean text: rows also for the syllables and letters of KS X 1001 that this text lacks: a
+    quarter at most, and those that no pair needs."""
     score: Score = "frequency"
     """`frequency`: join the most frequent pair; `likelihood`: the highest count/(left * right)."""
     min_pair_count: int = 2
@@ -83,6 +86,7 @@ class VocabularyChoices:
             ),
             min_count=self.min_count,
             alphabet_limit=self.alphabet_limit,
+            common_hangul=self.common_hangul,
             score=self.score,
             min_pair_count=self.min_pair_count,
             unused_rows=self.unused_rows,

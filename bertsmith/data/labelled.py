@@ -87,6 +87,7 @@ class LabelledItems:
             rows=rows,
             targets=np.concatenate(targets),
             targets_per_sequence=np.array([len(each) for each in targets], dtype=np.int64),
+            items=np.array(numbers, dtype=np.int64),
             step_targets=len(rows) if self.by_row and rows is not None else len(groups),
         )
 

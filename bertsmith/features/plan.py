@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from bertsmith.features.layers import LayerChoice
+from bertsmith.model.layer_choice import LayerChoice
 from bertsmith.model.sentence import Pooling, SentenceConfig
 from bertsmith.text.rules import NUM_SPECIAL
 

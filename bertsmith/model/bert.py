@@ -9,6 +9,8 @@ Legend: T tokens, R rows, N sequences, H hidden size, L layers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -35,19 +37,28 @@ class Bert(nn.Module):
 
         Nobody reads the last layer's other rows, so most of that layer's work is saved.
         """
-        hidden: Tensor = self.embeddings(stream)
-        *before, last = self.layers
-        for layer in before:
-            hidden = layer(hidden, stream)
-        hidden = last(hidden, stream, rows)
+        (hidden,) = self.chosen_states(stream, (len(self.layers),), rows)
         return hidden
 
     def hidden_states(self, stream: Stream) -> tuple[Tensor, ...]:
         """The embedding output and every layer's output: L + 1 tensors of (T, H)."""
-        states = [self.embeddings(stream)]
-        for layer in self.layers:
-            states.append(layer(states[-1], stream))
-        return tuple(states)
+        return self.chosen_states(stream, range(len(self.layers) + 1))
+
+    def chosen_states(
+        self, stream: Stream, numbers: Sequence[int], rows: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Of the L + 1 states those of these numbers, in their order: of (T, H), or (R, H).
+
+        Layers above the highest of them are left out.
+        """
+        highest = max(numbers)
+        hidden: Tensor = self.embeddings(stream)
+        found = {0: _picked(hidden, rows)} if 0 in numbers else {}
+        for number, layer in enumerate(self.layers[:highest], 1):
+            hidden = layer(hidden, stream, rows if number == highest else None)
+            if number in numbers:
+                found[number] = hidden if number == highest else _picked(hidden, rows)
+        return tuple(found[number] for number in numbers)
 
     def pool(self, hidden: Tensor, stream: Stream) -> Tensor:
         """(T, H) final hidden states -> (N, H): dense and tanh over one token of each sequence."""
@@ -67,3 +78,8 @@ class Bert(nn.Module):
         if self.pooler is None:
             raise ValueError("this model has no pooler; load one that has, or train it")
         return torch.tanh(self.pooler(rows))
+
+
+def _picked(hidden: Tensor, rows: Tensor | None) -> Tensor:
+    """(T, H) -> (R, H); all of them where no rows are named."""
+    return hidden if rows is None else hidden.index_select(0, rows)

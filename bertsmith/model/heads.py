@@ -5,10 +5,13 @@ They do not know the targets.
 Source: Devlin et al. 2018, sections 3.1, 4 and A.1; google-research/bert, run_pretraining.py
 (get_masked_lm_output, get_next_sentence_output), run_classifier.py and run_squad.py (create_model).
 
-Legend: M rows to predict, T tokens, N sequences, R rows, H hidden size, V vocabulary, C labels.
+Legend: M rows to predict, T tokens, N sequences, R rows, H hidden size, S layers read, W width of
+the vectors scored, V vocabulary, C labels.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +20,11 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.bilstm import BiLstm
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import HEAD_SITE, site_words
-from bertsmith.model.elementwise import activate, drop, norm_and_drop
+from bertsmith.model.elementwise import activate, drop, norm_and_drop, widened
+from bertsmith.model.layer_choice import LayerChoice
+from bertsmith.model.layer_mix import LayerMix
 from bertsmith.model.stream import Stream
-from bertsmith.model.task import TaskHeadConfig
+from bertsmith.model.task import Reads, TaskHeadConfig
 
 
 class LanguageModelHead(nn.Module):
@@ -62,20 +67,28 @@ class NextSentenceHead(nn.Linear):
 
 
 class TaskHead(nn.Module):
-    """Dropout, then one linear layer, on top of a BiLSTM or not: what fine-tuning adds."""
+    """What fine-tuning adds: dropout and one linear layer, on whatever `TaskHeadConfig` says.
+
+    It reads in two steps: `states`, which the encoder alone decides, and `of_states`, which is
+    learned. So what a frozen encoder gives can be kept.
+    """
 
     def __init__(self, config: BertConfig, head: TaskHeadConfig) -> None:
+        """Raises ValueError for layers that the encoder has not."""
         super().__init__()
         self.config = head
+        self.choice = LayerChoice(name=head.layers)
+        self.layer_numbers = self.choice.numbers(config.num_hidden_layers)
+        width = self.choice.width(config.num_hidden_layers, config.hidden_size)
+        self.layer_mix = LayerMix(len(self.layer_numbers)) if self.choice.is_weighted else None
         self.bilstm: BiLstm | None = None
-        width = config.hidden_size
         if head.on_top == "bilstm":
-            self.bilstm = BiLstm(config.hidden_size, head.lstm_size, head.lstm_layers)
+            self.bilstm = BiLstm(width, head.lstm_size, head.lstm_layers)
             width = 2 * head.lstm_size
         self.scores = nn.Linear(width, head.num_labels)
 
     def forward(self, rows: Tensor, row_keys: Tensor | None = None) -> Tensor:
-        """(R, H) pooled vectors or hidden states -> (R, C) logits; `row_keys` switch dropout on."""
+        """(R, W) vectors -> (R, C) logits; `row_keys` switch dropout on."""
         words = site_words(row_keys, 0, HEAD_SITE)
         logits: Tensor = self.scores(drop(rows, words, self.config.dropout))  # (R, C)
         return logits
@@ -83,24 +96,71 @@ class TaskHead(nn.Module):
     def logits(self, bert: Bert, stream: Stream, rows: Tensor | None = None) -> Tensor:
         """A packed stream -> (T, C) logits of its tokens, or (N, C) of its sequences.
 
-        With `rows` (R,) of a head that reads tokens: (R, C), of these alone. Of the last layer only
-        the rows are made that are read, except under a BiLSTM, which reads them all.
+        With `rows` (R,) of a head that reads tokens: (R, C), of these alone. Of the highest layer
+        only the rows are made that are read, except under a BiLSTM, which reads them all.
         """
-        if self.bilstm is not None:
-            return self._logits_of_states(self.bilstm, bert, stream, rows)
-        if self.config.reads_tokens:
-            return self(bert(stream, rows), stream.keys_of(rows))  # type: ignore[no-any-return]
-        rows = bert.pooled_rows(stream)  # (N,)
-        pooled = bert.pool_rows(bert(stream, rows))  # (N, H)
-        return self(pooled, stream.keys_of(rows))  # type: ignore[no-any-return]
+        return self.of_states(bert, self.states(bert, stream, rows), stream, rows)
 
-    def _logits_of_states(
-        self, bilstm: BiLstm, bert: Bert, stream: Stream, rows: Tensor | None
+    def states(self, bert: Bert, stream: Stream, rows: Tensor | None = None) -> tuple[Tensor, ...]:
+        """What it reads of each of its S layers: (T, H), (R, H) or (N, H) hidden states."""
+        if self.config.reads == "mean":
+            every = bert.chosen_states(stream, self.layer_numbers)
+            return reduced_states(bert, stream, every, "mean")
+        if self.config.reads == "pooled":
+            rows = bert.pooled_rows(stream)
+        return bert.chosen_states(stream, self.layer_numbers, None if self.bilstm else rows)
+
+    def of_kept(
+        self, bert: Bert, kept: Sequence[Tensor], stream: Stream, rows: Tensor | None = None
     ) -> Tensor:
-        states = bilstm(bert(stream), stream)  # (T, 2D)
+        """As `of_states`, of states that were kept of every token, whichever are scored."""
+        if rows is not None and self.bilstm is None:
+            kept = [each.index_select(0, rows) for each in kept]
+        return self.of_states(bert, kept, stream, rows)
+
+    def of_states(
+        self, bert: Bert, states: Sequence[Tensor], stream: Stream, rows: Tensor | None = None
+    ) -> Tensor:
+        """The logits, of what `states` gives; `bert` is asked for its pooler alone."""
+        read = self._joined(states).to(states[0].dtype)
+        if self.bilstm is not None:
+            return self._logits_of_bilstm(self.bilstm, read, stream, rows)
+        if not self.config.reads_tokens:
+            rows = bert.pooled_rows(stream)  # (N,)
+        if self.config.needs_pooler:
+            read = bert.pool_rows(read)  # (N, H)
+        return self(read, stream.keys_of(rows))  # type: ignore[no-any-return]
+
+    def _joined(self, states: Sequence[Tensor]) -> Tensor:
+        if self.layer_mix is not None:
+            return self.layer_mix(states)  # type: ignore[no-any-return]
+        return states[0] if len(states) == 1 else self.choice.joined_chosen(states)
+
+    def _logits_of_bilstm(
+        self, bilstm: BiLstm, read: Tensor, stream: Stream, rows: Tensor | None
+    ) -> Tensor:
+        states = bilstm(read, stream)  # (T, 2D)
         if not self.config.reads_tokens:
             pooled = bilstm.pool(states, stream)  # (N, 2D)
             return self(pooled, stream.keys_of(stream.first_rows))  # type: ignore[no-any-return]
         if rows is not None:
             states = states.index_select(0, rows)  # (R, 2D)
         return self(states, stream.keys_of(rows))  # type: ignore[no-any-return]
+
+
+def reduced_states(
+    bert: Bert, stream: Stream, states: Sequence[Tensor], reads: Reads
+) -> tuple[Tensor, ...]:
+    """(T, H) states of all tokens -> what a head needs of them: (T, H), or (N, H)."""
+    if reads == "tokens":
+        return tuple(states)
+    if reads == "pooled":
+        rows = bert.pooled_rows(stream)
+        return tuple(hidden.index_select(0, rows) for hidden in states)
+    lengths = (stream.last_rows - stream.first_rows + 1).tolist()
+    return tuple(
+        torch.stack([widened(part).mean(dim=0) for part in torch.split(hidden, lengths)]).to(
+            hidden.dtype
+        )
+        for hidden in states
+    )

@@ -1,6 +1,7 @@
 """A seed -> the first weights of a model: all initialisation, in one function.
 
-Truncated normal for every matrix, the `[PAD]` row included; zero biases; LayerNorm one and zero.
+Truncated normal for every matrix, the `[PAD]` row included; zero biases; LayerNorm one and zero;
+scales one.
 Each value is a function of (seed, parameter name, place), so adding a head changes no other weight.
 It does not know what the modules do.
 
@@ -33,7 +34,7 @@ def initialise(module: nn.Module, *, std: float, seed: int) -> None:
             values = truncated_normal(parameter.numel(), std, seed, zlib.crc32(name.encode()))
             parameter.data.copy_(values.view(parameter.shape))
         else:
-            parameter.data.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+            parameter.data.fill_(1.0 if name.endswith(("norm.weight", "scale")) else 0.0)
 
 
 def truncated_normal(size: int, std: float, *counters: int) -> Tensor:

@@ -42,11 +42,20 @@ class TaskModel(nn.Module):
 
     def forward(self, batch: TaskBatch, dropout: tuple[int, int] | None = None) -> Losses:
         """The loss of one micro-batch; `dropout` = (seed, step) switches dropout on."""
+        stream, rows = self.laid_out(batch, dropout)
+        return self.losses(self.head.logits(self.bert, stream, rows), batch)
+
+    def laid_out(
+        self, batch: TaskBatch, dropout: tuple[int, int] | None
+    ) -> tuple[Stream, Tensor | None]:
+        """The batch's stream and scored rows, on the device."""
         device = self.head.scores.weight.device
         stream = Stream.of(batch.packed, device=device, dropout=dropout)
-        rows = None if batch.rows is None else tensors((batch.rows,), device)[0]
-        logits = widened(self.head.logits(self.bert, stream, rows))
-        total = self._loss(logits, batch)
+        return stream, None if batch.rows is None else tensors((batch.rows,), device)[0]
+
+    def losses(self, logits: Tensor, batch: TaskBatch) -> Losses:
+        """The loss of a micro-batch of which these are the logits."""
+        total = self._loss(widened(logits), batch)
         count = batch.num_groups if batch.rows is None else len(batch.rows)
         return Losses(
             loss=total / batch.step_targets,

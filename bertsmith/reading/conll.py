@@ -9,10 +9,11 @@ Source: Tjong Kim Sang and De Meulder 2003; Park et al. 2021 (KLUE), section 3.4
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertsmith.reading.faults import refuse
 from bertsmith.reading.lines import Numbered, numbered_lines
 
 DOCUMENT_START = "-DOCSTART-"
@@ -33,21 +34,38 @@ class TaggedSentence:
     """Which document of the file it is in, from 0: all in one where the file marks none."""
 
 
-def tagged_sentences(path: Path, tag_column: int = -1) -> Iterator[TaggedSentence]:
+def tagged_sentences(
+    path: Path, tag_column: int = -1, on_malformed: Callable[[str], None] = refuse
+) -> Iterator[TaggedSentence]:
     """The sentences of a file, in its order; words stand in the first column.
 
-    `tag_column` counts from 0, or from the end below it. Raises FileNotFoundError; ValueError, with
-    file and line, for lines of another width than the first, a column that is not there, a word of
-    no characters, and bytes that are no text; and for a file without sentences.
+    `tag_column` counts from 0, or from the end below it. A sentence with a line of another width
+    than the first, or with a word of no characters, is told to `on_malformed`, and left out. Raises
+    FileNotFoundError; ValueError, with file and line, for what nobody is told of, for a column that
+    is not there and bytes that are no text, and for a file without sentences.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+    _require_file(path)
     reader = _Reader(path, tag_column)
     for block in _blocks(path):
-        if (sentence := reader.sentence(block)) is not None:
+        try:
+            sentence = reader.sentence(block)
+        except _BrokenSentence as fault:
+            on_malformed(str(fault))
+            continue
+        if sentence is not None:
             yield sentence
     if reader.num_sentences == 0:
         raise ValueError(f"{path}: no sentences: expected a word a line and empty lines between")
+
+
+def marks_documents(path: Path) -> bool:
+    """Whether a line says that a document begins."""
+    _require_file(path)
+    return any(line.startswith(DOCUMENT_START) for _, _, line in numbered_lines(path))
+
+
+class _BrokenSentence(ValueError):
+    """A sentence that cannot be read, among others that perhaps can."""
 
 
 class _Reader:
@@ -85,12 +103,12 @@ class _Reader:
         if not self.width:
             self.width, self.width_line = len(fields), number
         if len(fields) != self.width:
-            raise ValueError(
+            raise _BrokenSentence(
                 f"{self.path}:{number}: {len(fields)} columns, expected {self.width} as in line "
                 f"{self.width_line}: {line!r:.60}"
             )
         if not fields[0]:
-            raise ValueError(f"{self.path}:{number}: a word of no characters: {line!r:.60}")
+            raise _BrokenSentence(f"{self.path}:{number}: a word of no characters: {line!r:.60}")
         return number, fields
 
     def _tag(self, number: int, fields: list[str]) -> str:
@@ -100,6 +118,12 @@ class _Reader:
                 f"from 0, or from the end by -1, -2, ...)"
             )
         return fields[self.tag_column]
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        told = "is a directory, expected a file" if path.is_dir() else "no such file"
+        raise FileNotFoundError(f"{path}: {told}")
 
 
 def _blocks(path: Path) -> Iterator[list[Numbered[str]]]:

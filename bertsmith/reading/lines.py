@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from bertsmith.reading.compressed import Member, open_members, text_blocks
+from bertsmith.reading.faults import refuse
 from bertsmith.reading.records import LONGEST_LINE
 
 Content = TypeVar("Content")
@@ -28,11 +29,33 @@ def numbered_lines(path: Path) -> Iterator[Numbered[str]]:
             yield lines.number, lines.position, line
 
 
-def json_objects(path: Path) -> Iterator[Numbered[dict[str, object]]]:
-    """One object a line; blank lines are passed over. Raises ValueError for any other line."""
+def json_objects(
+    path: Path, on_malformed: Callable[[str], None] = refuse
+) -> Iterator[Numbered[dict[str, object] | None]]:
+    """One object a line; blank lines are passed over.
+
+    Of any other line `on_malformed` is told, and None stands in its place.
+    """
     for number, position, line in numbered_lines(path):
-        if line and not line.isspace():
-            yield number, position, _object(line, f"{path}:{number}")
+        if not line or line.isspace():
+            continue
+        record = None
+        try:
+            record = json_object(line, f"{path}:{number}")
+        except ValueError as fault:
+            on_malformed(str(fault))
+        yield number, position, record
+
+
+def json_object(line: str, place: str) -> dict[str, object]:
+    """What stands in a line of JSONL. Raises ValueError, with the place, for no object."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
+        raise ValueError(f"{place}: not JSON ({error}), expected one object a line") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{place}: expected a JSON object, found {type(record).__name__}")
+    return record
 
 
 def tab_separated(path: Path) -> Iterator[Numbered[list[str]]]:
@@ -66,16 +89,6 @@ def comma_separated(path: Path) -> Iterator[Numbered[list[str]]]:
                 csv.field_size_limit(limit)
             if fields:
                 yield number, lines.position, fields
-
-
-def _object(line: str, place: str) -> dict[str, object]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
-        raise ValueError(f"{place}: not JSON ({error}), expected one object a line") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{place}: expected a JSON object, found {type(record).__name__}")
-    return record
 
 
 class _Lines:

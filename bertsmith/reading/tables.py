@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bertsmith.reading.detect import suffix_of
+from bertsmith.reading.faults import refuse
 from bertsmith.reading.lines import (
     Numbered,
     comma_separated,
@@ -117,8 +118,7 @@ def columns(path: Path, *, has_header: bool = True) -> tuple[str, ...]:
         with _parquet_file(path) as file:
             return tuple(file.schema_arrow.names)
     if format == "jsonl":
-        first = islice(json_objects(path), _FIRST_OBJECTS)
-        names = tuple(dict.fromkeys(name for _, _, record in first for name in record))
+        names = _fields(path)
     else:
         _, _, fields = next(_SEPARATED[format](path), (0, 0, []))
         names = _names(fields, has_header)
@@ -136,13 +136,13 @@ def rows(
 ) -> Iterator[Row]:
     """Every row's values of the columns `names`, in the file's order, in bounded memory.
 
-    A row of another width, or an object that lacks a field, is left out and told to `on_malformed`,
-    where there is one.
+    A row of another width, a line that is no JSON object, or an object that lacks a field, is left
+    out and told to `on_malformed`, where there is one.
 
     Raises at once FileNotFoundError or ValueError for a file that is missing, of no known format,
     damaged at its beginning or without rows, and for a name that it has not, suggesting the
-    nearest; later ValueError, with file and line, for a malformed row that nobody is told of, a
-    line that is not JSON, and bytes that are no text.
+    nearest; later ValueError, with file and line, for a malformed row that nobody is told of, and
+    for bytes that are no text.
     """
     on_malformed = on_malformed or refuse
     format = table_format(path)
@@ -164,6 +164,17 @@ def rows(
     return chain([first], read)
 
 
+def _fields(path: Path) -> tuple[str, ...]:
+    """Those of the first objects. Raises ValueError where no line is one."""
+    faults: list[str] = []
+    names: dict[str, None] = {}
+    for _, _, record in islice(json_objects(path, faults.append), _FIRST_OBJECTS):
+        names |= dict.fromkeys(record or ())
+    if faults and not names:
+        refuse(faults[0])
+    return tuple(names)
+
+
 def _require(path: Path, name: str, found: Sequence[str]) -> None:
     if name not in found:
         near = difflib.get_close_matches(name, found, n=1)
@@ -178,11 +189,6 @@ def _require(path: Path, name: str, found: Sequence[str]) -> None:
 def _text_rows(path: Path) -> Iterator[Row]:
     for number, (line, position, text) in enumerate(numbered_lines(path)):
         yield Row(place=f"{path}:{line}", number=number, values={TEXT: text}, bytes_read=position)
-
-
-def refuse(fault: str, advice: str = "mend the row") -> None:
-    """What is done with a malformed row that nobody is told of: raises ValueError."""
-    raise ValueError(f"{fault}; {advice}")
 
 
 def _separated_rows(
@@ -209,7 +215,9 @@ def _separated_rows(
 def _jsonl_rows(
     path: Path, names: Sequence[str], on_malformed: Callable[[str], None]
 ) -> Iterator[Row]:
-    for number, (line, position, record) in enumerate(json_objects(path)):
+    for number, (line, position, record) in enumerate(json_objects(path, on_malformed)):
+        if record is None:
+            continue
         if missing := [name for name in names if name not in record]:
             found = ", ".join(map(repr, record))
             on_malformed(f"{path}:{line}: no field {missing[0]!r}, found {found}")

@@ -12,9 +12,15 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
+from bertsmith.model.layer_choice import LayerChoice
+from bertsmith.model.task import LSTM_LAYERS, LSTM_SIZE, HeadPooling, OnTop
 from bertsmith.train.config import OptimizerConfig, PrecisionChoice
+
+Approach = Literal["fine_tuning", "feature_based"]
+
+_OF_THE_PAPER = (LSTM_SIZE, LSTM_LAYERS)
 
 
 def _paper_optimizer() -> OptimizerConfig:
@@ -43,6 +49,20 @@ class FinetuneRun:
     """Begin with the head that the model has, of the same labels: train on, with more examples."""
     frozen_layers: int = 0
     """First layers that stay as they are, and the embeddings with them; 0: all is trained."""
+    approach: Approach = "fine_tuning"
+    """What is trained: all weights, or the head alone on kept hidden states (paper, 5.3: both)."""
+    layers: str = "last"
+    """Of feature_based, which hidden states: embeddings, second-to-last, last, concat-last-four,
+    weighted-sum-last-four, weighted-sum-all (weights learned), or numbers: 0,11,12."""
+    pooling: HeadPooling = "pooler"
+    """Of feature_based, what of a text is read: the pooler's vector, the first token or the mean
+    of all."""
+    on_top: OnTop = "nothing"
+    """What is drawn between the encoder and the head (paper, Table 5: also a BiLSTM)."""
+    lstm_size: int = LSTM_SIZE
+    """States of each direction of the BiLSTM (paper: 768)."""
+    lstm_layers: int = LSTM_LAYERS
+    """Layers of the BiLSTM (paper: 2)."""
     precision: PrecisionChoice = "auto"
     """Arithmetic of the matrices; auto: bf16 where the hardware has it, else fp16 or fp32."""
     accumulation: int = 1
@@ -66,6 +86,8 @@ class FinetuneRun:
             ("log_every", self.log_every, 1),
             ("frozen_layers", self.frozen_layers, 0),
             ("patience", self.patience, 0),
+            ("lstm_size", self.lstm_size, 1),
+            ("lstm_layers", self.lstm_layers, 1),
         ):
             if count < least:
                 raise ValueError(f"{name} must be at least {least}, found {count}")
@@ -87,6 +109,24 @@ class FinetuneRun:
             raise ValueError(
                 "patience waits for a better score, and without keep_best the better model would "
                 "be lost: leave one of them out"
+            )
+        self._refuse_what_is_passed_over()
+
+    def _refuse_what_is_passed_over(self) -> None:
+        """Fields that say something to another choice only."""
+        LayerChoice(name=self.layers)
+        is_usual = (self.layers, self.pooling) == ("last", "pooler")
+        if self.approach == "fine_tuning" and not is_usual:
+            raise ValueError(
+                f"layers {self.layers} and pooling {self.pooling} are of frozen features, and all "
+                f"weights are trained here: take --approach feature_based, or leave them out"
+            )
+        if self.approach == "feature_based" and self.frozen_layers:
+            raise ValueError("feature_based trains no layer at all: leave frozen_layers out")
+        if self.on_top == "nothing" and (self.lstm_size, self.lstm_layers) != _OF_THE_PAPER:
+            raise ValueError(
+                "lstm_size and lstm_layers are of the BiLSTM on top, and on_top is nothing: take "
+                "it with --on-top bilstm, or leave them out"
             )
 
 

@@ -21,6 +21,7 @@ from bertsmith.data.labelled import TaskPlan
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.directory import RECORD, changed_versions, versions
+from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_plan import described_examples, described_model, described_steps
 from bertsmith.runs.finetune_record import FinetuneRecord, read_finetune_record
 from bertsmith.runs.finetuning import begin_task_model
@@ -50,6 +51,8 @@ class Job:
     command: str
     """What was typed."""
     device: torch.device
+    features: Path | None = None
+    """Where hidden states of a frozen encoder are kept; None: beside the run's directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,8 @@ class Prepared(Generic[ExampleT, EncodedT, AnswerT]):
     loaded: Loaded
     model: TaskModel
     plan: TaskPlan
+    features: FrozenFeatures | None
+    """What a head learns from that is trained alone."""
     dev: ReadExamples[ExampleT, EncodedT, AnswerT]
     state: TrainerState
     """Where the run stands: at its beginning, or at its newest checkpoint."""
@@ -104,11 +109,27 @@ def prepared(
         task=dict(learning.task_json),
         request=job.request,
         command=job.command,
-        notes=(*loaded.notes, *notes, *learning.notes),
+        notes=(
+            *loaded.notes,
+            *notes,
+            *learning.notes,
+            *(f"training: {note}" for note in train.encoded.notes),
+            *(f"Dev: {note}" for note in dev.encoded.notes),
+        ),
         versions=now,
     )
     if began is not None:
         _require_unchanged(began, fingerprint(train.labelled, dev.labelled), weights, newest)
+    features = None
+    if record.run.approach == "feature_based":
+        features = FrozenFeatures.of(
+            model,
+            train.labelled,
+            dev.labelled,
+            choose_precision(record.run.precision, job.device),
+            job.features or job.directory.parent / "features",
+            now,
+        )
     warnings = [
         f"{change} since it began: the bits are no longer promised"
         for change in changed_versions(record.versions, now)
@@ -120,7 +141,8 @@ def prepared(
         ("", learning.train_balance),
         ("Dev", described_examples(len(dev.examples), dev.labelled)),
         ("", learning.dev_balance),
-        *described_steps(record.run, plan),
+        *([] if features is None else [("features", features.described())]),
+        *described_steps(record.run, plan, len(train.examples)),
         ("machine", _machine(job.device, record.run)),
         *(("note", note) for note in record.notes),
     ]
@@ -129,6 +151,7 @@ def prepared(
         loaded=loaded,
         model=model,
         plan=plan,
+        features=features,
         dev=dev,
         state=TrainerState(step=0, extra={}) if newest is None else read_state(newest),
         name=learning.name,

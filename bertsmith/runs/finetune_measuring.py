@@ -18,11 +18,12 @@ from bertsmith.batch import TaskBatch
 from bertsmith.data.labelled import LabelledItems, TaskPlan
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetuning import task_trainee
 from bertsmith.runs.learning_set import packing_of
 from bertsmith.runs.measuring import peak_bytes
 from bertsmith.runs.progress import duration
-from bertsmith.tasks.scores import item_scores
+from bertsmith.tasks.scores import KeptStates, item_scores
 from bertsmith.train.loop import train
 
 _WARM_GROUPS = 2  # of a first step, which makes kernels and says nothing about the others
@@ -41,6 +42,8 @@ class FinetuneCost:
     """Real tokens of Dev examples."""
     peak_bytes: int
     """Memory of this process (a CPU) or of the device at its peak."""
+    seconds_before: float = 0.0
+    """What precedes the first step: making the hidden states that a head alone learns from."""
 
     def seconds(self, plan: TaskPlan, run: FinetuneRun, dev: LabelledItems, start: int) -> float:
         """What is left of the run after `start` updates takes, its evaluations included."""
@@ -48,7 +51,8 @@ class FinetuneCost:
         epochs = steps * plan.batch_size / plan.labelled.num_groups
         learned = epochs * plan.labelled.num_tokens
         read = (epochs // run.evaluate_every + 1) * dev.num_tokens
-        return learned / self.tokens_per_second + read / self.tokens_read_per_second
+        trained = learned / self.tokens_per_second + read / self.tokens_read_per_second
+        return self.seconds_before + trained
 
     def told(self, seconds: float) -> str:
         """The cost in words."""
@@ -64,15 +68,19 @@ def measure_finetuning(
     plan: TaskPlan,
     dev: LabelledItems,
     device: torch.device,
+    features: FrozenFeatures | None = None,
 ) -> FinetuneCost:
     """Takes a small step, then up to four whole ones in about three seconds, at least one.
 
     Kernels are those that the caller's `unfused` leaves on. Memory is that of the process so far: a
-    step with longer sequences than these needs more, a run of long standing has used more.
+    step with longer sequences than these needs more, a run of long standing has used more. Of
+    `features` as many are learned from as will be there, all of them zero.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    parts = task_trainee(run, copy.deepcopy(model), plan.num_steps(run.epochs), device)
+    blank = (None, None) if features is None else (features.train.blank(), features.dev.blank())
+    copied, num_steps = copy.deepcopy(model), plan.num_steps(run.epochs)
+    parts = task_trainee(run, copied, num_steps, device, blank[0])
     learned, seconds, began = 0, 0.0, time.perf_counter()
     for update in train(
         parts.learner,
@@ -89,14 +97,23 @@ def measure_finetuning(
         if seconds > _MEASURED_SECONDS:
             break
     few = _first_of(dev)
-    packing = packing_of(parts.model)
-    began = time.perf_counter()
-    item_scores(parts.model.bert, parts.model.head, few, packing, lambda share: None)
+    seconds_before = 0.0
+    if features is not None and (missing := features.num_tokens_to_read()):
+        seconds_before = missing / few.num_tokens * _seconds_to_read(parts.model, few)
     return FinetuneCost(
         tokens_per_second=learned / seconds,
-        tokens_read_per_second=few.num_tokens / (time.perf_counter() - began),
+        tokens_read_per_second=few.num_tokens / _seconds_to_read(parts.model, few, blank[1]),
         peak_bytes=peak_bytes(device),
+        seconds_before=seconds_before,
     )
+
+
+def _seconds_to_read(
+    model: TaskModel, few: LabelledItems, states: KeptStates | None = None
+) -> float:
+    packing, began = packing_of(model), time.perf_counter()
+    item_scores(model.bert, model.head, few, packing, lambda share: None, states)
+    return time.perf_counter() - began
 
 
 def _batches(plan: TaskPlan, run: FinetuneRun) -> Iterator[TaskBatch]:

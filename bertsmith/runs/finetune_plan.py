@@ -36,8 +36,9 @@ def described_examples(num_examples: int, labelled: LabelledItems) -> str:
     return f"{told}{cut:,} are cut ({cut / count:.1%}; {share:.1%} of all tokens unread)"
 
 
-def described_steps(run: FinetuneRun, plan: TaskPlan) -> list[tuple[str, str]]:
+def described_steps(run: FinetuneRun, plan: TaskPlan, num_examples: int) -> list[tuple[str, str]]:
     """How long and at what rates it trains, and what is kept: (what, value)."""
+    what = "examples" if plan.labelled.num_groups == num_examples else "sequences"
     num_steps = plan.num_steps(run.epochs)
     schedule = ScheduleConfig(total_steps=num_steps, warmup_share=run.warmup_share)
     kept = "the best on Dev is kept" if run.keep_best else "the last model is kept"
@@ -46,7 +47,7 @@ def described_steps(run: FinetuneRun, plan: TaskPlan) -> list[tuple[str, str]]:
     return [
         (
             "steps",
-            f"{num_steps:,} of {run.batch_size} examples: {run.epochs:g} epochs; seed {run.seed}",
+            f"{num_steps:,} of {run.batch_size} {what}: {run.epochs:g} epochs; seed {run.seed}",
         ),
         (
             "schedule",

@@ -13,6 +13,7 @@ import torch
 
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.files import write_json
+from bertsmith.model.heads import TaskHead
 from bertsmith.model.task_model import TaskModel
 from bertsmith.runs.finetune_record import SCORES
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
@@ -50,6 +51,14 @@ def answering_model(loaded: Loaded, precision: Precision, device: torch.device) 
     model = TaskModel(loaded.model.bert, loaded.head).to(device)
     cast_(model, precision)
     return model
+
+
+def told_mix(head: TaskHead | None) -> str:
+    """What a head has learned to take of each layer; empty for one that sums no layers."""
+    if head is None or head.layer_mix is None:
+        return ""
+    shares = zip(head.layer_numbers, head.layer_mix.shares().tolist(), strict=True)
+    return "shares of the layers: " + ", ".join(f"{number} {each:.3f}" for number, each in shares)
 
 
 def report(

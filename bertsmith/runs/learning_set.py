@@ -22,7 +22,7 @@ from bertsmith.tasks import metrics
 from bertsmith.tasks.judge import judged
 from bertsmith.tasks.judged import Judged
 from bertsmith.tasks.metrics import Interval, Numbers
-from bertsmith.tasks.scores import item_scores
+from bertsmith.tasks.scores import KeptStates, item_scores
 from bertsmith.tasks.task import Encoded, Task
 
 ExampleT = TypeVar("ExampleT")
@@ -68,16 +68,25 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
         """The sequences, and what is right of each."""
         return self.encoded.labelled
 
-    def answers(self, model: TaskModel, watch: Watch = lambda share: None) -> list[AnswerT]:
-        """What the model says of each example, without dropout."""
-        return self.decoded(self.item_scores(model, watch))
+    def answers(
+        self,
+        model: TaskModel,
+        watch: Watch = lambda share: None,
+        states: KeptStates | None = None,
+    ) -> list[AnswerT]:
+        """What the model says of each example, without dropout; of `states` where they are kept."""
+        return self.decoded(self.item_scores(model, watch, states))
 
     def item_scores(
-        self, model: TaskModel, watch: Watch = lambda share: None
+        self,
+        model: TaskModel,
+        watch: Watch = lambda share: None,
+        states: KeptStates | None = None,
     ) -> list[npt.NDArray[np.floating]]:
         """The scores that the model's head gives each item, without dropout."""
         # Made anew every time: which kernels run must not depend on what was read before.
-        return item_scores(model.bert, model.head, self.labelled, packing_of(model), watch)
+        packing = packing_of(model)
+        return item_scores(model.bert, model.head, self.labelled, packing, watch, states)
 
     def decoded(self, scores: Sequence[npt.NDArray[np.floating]]) -> list[AnswerT]:
         """What the items' scores say of each example."""

@@ -171,6 +171,11 @@ def score(
     return {name: known[name](found, gold, len(scheme.names)) for name in names}
 
 
+def metric_names(problem: Problem) -> tuple[str, ...]:
+    """What such a problem can be scored by, the usual one first."""
+    return tuple(_SCORES[problem])
+
+
 def balance(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
     """A line on how often each label occurs, that says so where one is nearly all."""
     if scheme.problem == "regression":

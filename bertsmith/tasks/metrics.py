@@ -129,14 +129,18 @@ def intervals(
     num_draws: int = _RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Interval]:
-    """As `bootstrap`, of each of the scores by name, all of the same draws."""
+    """As `bootstrap`, of each of the scores by name, all of the same draws.
+
+    A score that a draw has not (of a kind of entity that is not in it) comes of the other draws.
+    """
     places = np.arange(num_examples)
     found = [
         score(integers(num_examples, seed, Stream.RESAMPLE, draw, places))
         for draw in range(num_draws)
     ]
     quantiles = {
-        name: np.quantile([each[name] for each in found], (0.025, 0.975)) for name in found[0]
+        name: np.quantile([each[name] for each in found if name in each], (0.025, 0.975))
+        for name in dict.fromkeys(name for each in found for name in each)
     }
     return {
         name: Interval(low=float(low), high=float(high)) for name, (low, high) in quantiles.items()

@@ -8,11 +8,14 @@ Legend: T tokens, N sequences, R rows scored in an item, C labels.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from bertsmith.batch import PackedBatch
+from bertsmith.batch import IntArray, PackedBatch
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.bert import Bert
 from bertsmith.model.elementwise import widened
@@ -23,22 +26,43 @@ from bertsmith.packing import Packing, Watch
 FloatArray = npt.NDArray[np.floating]
 
 
+class KeptStates(Protocol):
+    """What a frozen encoder gave for each item, at hand."""
+
+    def read(self, numbers: IntArray, device: torch.device) -> tuple[Tensor, ...]:
+        """Of each layer that a head reads, the rows of these items, end to end."""
+
+
 def item_scores(
-    bert: Bert, head: TaskHead, labelled: LabelledItems, packing: Packing, watch: Watch
+    bert: Bert,
+    head: TaskHead,
+    labelled: LabelledItems,
+    packing: Packing,
+    watch: Watch,
+    states: KeptStates | None = None,
 ) -> list[FloatArray]:
-    """(C,) scores of each item, or (R, C) of its scored rows, or (n, C) of all its n tokens."""
+    """(C,) scores of each item, or (R, C) of its scored rows, or (n, C) of all its n tokens.
+
+    With `states` the encoder reads nothing.
+    """
+
+    def scores(numbers: list[int], stream: Stream, rows: Tensor | None = None) -> FloatArray:
+        if states is None:
+            return _numbers(head.logits(bert, stream, rows))
+        kept = states.read(np.array(numbers), packing.device)
+        return _numbers(head.of_kept(bert, kept, stream, rows))
 
     def answer(numbers: list[int], packed: PackedBatch) -> list[FloatArray]:
         stream = Stream.of(packed, device=packing.device)
         if not head.config.reads_tokens:
-            return list(_numbers(head.logits(bert, stream)))
+            return list(scores(numbers, stream))
         if labelled.rows is None:
-            return _parted(_numbers(head.logits(bert, stream)), packed.lengths)
+            return _parted(scores(numbers, stream), packed.lengths)
         of_items = [labelled.rows[number] for number in numbers]
         counts = np.array([len(each) for each in of_items])
         rows = np.repeat(packed.starts, counts) + np.concatenate(of_items)
         (there,) = tensors((rows,), packing.device)
-        return _parted(_numbers(head.logits(bert, stream, there)), counts)
+        return _parted(scores(numbers, stream, there), counts)
 
     return packing.in_order(labelled.items, answer, watch)
 

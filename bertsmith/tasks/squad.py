@@ -89,8 +89,23 @@ class EncodedQuestions:
     """Of each item."""
     spans: Sequence[IntArray]
     """Of each question: (P, 2) the characters of its passage's tokens."""
-    num_cut_questions: int
-    """Questions whose end is not read."""
+    num_unread: Sequence[int]
+    """Of each question: tokens at its own end that are not read."""
+
+    @property
+    def num_cut_questions(self) -> int:
+        """Questions whose end is not read."""
+        return sum(count > 0 for count in self.num_unread)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many questions are cut."""
+        if not self.num_cut_questions:
+            return ()
+        return (
+            f"{self.num_cut_questions:,} of {len(self.spans):,} questions are longer than "
+            f"max_question_tokens: their end is not read",
+        )
 
 
 class Candidate(NamedTuple):
@@ -153,7 +168,7 @@ def encode(
         ),
         windows=windows,
         spans=[passages[question.passage].spans for question in questions],
-        num_cut_questions=sum(len(each.ids) > config.max_question_tokens for each in asked),
+        num_unread=[max(0, len(each.ids) - config.max_question_tokens) for each in asked],
     )
 
 

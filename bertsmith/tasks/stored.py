@@ -1,14 +1,36 @@
-"""`task.json` beside a model's weights -> the task: with it a fine-tuned checkpoint is whole."""
+"""`task.json` beside a model's weights -> the task, and what its examples were called.
+
+With it a fine-tuned checkpoint is whole.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from bertsmith.checkpoints.places import TASK
 from bertsmith.files import read_json
-from bertsmith.tasks.task import AnyTask, from_json
+from bertsmith.tasks.task import AnyTask, from_json, to_json
 
-TASK = "task.json"
-"""Holds what `task.to_json` gives."""
+__all__ = ["TASK", "Learned", "read_learned", "read_task", "task_json"]
+
+_LEARNED = "learned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """What a task was learned from: other rows are read as these were."""
+
+    name: str = ""
+    """Of the examples, as of a task of GLUE; empty where they have none."""
+    columns: Mapping[str, object] = field(default_factory=dict)
+    """Where things stood in a row: the fields of `texts.TextColumns` and its like."""
+
+
+def task_json(task: AnyTask, learned: Learned) -> dict[str, object]:
+    """What stands in the file, as JSON values."""
+    return {**to_json(task), _LEARNED: {"name": learned.name, "columns": dict(learned.columns)}}
 
 
 def read_task(directory: Path) -> AnyTask | None:
@@ -19,7 +41,29 @@ def read_task(directory: Path) -> AnyTask | None:
     path = directory / TASK
     if not path.is_file():
         return None
+    content = read_json(path)
+    if ":" in str(content.get("kind")):
+        raise ValueError(
+            f"{path} names a task class of somebody's own, {content['kind']}, which is not "
+            f"imported unasked: to run that code, name it with --task-class {content['kind']}"
+        )
     try:
-        return from_json(read_json(path))
+        return from_json({name: each for name, each in content.items() if name != _LEARNED})
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} names no task that this version knows: {error}") from error
+
+
+def read_learned(directory: Path) -> Learned:
+    """What the file says of the examples; nothing of what it does not say.
+
+    Raises ValueError, naming the file, for what is no such thing.
+    """
+    path = directory / TASK
+    said = read_json(path).get(_LEARNED) if path.is_file() else None
+    if said is None:
+        return Learned()
+    if isinstance(said, dict):
+        name, columns = said.get("name", ""), said.get("columns", {})
+        if isinstance(name, str) and isinstance(columns, dict):
+            return Learned(name=name, columns=columns)
+    raise ValueError(f"{path}: {_LEARNED} must hold a name and columns, found {said!r:.80}")

@@ -77,6 +77,16 @@ class EncodedWords:
     num_hidden: int
     """Words with a label of their own that stand inside a token, and so are never scored."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many words are never scored."""
+        if not self.num_hidden:
+            return ()
+        return (
+            f"{self.num_hidden:,} of {len(self.is_inside):,} words stand inside a token and have "
+            f"another tag than the word before, which nothing can learn of them",
+        )
+
 
 def encode(
     sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, scheme: TagScheme, config: TagConfig

@@ -51,6 +51,10 @@ class Encoded(Protocol):
     def labelled(self) -> LabelledItems:
         """The sequences, and what is right of each."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What of the examples is not read, or never scored, a sentence each."""
+
 
 class Task(Protocol[ExampleT, EncodedT, AnswerT]):
     """A task of any kind; a class of your own with these four is one."""
@@ -76,6 +80,8 @@ class EncodedTexts:
     """Texts or choices as a model reads them."""
 
     labelled: LabelledItems
+    notes: tuple[str, ...] = ()
+    """None: what is cut is known of every sequence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +93,16 @@ class Classification:
     """The longest sequence, special tokens included (GLUE's, in the paper's code: 128)."""
     metrics: tuple[str, ...] = ()
     """What is scored; by default all metrics of the problem."""
+
+    def __post_init__(self) -> None:
+        """Refuses metrics that the problem has not."""
+        known = classify.metric_names(self.scheme.problem)
+        if unknown := [name for name in self.metrics if name not in known]:
+            raise ValueError(
+                f"{self.scheme.problem} is scored by {', '.join(known)}, not by {unknown[0]}"
+            )
+        if "f1" in self.metrics and self.scheme.problem == "single_label":
+            _require_two(self.scheme.names)
 
     @property
     def head(self) -> TaskHeadConfig:
@@ -113,6 +129,15 @@ class Classification:
     ) -> dict[str, float]:
         """As `classify.score`."""
         return classify.score(examples, answers, self.scheme, self.metrics)
+
+
+def _require_two(labels: Sequence[str]) -> None:
+    """F1 is of the second label of two."""
+    if len(labels) != 2:
+        raise ValueError(
+            f"f1 is that of the second label of two, and there are {len(labels)}: "
+            f"{', '.join(labels):.100}; macro_f1 is the mean over all labels"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

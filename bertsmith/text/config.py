@@ -33,6 +33,10 @@ class VocabularyConfig:
     """The most characters kept, most frequent first; 0: as many as cover all but 1 in 100,000
     characters of the text, in at most a third of the rows, and all Hangul syllables seen
     `min_count` times, in at most half of them. Rows without a pair to join take further ones."""
+    common_hangul: bool = True
+    """Where a tenth of the characters are Hangul and alphabet_limit is 0: rows also for those of
+    the 2,350 syllables and 51 letters of KS X 1001 that the text lacks: at most a quarter of the
+    rows, and those that no pair needs."""
     score: Score = "frequency"
     """`frequency`: join the most frequent pair; `likelihood`: the highest count/(left * right)."""
     min_pair_count: int = 2

@@ -1,7 +1,8 @@
 """Counts of words -> a WordPiece vocabulary, the same to the byte for the same counts.
 
 The alphabet comes first, every kept character in the forms that can occur; then pairs of symbols
-are joined, best first, until the vocabulary is full. It does not know files, workers or documents.
+are joined, best first, until the vocabulary is full. Rows for the common Hangul that a Korean
+text lacks come last. It does not know files, workers or documents.
 
 Source: the original learner was never published. Wu et al. 2016, section 4.1, describe the idea;
 the layout of the special and `[unused]` rows is that of the released uncased vocabulary.
@@ -21,6 +22,7 @@ from bertsmith.text.config import VocabularyConfig
 from bertsmith.text.counting import WordCounts, count_words
 from bertsmith.text.merges import joined_texts
 from bertsmith.text.rules import SPECIAL_TOKENS
+from bertsmith.text.syllables import lacking_hangul
 
 __all__ = [
     "LearnedVocabulary",
@@ -33,6 +35,8 @@ __all__ = [
 _UNUSED_BEFORE_UNK = 99
 _BYTES_PER_WORD = 120
 _JOINS_BETWEEN_REPORTS = 100
+# In place of pairs, Hangul that the text lacks takes at most a quarter of the rows, two each.
+_ROWS_A_LACKING_ONE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,8 @@ class LearnedVocabulary:
     """The alphabet; each stands in two rows, an ideograph that is a word of its own in one."""
     num_characters_dropped: int
     """Different characters too rare for the alphabet, and halves of characters."""
+    num_hangul_added: int
+    """Common Hangul that the text lacks, or has too rarely; each stands in two rows."""
     num_joined: int
     """Rows of joined symbols: whatever is longer than a character."""
     num_unknown_words: int
@@ -78,24 +84,31 @@ def learn(
     head = special_rows(config.num_unused)
     tokens = dict.fromkeys([*head, *rows])
     num_single = len(tokens)
+    lacking = _lacking(census.characters, alphabet, config)
+    most = config.vocab_size - _num_reserved(len(lacking), config.vocab_size, num_single)
     chains = SymbolChains(words, np.array(times, dtype=np.int64), alphabet)
     for text in joined_texts(chains, config.score, config.min_pair_count):
-        if len(tokens) >= config.vocab_size:
+        if len(tokens) >= most:
             break
         tokens[text] = None
         if len(tokens) % _JOINS_BETWEEN_REPORTS == 0:
             on_progress(len(tokens))
     num_joined = len(tokens) - num_single
-    filled = fill(census.characters, alphabet, _choice(config), config.vocab_size - len(tokens))
-    if filled:
-        tokens.update(dict.fromkeys(rows_of(filled, config.tokenizer)))
-        num_unknown = _num_unknown(counts, [*alphabet, *filled], config)
+    filled = fill(census.characters, alphabet, _choice(config), most - len(tokens))
+    num_added = (config.vocab_size - len(tokens) - len(rows_of(filled, config.tokenizer))) // 2
+    added = sorted([one for one in lacking if one not in filled][:num_added])
+    for further in (filled, added):
+        tokens.update(dict.fromkeys(rows_of(further, config.tokenizer)))
+    known = {*alphabet, *filled, *added}
+    if len(known) > len(alphabet):
+        num_unknown = _num_unknown(counts, known, config)
     return LearnedVocabulary(
         vocabulary=tuple(tokens),
         num_words=census.num_words,
         num_distinct_words=census.num_distinct,
         num_characters_kept=len(alphabet) + len(filled),
-        num_characters_dropped=len(census.characters) - len(alphabet) - len(filled),
+        num_characters_dropped=len(census.characters.keys() - known),
+        num_hangul_added=len(added),
         num_joined=num_joined,
         num_unknown_words=num_unknown,
         min_word_count=min_word_count,
@@ -148,6 +161,18 @@ def _alphabet(characters: Counter[str], config: VocabularyConfig) -> tuple[list[
     return alphabet, rows
 
 
+def _lacking(characters: Counter[str], alphabet: list[str], config: VocabularyConfig) -> list[str]:
+    """The Hangul to add after what the text earned; none where a person limited the alphabet."""
+    if config.alphabet_limit or not config.common_hangul:
+        return []
+    return lacking_hangul(characters, alphabet)
+
+
+def _num_reserved(num_lacking: int, vocab_size: int, num_taken: int) -> int:
+    """Rows that pairs leave to lacking Hangul; it also gets those that no pair needs."""
+    return 2 * min(num_lacking, vocab_size // _ROWS_A_LACKING_ONE, (vocab_size - num_taken) // 2)
+
+
 def _choice(config: VocabularyConfig) -> AlphabetConfig:
     return AlphabetConfig(
         min_count=config.min_count, limit=config.alphabet_limit, tokenizer=config.tokenizer
@@ -189,10 +214,10 @@ def _choose_words(
 
 
 def _num_unknown(
-    counts: WordCounts | Mapping[str, int], characters: list[str], config: VocabularyConfig
+    counts: WordCounts | Mapping[str, int], known: set[str], config: VocabularyConfig
 ) -> int:
     """Words of the text, repetitions included, that these characters do not spell."""
-    known, longest = frozenset(characters), config.tokenizer.word_limit
+    longest = config.tokenizer.word_limit
     return sum(
         times for word, times in _pairs(counts) if len(word) > longest or not known.issuperset(word)
     )

@@ -49,6 +49,8 @@ class VocabularyReport:
     """The alphabet."""
     num_characters_dropped: int
     """Different characters too rare for it."""
+    num_hangul_added: int
+    """Common Hangul that has rows, though the text lacks it."""
     min_word_count: int
     """Words seen less often were left out of the learning, for lack of memory; 1: none."""
     skipped: Mapping[str, int]
@@ -78,6 +80,7 @@ def report_on(
         num_jamo_words=num_jamo_words,
         num_characters_kept=learned.num_characters_kept,
         num_characters_dropped=learned.num_characters_dropped,
+        num_hangul_added=learned.num_hangul_added,
         min_word_count=learned.min_word_count,
         skipped=dict(sorted(skipped.items())),
     )
@@ -93,6 +96,12 @@ def described(report: VocabularyReport, is_warned_of_hangul: bool = False) -> li
         f"alphabet: {report.num_characters_kept:,} characters kept, "
         f"{report.num_characters_dropped:,} rare ones dropped",
     ]
+    if report.num_hangul_added:
+        lines.append(
+            f"{report.num_hangul_added:,} further Hangul syllables and letters have rows: this "
+            f"text lacks them, the next may not, and a word with an unknown one is lost as a whole "
+            f"(--common-hangul False leaves them out)"
+        )
     if report.unknown_word_rate > _UNUSUAL_UNKNOWN and report.num_characters_dropped:
         lines.append(
             f"warning: {report.unknown_word_rate:.1%} of the words are unknown, usual is well "

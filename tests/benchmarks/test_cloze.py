@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,21 +11,10 @@ import pytest
 from benchmarks import cloze
 from benchmarks.cloze import FOLDER, measure, model_answers, scores, table
 from benchmarks.questions import KINDS, Cloze, Question, pose, read_clozes
-from bertsmith.checkpoints.store import Loaded
 from bertsmith.corpus.manifest import Manifest
-from bertsmith.corpus.store import VOCABULARY_FOLDER
-from bertsmith.inference import Predictor
 from bertsmith.text.tokenizer import Tokenizer
-from tests.checkpoints.tiny import tiny_config, tiny_model, tiny_tokenizer
-from tests.data.corpora import write_corpus
+from tests.benchmarks.small import small_corpus, small_predictor
 
-SENTENCES = (
-    "paris is the capital of france .",
-    "london is a capital .",
-    "the dog was hairy .",
-    "my dog likes playing .",
-    "he plays the cat .",
-)
 ROWS = (
     '{"text": "Paris is the [MASK] of France.", "answers": ["capital"], "kind": "knowledge"}\n'
     '{"text": "He play[MASK] the dog. The dog was hairy.", "answers": ["s", "ing"], '
@@ -74,7 +62,7 @@ def test_scores_count_an_accepted_token_among_the_first_or_the_first_five() -> N
 
 
 def test_the_model_answers_as_fill_mask_does_where_both_can_be_asked() -> None:
-    predictor = _predictor()
+    predictor = small_predictor()
     texts = ["the [MASK] was hairy .", "my dog likes [MASK] . he likes the dog .", "[MASK] is he ?"]
     clozes = [Cloze(text=text, answers=("dog",), kind="grammar") for text in texts]
     posed = [pose(each, predictor.tokenizer, "en") for each in clozes]
@@ -88,7 +76,7 @@ def test_the_model_answers_as_fill_mask_does_where_both_can_be_asked() -> None:
 def test_a_row_says_what_was_asked_what_was_left_out_and_how_all_fared(
     corpus: Path, few_questions: None
 ) -> None:
-    row = measure(_predictor(), corpus, "en", 16)
+    row = measure(small_predictor(), corpus, "en", 16)
     assert (row.questions, row.questions_left_out, row.answers_left_out) == (2, 1, 0)
     assert row.scores["knowledge"].top_1["trigram"] == 1.0
     assert row.scores["grammar"].top_1["trigram_both_sides"] == 1.0
@@ -100,7 +88,7 @@ def test_a_row_says_what_was_asked_what_was_left_out_and_how_all_fared(
 
 
 def test_held_out_figures_are_the_same_every_time(corpus: Path, few_questions: None) -> None:
-    first, second = (measure(_predictor(), corpus, "en", 8) for _ in range(2))
+    first, second = (measure(small_predictor(), corpus, "en", 8) for _ in range(2))
     assert first.held_out == second.held_out
 
 
@@ -108,41 +96,18 @@ def test_a_model_of_another_vocabulary_is_refused(corpus: Path) -> None:
     manifest = replace(Manifest.read(corpus), vocabulary_fingerprint="1" * 64)
     manifest.write(corpus)
     with pytest.raises(ValueError, match="does not belong to the corpus"):
-        measure(_predictor(), corpus, "en", 8)
+        measure(small_predictor(), corpus, "en", 8)
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    tokenizer = tiny_tokenizer()
-    document = [
-        tokenizer.encode(sentence, add_special_tokens=False).ids.tolist() for sentence in SENTENCES
-    ]
-    splits: dict[Literal["train", "held_out"], list[list[list[int]]]] = {
-        "train": [document] * 3,
-        "held_out": [document[::-1]] * 4,
-    }
-    directory = write_corpus(tmp_path / "corpus", splits, vocab_size=tokenizer.vocab_size)
-    tokenizer.save(directory / VOCABULARY_FOLDER)
-    manifest = Manifest.read(directory)
-    replace(manifest, vocabulary_fingerprint=tokenizer.fingerprint).write(directory)
-    return directory
+    return small_corpus(tmp_path / "corpus")
 
 
 @pytest.fixture
 def few_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "en.jsonl").write_text(ROWS, encoding="utf-8")
     monkeypatch.setattr(cloze, "FOLDER", tmp_path)
-
-
-def _predictor() -> Predictor:
-    loaded = Loaded(
-        model=tiny_model(),
-        config=tiny_config(),
-        tokenizer=tiny_tokenizer(),
-        directory=Path("tiny"),
-        notes=(),
-    )
-    return Predictor(loaded)
 
 
 def _question(answers: set[int], kind: str) -> Question:

@@ -36,7 +36,14 @@ def test_a_curve_beyond_the_band_at_one_step_is_not_inside():
 def test_the_first_step_has_a_bound_of_its_own():
     peers = [[3.0, 2.0], [3.0 + 2e-5, 2.1]]
     band = compare_with_band([3.0, 2.0], peers)
-    assert (band.steps_inside, band.holds) == (2, False)
+    assert (band.steps_inside, band.holds) == (1, False)
+
+
+@pytest.mark.parametrize(("units", "steps_inside"), [(1, 2), (2, 1)])
+def test_no_band_is_finer_than_a_float32(units, steps_inside):
+    peers = [[3.0, 2.5], [3.0, 2.5]]
+    ours = [3.0, 2.5 + units * 2.0**-22]
+    assert compare_with_band(ours, peers).steps_inside == steps_inside
 
 
 def test_one_run_of_the_peer_is_no_band():

@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchmarks import models
+from benchmarks import models, perplexity
 from benchmarks.cloze import Row, Score
 from bertsmith.checkpoints.store import save
 from bertsmith.recipes.pretraining import mini_cpu
 from bertsmith.recipes.run import stretched
-from bertsmith.runs.directory import Record, checkpoint_path, read_record, write_record
+from bertsmith.runs.directory import Record, checkpoint_path, write_record
 from tests.checkpoints.tiny import tiny_config, tiny_model, tiny_tokenizer
 
 SHARES = {"model": 0.5, "unigram": 0.0, "trigram": 0.25, "trigram_both_sides": 0.5}
@@ -33,6 +33,20 @@ ROW = Row(
         "evaluation_accuracy": 0.5,
     },
     held_out_sequences=16,
+    counting_seconds=0.1,
+)
+FIGURES = {
+    name: perplexity.Figures(loss=2.0, perplexity=number, accuracy=0.5)
+    for name, number in (("model", 7.389), ("trigram_both_sides", 9.5))
+}
+PERPLEXITIES = perplexity.Row(
+    corpus="corpus",
+    train_tokens=1_234,
+    sequences=16,
+    targets=100,
+    masked=80,
+    all=FIGURES,
+    only_masked=FIGURES,
     counting_seconds=0.1,
 )
 
@@ -69,8 +83,9 @@ def test_a_model_is_written_in_bf16_with_the_figures_that_were_measured_on_it(
 ) -> None:
     texts = tmp_path / "texts.md"
     texts.write_text("The text of a test.", encoding="utf-8")
-    rows: list[object] = []
+    rows: list[tuple[str, object]] = []
     monkeypatch.setattr(models, "measure", lambda *_: ROW)
+    monkeypatch.setattr(models.perplexity, "measure", lambda *_: PERPLEXITIES)
     monkeypatch.setattr(models, "append_row", lambda *row: rows.append(row))
     monkeypatch.setattr(models, "held_out_questions", lambda *_: [])
     monkeypatch.setattr(models.Corpus, "open", lambda *_: None)
@@ -85,11 +100,12 @@ def test_a_model_is_written_in_bf16_with_the_figures_that_were_measured_on_it(
         "The text of a test.",
         "| masked-LM loss | 2.000 nats |",
         "| trigram | 25.0% | 25.0% |",
+        "| trigram both sides | 9.5 (50.0%) | 9.5 (50.0%) |",
         "`bertsmith pretrain corpus`",
         "8.0M tokens in\n4 min",
     ):
         assert part in card, part
-    assert len(rows) == 1
+    assert [benchmark for benchmark, _ in rows] == ["cloze", "perplexity"]
     with pytest.raises(SystemExit, match="stands already"):
         models.main()
 
@@ -99,12 +115,12 @@ def test_a_trainings_tokens_and_seconds_are_those_of_its_steps(run: Path) -> Non
     assert (training.tokens, training.seconds) == (8_000_000, 240.0)
 
 
-def test_next_sentence_figures_stand_in_the_card_where_they_were_measured(run: Path) -> None:
+def test_next_sentence_figures_stand_in_the_card_where_they_were_measured() -> None:
     held_out = ROW.held_out | {
         "evaluation_next_accuracy": 0.75,
         "evaluation_next_balanced_accuracy": 0.7,
         "evaluation_next_majority": 0.55,
     }
     row = replace(ROW, held_out=held_out)
-    card = models.card("toy", read_record(run), models.training_of(run), row, "Texts.", [])
+    card = "\n".join(models.result_lines(row))
     assert "| next sentence | 75.0% (balanced 70.0%, majority label 55.0%) |" in card

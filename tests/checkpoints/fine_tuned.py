@@ -28,6 +28,19 @@ HEADS: dict[TaskKind, TaskHeadConfig] = {
 BILSTM_HEADS: dict[TaskKind, TaskHeadConfig] = {
     kind: replace(head, on_top="bilstm", lstm_size=6, lstm_layers=2) for kind, head in HEADS.items()
 }
+FEATURE_HEADS: dict[str, TaskHeadConfig] = {
+    "weighted": replace(HEADS["token_classification"], layers="weighted-sum-all"),
+    "weighted under a BiLSTM": replace(
+        BILSTM_HEADS["token_classification"], layers="weighted-sum-all"
+    ),
+    "side by side under a BiLSTM": replace(BILSTM_HEADS["question_answering"], layers="0,2"),
+    "first token": replace(
+        HEADS["sequence_classification"], layers="second-to-last", pooling="cls"
+    ),
+    "mean": replace(HEADS["multiple_choice"], layers="weighted-sum-all", pooling="mean"),
+}
+"""Of a model of two layers."""
+ALL_HEADS = (*HEADS.values(), *BILSTM_HEADS.values(), *FEATURE_HEADS.values())
 
 
 def fine_tuned(config: TaskHeadConfig, **changes: object) -> tuple[PretrainModel, TaskHead]:

@@ -8,7 +8,7 @@ from bertsmith.checkpoints.formats import (
     head_refusal,
     refusal,
 )
-from tests.checkpoints.fine_tuned import HEADS
+from tests.checkpoints.fine_tuned import FEATURE_HEADS, HEADS
 from tests.checkpoints.tiny import tiny_config
 
 BOTH = ("masked_lm", "next_sentence")
@@ -64,6 +64,25 @@ def test_a_left_to_right_head_on_the_pooled_vector_has_no_class_there(kind):
     assert told is None or "reads the last token here" in told
     assert refusal("hugging-face", "float32", tiny_config(), (), HEADS[kind]) is None
     assert refusal("onnx", "float32", LEFT, (), HEADS[kind]) is None
+
+
+@pytest.mark.parametrize("format", ["hugging-face", "onnx", "tensorflow"])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("weighted", "with a head on the layers weighted-sum-all: that stays beside"),
+        (
+            "weighted under a BiLSTM",
+            "a BiLSTM on top and a head on the layers weighted-sum-all: that stays",
+        ),
+        ("first token", "the layers second-to-last and a head on the first token without the pool"),
+        ("mean", "a head on the mean of all tokens without the pooler: that stays"),
+    ],
+)
+def test_a_head_on_frozen_features_has_no_class_anywhere(format, name, told):
+    assert told in refusal(format, "float32", tiny_config(), (), FEATURE_HEADS[name])
+    sentences = "sentence-transformers"
+    assert refusal(sentences, "float32", tiny_config(), (), FEATURE_HEADS[name]) is None
 
 
 @pytest.mark.parametrize(

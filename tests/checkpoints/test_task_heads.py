@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from bertsmith.checkpoints import store
 from bertsmith.checkpoints.misfits import Source
 from bertsmith.checkpoints.task_heads import architecture_of, find_head, head_state
-from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
+from tests.checkpoints.fine_tuned import ALL_HEADS, HEADS, fine_tuned
 from tests.checkpoints.tiny import tiny_config, tiny_tokenizer
 
 CONFIG = tiny_config()
@@ -31,7 +31,7 @@ def found(tensors, config=CONFIG, is_original=False, **content):
 
 
 @pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
-@pytest.mark.parametrize("config", [*HEADS.values(), *BILSTM_HEADS.values()])
+@pytest.mark.parametrize("config", ALL_HEADS)
 def test_a_head_its_labels_and_its_meaning_survive_saving_and_loading(tmp_path, config, direction):
     model, head = fine_tuned(config, direction=direction)
     store.save(tmp_path / "m", model, model.config, tiny_tokenizer(), head=head)
@@ -181,7 +181,7 @@ def test_the_classifiers_dropout_is_its_own_or_the_encoders(said, dropout):
         assert head.dropout == dropout
 
 
-@pytest.mark.parametrize("config", [*HEADS.values(), *BILSTM_HEADS.values()])
+@pytest.mark.parametrize("config", ALL_HEADS)
 def test_a_wrapped_model_keeps_its_head(tmp_path, config):
     model, head = fine_tuned(config)
     store.save(tmp_path / "m", model, model.config, tiny_tokenizer(), head=head)
@@ -202,6 +202,22 @@ def test_a_head_that_is_left_aside_is_named_beside_the_reason(tmp_path):
     assert loaded.head is None
     assert loaded.left_aside == ("classifier.bias", "classifier.weight")
     assert "cannot be told" in loaded.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({"bertsmith_layers": "lst"}, "there are no layers 'lst'; did you mean 'last'"),
+        ({"bertsmith_layers": "concat-last-four"}, "needs a model of at least 4 layers"),
+        ({"bertsmith_layers": "0,2"}, r"shapes are \(3, 32\) and \(3,\), expected \(3, 64\)"),
+        ({"bertsmith_pooling": "max"}, "bertsmith_pooling is 'max', expected one of pooler, cls"),
+    ],
+)
+def test_a_head_on_what_the_encoder_has_not_is_left_aside_with_the_reason(content, told):
+    said = {"architectures": ["BertsmithFeaturesForTokenClassification"], **content}
+    (note,) = found(layer("classifier", 3), **said).notes
+    with pytest.raises(AssertionError, match=told):
+        raise AssertionError(note)
 
 
 def test_no_head_has_no_state():

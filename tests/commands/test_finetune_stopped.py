@@ -16,7 +16,18 @@ from tests.commands.small_run import killed_at
 from tests.commands.small_task import NUM_STEPS, begun, bertsmith
 
 
-@pytest.mark.parametrize("options", [(), ("--frozen-layers", "1", "--accumulation", "2")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--frozen-layers", "1", "--accumulation", "2"),
+        (
+            *("--approach", "feature_based", "--layers", "weighted-sum-all"),
+            *("--on-top", "bilstm", "--lstm-size", "6"),
+        ),
+    ],
+    ids=["all", "frozen", "features"],
+)
 def test_killed_and_resumed_gives_the_same_bytes(
     folder: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:

@@ -133,7 +133,11 @@ def test_hangul_far_behind_the_beginnings_is_warned_of_with_its_share(tmp_path: 
 def test_korean_lower_cased_without_accent_stripping_survives(tmp_path: Path) -> None:
     source = tmp_path / "korean.txt"
     source.write_text(KOREAN * 20, encoding="utf-8")
-    out = learn_vocab(run(source, tmp_path / "vocab", strip_accents=False), quiet())
+    console = quiet()
+    out = learn_vocab(run(source, tmp_path / "vocab", strip_accents=False), console)
+    report = json.loads((out / REPORT_FILE).read_text(encoding="utf-8"))
+    assert report["num_hangul_added"] > 0
+    assert f"{report['num_hangul_added']} further Hangul syllables and letters" in said(console)
     tokenizer = Tokenizer.load(out)
     text = "피곤해 보이네."
     assert tokenizer.tokenize(text) == ["피곤해", "보이네", "."]
@@ -193,3 +197,40 @@ def test_its_own_vocabulary_is_replaced(english: Path, tmp_path: Path) -> None:
     learn_vocab(run(english, tmp_path / "vocab"), quiet())
     learn_vocab(run(english, tmp_path / "vocab", cased=True), quiet())
     assert not Tokenizer.load(tmp_path / "vocab").config.lowercase
+
+
+@pytest.mark.parametrize(
+    ("named", "found", "put"),
+    [
+        ("vocab.txt", "\nforging\n", "\nforgery\n"),
+        ("vocab.txt", "[PAD]\n", ""),
+        ("tokenizer.json", '"forging"', '"forgery"'),
+        ("tokenizer.json", "{", ""),
+    ],
+)
+def test_its_own_vocabulary_is_not_replaced_once_it_was_edited(
+    english: Path, tmp_path: Path, named: str, found: str, put: str
+) -> None:
+    out = learn_vocab(run(english, tmp_path / "vocab"), quiet())
+    content = (out / named).read_text(encoding="utf-8")
+    assert found in content
+    (out / named).write_text(content.replace(found, put), encoding="utf-8")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(
+        ValueError, match=rf"{named} .*not as learn-vocab wrote it.* --out, or move"
+    ):
+        learn_vocab(run(english, out), quiet())
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+@pytest.mark.parametrize("stopped", ["write_json", "Tokenizer.save"])
+def test_a_vocabulary_half_written_is_replaced(
+    english: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: str
+) -> None:
+    learn_vocab(run(english, tmp_path / "vocab"), quiet())
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{command.__name__}.{stopped}", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            learn_vocab(run(english, tmp_path / "vocab", cased=True), quiet())
+    out = learn_vocab(run(english, tmp_path / "vocab", cased=True), quiet())
+    assert Tokenizer.load(out).tokenize("The")[0] == "The"

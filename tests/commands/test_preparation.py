@@ -225,7 +225,7 @@ def test_accents_are_kept_where_a_part_of_the_text_is_korean(
 @pytest.mark.parametrize(
     ("line", "rows"),
     [
-        ("어제 늦게 잤어?", 8_000),
+        ("어제 늦게 잤어?", 12_000),
         ("昨日は遅く寝た。", 8_000),
         ("ひらがなと", 8_000),
         ("昨天睡得很晚。", 8_000),

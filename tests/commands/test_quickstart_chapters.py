@@ -76,7 +76,7 @@ def test_a_model_is_fine_tuned_within_the_time_and_answers(
     tmp_path: Path, seconds: float, epochs: float
 ) -> None:
     write_chapters(tmp_path / "chapters", DOCUMENTS, HELD_OUT)
-    learning = chapter_set(tmp_path / "chapters")
+    _, learning = chapter_set(tmp_path / "chapters")
     asked = ChapterRun(
         model=write_model(tmp_path / "model"),
         files=tmp_path / "chapters",

@@ -62,6 +62,57 @@ def test_a_head_scores_the_states_instead_of_the_encoders(kind: str) -> None:
             )
 
 
+def _recurrence(bilstm: BiLstm, hidden: Tensor) -> Tensor:
+    """(n, H) states of one sequence -> (n, 2D), by the equations, token after token."""
+    for layer in range(bilstm.lstm.num_layers):
+        sides = []
+        for ending in ("", "_reverse"):
+            (into, across, first, second) = (
+                getattr(bilstm.lstm, f"{name}_l{layer}{ending}")
+                for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
+            state = cell = hidden.new_zeros(bilstm.size)
+            states = []
+            for row in hidden.flip(0) if ending else hidden:
+                gates = into @ row + across @ state + first + second
+                enter, forget, candidate, leave = gates.chunk(4)
+                cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
+                state = leave.sigmoid() * cell.tanh()
+                states.append(state)
+            sides.append(torch.stack(states[::-1] if ending else states))
+        hidden = torch.cat(sides, dim=1)
+    return hidden
+
+
+@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right"])
+@pytest.mark.parametrize("kind", ["sequence_classification", "token_classification"])
+def test_gradients_are_those_of_the_plain_equations_down_to_the_embeddings(
+    kind: str, direction: str
+) -> None:
+    config = BILSTM_HEADS[kind]  # type: ignore[index]
+    model, head = fine_tuned(config, direction=direction)
+    model, head = model.double(), head.double()
+    packed = random_packed(LENGTHS, model.config.vocab_size)
+    stream = Stream.of(packed)
+    parts = zip(stream.token_ids.split(LENGTHS), stream.segment_ids.split(LENGTHS), strict=True)
+    assert head.bilstm is not None
+    read = [_recurrence(head.bilstm, plain_hidden(model.bert, *part)) for part in parts]
+    rows = torch.cat(read)
+    if not config.reads_tokens:
+        size = config.lstm_size
+        rows = torch.stack([torch.cat([each[-1, :size], each[0, size:]]) for each in read])
+    plain = rows @ head.scores.weight.T + head.scores.bias
+    found = head.logits(model.bert, stream)
+    towards = torch.randn(plain.shape, dtype=torch.float64, generator=torch.manual_seed(2))
+    weights = {**dict(head.named_parameters()), **dict(model.bert.named_parameters())}
+    ours, expected = (
+        torch.autograd.grad((each * towards).sum(), list(weights.values()))
+        for each in (found, plain)
+    )
+    for name, *pair in zip(weights, ours, expected, strict=True):
+        torch.testing.assert_close(*pair, rtol=1e-9, atol=1e-9, msg=name)
+
+
 def test_sizes_that_are_none_are_refused() -> None:
     with pytest.raises(ValueError, match="lstm_size and lstm_layers must be at least 1"):
         TaskHeadConfig(kind="token_classification", labels=("a",), on_top="bilstm", lstm_size=0)

@@ -147,6 +147,12 @@ def test_a_column_that_only_later_objects_have_is_a_column(tmp_path):
         list(rows(path, ["a"]))
 
 
+def test_lines_of_which_none_is_json_are_no_jsonl_even_where_somebody_listens(tmp_path):
+    (tmp_path / "a.jsonl").write_text("x,y\n1,2\n")
+    with pytest.raises(ValueError, match=r"a\.jsonl:1: not JSON"):
+        rows(tmp_path / "a.jsonl", ["x"], on_malformed=[].append)
+
+
 def test_two_columns_of_one_name_cannot_be_told_apart(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,text,id\na,b,c\n")
@@ -187,6 +193,10 @@ def test_a_bad_row_is_named_by_file_and_line(name, content, message, tmp_path):
         (
             "a.jsonl", '{"y": 0}\n{"x": "1"}\n{"x": "4"}\n{}\n', ("1: no field", "4: no field"),
             [1, 2],
+        ),
+        (
+            "a.jsonl", '{"x": "1"}\n{"x": \n[1]\n{"x": "4"}\n',
+            ("2: not JSON", "3: expected a JSON object"), [0, 3],
         ),
     ],
 )  # fmt: skip

@@ -64,6 +64,8 @@ def test_a_grid_has_each_value_with_each() -> None:
         ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
         ({"frozen_layers": -1}, "frozen_layers must be at least 0, found -1"),
         ({"accumulation": 33}, "a step of 32 examples cannot be cut into 33 micro-batches"),
+        ({"lstm_layers": 0}, "lstm_layers must be at least 1, found 0"),
+        ({"lstm_size": 64}, "are of the BiLSTM on top, and on_top is nothing"),
         ({"patience": 2, "keep_best": False}, "the better model would be lost"),
     ],
 )

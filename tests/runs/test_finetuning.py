@@ -123,6 +123,31 @@ def test_a_model_can_go_on_with_its_own_head_and_only_with_that(tmp_path: Path) 
             begin_task_model(store.load(tmp_path / folder), head, keeps)
 
 
+def test_a_bilstm_on_top_is_drawn_trained_saved_and_gone_on_with(tmp_path: Path) -> None:
+    run = replace(RUN, on_top="bilstm", lstm_size=6, lstm_layers=1)
+    parts = begun(run, loaded_from(tmp_path / "m"))
+    assert parts.model.bert.pooler is None
+    before = copied(parts)
+    trained(parts, 0, 2)
+    changed = {
+        name for name, each in parts.weights().items() if not torch.equal(each, before[name])
+    }
+    assert "head.bilstm.lstm.weight_hh_l0_reverse" in changed
+    assert "bert.embeddings.token.weight" in changed
+    keeper = TaskCheckpoint(tokenizer=tiny_tokenizer(), task={"kind": "none"})
+    keeper.write(tmp_path / "tuned", parts, None)
+    model, notes = begin_task_model(
+        store.load(tmp_path / "tuned"), PAIR, replace(run, keep_head=True)
+    )
+    assert notes == ["the model's own head is trained on"]
+    assert model.head.config == parts.model.head.config
+    for other in (replace(RUN, keep_head=True), replace(run, keep_head=True, lstm_size=5)):
+        with pytest.raises(
+            ValueError, match=r"that one stands on a BiLSTM of 1 x 6 .*\(on_top, layers"
+        ):
+            begin_task_model(store.load(tmp_path / "tuned"), PAIR, other)
+
+
 def test_frozen_layers_stay_to_the_bit_and_the_others_change(tmp_path: Path) -> None:
     parts = begun(replace(RUN, frozen_layers=1), loaded_from(tmp_path / "m"))
     before = copied(parts)
@@ -135,12 +160,14 @@ def test_frozen_layers_stay_to_the_bit_and_the_others_change(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("frozen_layers", [0, 1])
+@pytest.mark.parametrize(
+    "changes", [{}, {"frozen_layers": 1}, {"on_top": "bilstm", "lstm_size": 6}], ids=str
+)
 @pytest.mark.parametrize("objectives", [("masked_lm",), ("masked_lm", "next_sentence")])
 def test_a_run_restored_from_its_checkpoint_ends_with_the_same_bits(
-    tmp_path: Path, precision: str, frozen_layers: int, objectives: tuple[str, ...]
+    tmp_path: Path, precision: str, changes: dict[str, object], objectives: tuple[str, ...]
 ) -> None:
-    run = replace(RUN, precision=precision, frozen_layers=frozen_layers)  # type: ignore[arg-type]
+    run = replace(RUN, precision=precision, **changes)  # type: ignore[arg-type]
     whole = begun(run, loaded_from(tmp_path / "m", *objectives))
     losses = [step.loss for step in trained(whole, 0, NUM_STEPS)]
     first = begun(run, loaded_from(tmp_path / "m", *objectives))

@@ -72,6 +72,16 @@ def test_intervals_of_several_scores_come_from_the_same_draws() -> None:
     assert metrics.intervals(score, 60, num_draws=100) != found
 
 
+def test_a_score_that_some_draws_lack_comes_of_the_others() -> None:
+    def score(drawn: metrics.Numbers) -> dict[str, float]:
+        rare = {"rare": 1.0} if 7 in drawn else {}
+        return {"mean": float(np.mean(drawn)), **rare}
+
+    found = metrics.intervals(score, 20, num_draws=100)
+    assert list(found) == ["mean", "rare"]
+    assert found["rare"] == metrics.Interval(low=1.0, high=1.0)
+
+
 def test_mean_interval_is_students() -> None:
     mean, deviation, interval = metrics.mean_interval([0.1, 0.2, 0.3])
     assert (mean, deviation) == (pytest.approx(0.2), pytest.approx(0.1))

@@ -8,7 +8,7 @@ import pytest
 
 from bertsmith.files import write_json
 from bertsmith.tasks.classify import LabelScheme
-from bertsmith.tasks.stored import TASK, read_task
+from bertsmith.tasks.stored import TASK, Learned, read_learned, read_task, task_json
 from bertsmith.tasks.task import Classification, to_json
 
 
@@ -17,6 +17,13 @@ def test_the_task_of_a_directory_is_the_one_that_was_written(tmp_path: Path) -> 
     task = Classification(scheme=LabelScheme(("나쁨", "good")), metrics=("accuracy",))
     write_json(tmp_path / TASK, to_json(task))
     assert read_task(tmp_path) == task
+    assert read_learned(tmp_path) == Learned()
+    learned = Learned(name="후기", columns={"texts": ["후기"]})
+    write_json(tmp_path / TASK, task_json(task, learned))
+    assert (read_task(tmp_path), read_learned(tmp_path)) == (task, learned)
+    write_json(tmp_path / TASK, {**to_json(task), "learned": "x"})
+    with pytest.raises(ValueError, match="learned must hold a name and columns, found 'x'"):
+        read_learned(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -20,19 +20,29 @@ def require_bio(sentences: Sequence[TaggedSentence]) -> None:
 
     Tags of which none is BIO are of another kind, such as parts of speech.
     """
+    faults = no_bio(sentences)
+    if faults:
+        first = next(iter(faults.values()))
+        raise ValueError(
+            f"{first}; such tags stand in {len(faults):,} sentences, and the others are BIO: mend "
+            f"them, or leave such sentences out with --skip-malformed"
+        )
+
+
+def no_bio(sentences: Sequence[TaggedSentence]) -> dict[str, str]:
+    """Of each sentence that `require_bio` refuses, by its place: the first fault."""
     tags = dict.fromkeys(tag for sentence in sentences for tag in sentence.tags or ())
     wrong = {tag: fault for tag in tags if (fault := _fault(tag))}
     has_entities = any(tag not in wrong and tag != OUTSIDE for tag in tags)
     if not wrong or not has_entities or OUTSIDE not in tags:
-        return
-    num_wrong = sum(tag in wrong for sentence in sentences for tag in sentence.tags or ())
+        return {}
+    found: dict[str, str] = {}
     for sentence in sentences:
         for number, tag in enumerate(sentence.tags or ()):
             if tag in wrong:
-                raise ValueError(
-                    f"{sentence.place}: word {number + 1} ({sentence.words[number]!r:.40}): "
-                    f"{wrong[tag]}; so are {num_wrong:,} tags in all, and the others are BIO"
-                )
+                fault = f"word {number + 1} ({sentence.words[number]!r:.40}): {wrong[tag]}"
+                found.setdefault(sentence.place, f"{sentence.place}: {fault}")
+    return found
 
 
 def two_dialects(sentences: Sequence[TaggedSentence]) -> str:

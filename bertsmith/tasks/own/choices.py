@@ -1,8 +1,9 @@
 """A file of questions with choices -> examples to choose from.
 
-Two layouts have names. SWAG's: a column a choice, each going on with a begun sentence. ARC's: a
-list of choices with labels of their own. Both are values; a layout of your own is another. In CSV,
-TSV, JSONL and Parquet alike; rows may differ in how many choices they have.
+Some layouts have names. SWAG's: a column a choice, each going on with a begun sentence. ARC's, as
+its authors and as the Hub have it: a list of choices with labels of their own. They are values; a
+layout of your own is another. In CSV, TSV, JSONL and Parquet alike; rows may differ in how many
+choices they have.
 
 Source: Zellers et al. 2018 (SWAG) and Clark et al. 2018 (ARC), the files of their authors.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,7 @@ SWAG = ChoiceColumns(
 ARC = ChoiceColumns(
     text="question.stem", choices=("question.choices",), label="answerKey", key="id"
 )
+ARC_OF_THE_HUB = ChoiceColumns(text="question", choices=("choices",), label="answerKey", key="id")
 
 
 def read(
@@ -67,7 +69,14 @@ def read(
     is none of them are refused with file and line.
     """
     options = options or FileOptions()
-    found = tables.columns(path, has_header=options.has_header)
+    names, example = reader(columns, tables.columns(path, has_header=options.has_header))
+    return read_rows(path, names, example, options, columns.key)
+
+
+def reader(
+    columns: ChoiceColumns, found: Sequence[str]
+) -> tuple[tuple[str, ...], Callable[[Row], ChoiceExample]]:
+    """The columns to read of a file that has those `found`, and what a row of them is."""
     wanted = [columns.text, columns.begun, columns.label or "", *columns.choices]
     fields = {name: Field.of(name, found) for name in wanted if name}
 
@@ -75,8 +84,7 @@ def read(
         values = {name: field.value(row) for name, field in fields.items()}
         return _example(values, columns, row.place)
 
-    names = [field.column for field in fields.values()]
-    return read_rows(path, names, example, options, columns.key)
+    return tuple(dict.fromkeys(field.column for field in fields.values())), example
 
 
 def contents(examples: Sequence[ChoiceExample]) -> list[str]:
@@ -84,23 +92,35 @@ def contents(examples: Sequence[ChoiceExample]) -> list[str]:
     return [content_of(example.text) for example in examples]
 
 
+def balance(examples: Sequence[ChoiceExample]) -> str:
+    """A line on how often the right choice stands where; empty without labels."""
+    places = Counter(example.label for example in examples if example.label is not None)
+    told = ", ".join(
+        f"number {label + 1} in {count:,} ({count / len(examples):.1%})"
+        for label, count in sorted(places.items())
+    )
+    return f"the right choice is {told}" if told else ""
+
+
+def layout_of(columns: Sequence[str]) -> ChoiceColumns | None:
+    """The layout that has a name and these columns; None for another."""
+    for layout in (SWAG, ARC_OF_THE_HUB, ARC):
+        names = (layout.text, layout.begun, *layout.choices, layout.label or "", layout.key)
+        if {name.partition(".")[0] for name in names if name} <= set(columns):
+            return layout
+    return None
+
+
 def summary(file: OwnFile[ChoiceExample]) -> Summary:
     """What was read."""
     examples = file.examples
     counts = Counter(len(example.choices) for example in examples)
     numbers = ", ".join(f"{number} in {count:,}" for number, count in sorted(counts.items()))
-    places = Counter(example.label for example in examples if example.label is not None)
     listed = [content_of(example.text, *example.choices) for example in examples]
     repeated = num_repeated(listed)
     return summarised(
         file,
-        balance="the right choice is "
-        + ", ".join(
-            f"number {label + 1} in {count:,} ({count / len(examples):.1%})"
-            for label, count in sorted(places.items())
-        )
-        if places
-        else "",
+        balance=balance(examples),
         lengths=[
             lengths_of("characters of the text", (len(example.text) for example in examples)),
             lengths_of(

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from bertsmith.reading.tables import Row, refuse, rows
+from bertsmith.reading.faults import refuse
+from bertsmith.reading.tables import Row, rows
 
 ExampleT = TypeVar("ExampleT")
 
-_ADVICE = "mend the row, or leave such rows out with --skip-malformed"
+_ADVICE = "mend it, or leave such rows out with --skip-malformed"
 _NOT_PRINTED = ("Cc", "Cf", "Zs", "Zl", "Zp")
 _REPLACEMENT = "\ufffd"
 """What a decoder left of broken bytes; no tokenizer of BERT keeps it."""
@@ -35,6 +36,21 @@ class FileOptions:
     """Whether the first row of CSV and TSV names the columns; else they are 1, 2, ..."""
     skip_malformed: bool = False
     """Leave broken rows out and count them, instead of stopping at the first."""
+
+
+class LeftOut:
+    """What of a file is left out, as it is read."""
+
+    def __init__(self, options: FileOptions) -> None:
+        self._skip_malformed = options.skip_malformed
+        self.faults: list[str] = []
+        """Of each row left out: where it stands, and why."""
+
+    def malformed(self, fault: str) -> None:
+        """Takes a broken row. Raises ValueError where such rows are not to be left out."""
+        if not self._skip_malformed:
+            refuse(fault, _ADVICE)
+        self.faults.append(fault)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,16 +79,17 @@ def read_rows(
     `UnusableRow` is left out; another ValueError is a broken row. Raises as `tables.rows` does, and
     ValueError for the first broken row and for a file of which no row is left.
     """
-    collected = _Collected(path, options.skip_malformed, example, key)
+    left_out = LeftOut(options)
+    collected = _Collected(left_out, example, key)
     wanted = dict.fromkeys([*names, *([key] if key else [])])
     for row in rows(
         path,
         list(wanted),
         has_header=options.has_header,
-        on_malformed=collected.malformed,
+        on_malformed=left_out.malformed,
     ):
         collected.take(row)
-    return collected.file()
+    return whole(path, collected.examples, left_out.faults)
 
 
 def whole(
@@ -103,33 +120,21 @@ def require_text(text: str, place: str, column: str) -> str:
 class _Collected(Generic[ExampleT]):
     """Examples and faults while a file is read."""
 
-    def __init__(
-        self, path: Path, skip_malformed: bool, example: Callable[[Row], ExampleT], key: str
-    ) -> None:
-        self._path = path
-        self._skip_malformed = skip_malformed
+    def __init__(self, left_out: LeftOut, example: Callable[[Row], ExampleT], key: str) -> None:
+        self._left_out = left_out
         self._example = example
         self._key = key
         self._place_of: dict[object, str] = {}
-        self._examples: list[ExampleT] = []
-        self._left_out: list[str] = []
-
-    def malformed(self, fault: str) -> None:
-        if not self._skip_malformed:
-            refuse(fault, _ADVICE)
-        self._left_out.append(fault)
+        self.examples: list[ExampleT] = []
 
     def take(self, row: Row) -> None:
         try:
             self._require_new(row)
-            self._examples.append(self._example(row))
+            self.examples.append(self._example(row))
         except UnusableRow as fault:
-            self._left_out.append(str(fault))
+            self._left_out.faults.append(str(fault))
         except ValueError as fault:
-            self.malformed(str(fault))
-
-    def file(self) -> OwnFile[ExampleT]:
-        return whole(self._path, self._examples, self._left_out)
+            self._left_out.malformed(str(fault))
 
     def _require_new(self, row: Row) -> None:
         if not self._key:

@@ -109,10 +109,10 @@ def require_known(labels: Iterable[tuple[str, str]], learned: Sequence[str]) -> 
     near = difflib.get_close_matches(label, learned, n=1)
     others = f" and {len(unknown) - 1} other labels" if len(unknown) > 1 else ""
     raise ValueError(
-        f"{place}: label {label!r}{others} ({count:,} in all) is none of the {len(learned)} to be "
-        f"learned: {', '.join(learned):.200}"
+        f"{place}: label {label!r}{others} ({count:,} in all) is none of the {len(learned)} that "
+        f"are learned: {', '.join(learned):.200}"
         + (f"; did you mean {near[0]!r}?" if near else "")
-        + ". Labels must stand in the training file: mend the label, or move such rows there"
+        + ". What is scored must stand in the training file too: mend the label, or learn it"
     )
 
 

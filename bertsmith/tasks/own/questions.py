@@ -7,18 +7,26 @@ told: it has an answer, which nobody could learn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.reading.detect import suffix_of
-from bertsmith.reading.squad_json import Question, located, read_questions
-from bertsmith.reading.tables import Row, table_format
+from bertsmith.reading.squad_json import Question, located, marks_of, read_questions
+from bertsmith.reading.tables import Row, rows, table_format
 from bertsmith.tasks import given
 from bertsmith.tasks.own.fields import pairs_of
-from bertsmith.tasks.own.files import FileOptions, OwnFile, read_rows, require_text, whole
+from bertsmith.tasks.own.files import (
+    FileOptions,
+    LeftOut,
+    OwnFile,
+    read_rows,
+    require_text,
+    whole,
+)
 from bertsmith.tasks.own.split import content_of
 from bertsmith.tasks.own.summary import Summary, lengths_of, summarised
+from bertsmith.tasks.squad_scores import SquadVersion
 
 _SQUAD_SUFFIXES = (".json", "")
 
@@ -42,14 +50,16 @@ def read(
 
     Raises as `read_questions` and `read_rows` do.
     """
-    if path.is_file() and suffix_of(path.name) in _SQUAD_SUFFIXES:
-        file = read_questions(path)
+    options = options or FileOptions()
+    if _is_squad_json(path):
+        faults = LeftOut(options)
+        file = read_questions(path, faults.malformed)
         examples, num_moved = list(file.questions), file.num_moved
-        left_out: tuple[str, ...] = ()
+        left_out = tuple(faults.faults)
     else:
-        rows = _Rows(path, columns or QuestionColumns())
-        read_file = rows.read(options or FileOptions())
-        examples, num_moved = list(read_file.examples), rows.num_moved
+        reader = _Rows(path, columns or QuestionColumns())
+        read_file = reader.read(options)
+        examples, num_moved = list(read_file.examples), reader.num_moved
         left_out = read_file.left_out
     lost = [
         f"{each.place}: none of its {each.num_lost} answers stands in the passage"
@@ -60,9 +70,21 @@ def read(
     return whole(path, kept, (*left_out, *lost), tuple(_notes(kept, num_moved)))
 
 
-def has_unanswerable(examples: Sequence[Question]) -> bool:
-    """Whether some questions have an answer and some have none, as in SQuAD 2.0."""
-    return len({bool(example.answers) for example in examples}) == 2
+def version_of(paths: Sequence[Path], columns: QuestionColumns | None = None) -> SquadVersion:
+    """Whose evaluator scores such files: 2.0's where one of them has questions without an answer.
+
+    Looks no further than it must. Raises FileNotFoundError and ValueError for what is no such file.
+    """
+    is_korquad = False
+    for path in paths:
+        if _is_squad_json(path):
+            marks = marks_of(path)
+            has_unanswerable, is_korquad = marks.has_unanswerable, is_korquad or marks.is_korquad
+        else:
+            has_unanswerable = _has_row_without_answer(path, columns or QuestionColumns())
+        if has_unanswerable:
+            return "2.0"
+    return "korquad" if is_korquad else "1.1"
 
 
 def contents(examples: Sequence[Question]) -> list[str]:
@@ -72,10 +94,19 @@ def contents(examples: Sequence[Question]) -> list[str]:
     return [found[example.passage] for example in examples]
 
 
+def balance(examples: Sequence[Question]) -> str:
+    """A line on how many passages there are, and how many questions without an answer."""
+    num_passages = len({example.passage for example in examples})
+    num_without = sum(not example.answers for example in examples)
+    return (
+        f"{num_passages:,} passages; {num_without:,} questions without an answer "
+        f"({num_without / len(examples):.1%})"
+    )
+
+
 def summary(file: OwnFile[Question]) -> Summary:
     """What was read."""
     passages = dict.fromkeys(example.passage for example in file.examples)
-    num_without = sum(not example.answers for example in file.examples)
     answers = [answer.text for example in file.examples for answer in example.answers]
     lengths = [
         lengths_of("characters of a passage", map(len, passages)),
@@ -85,10 +116,23 @@ def summary(file: OwnFile[Question]) -> Summary:
         lengths.append(lengths_of("characters of an answer", map(len, answers)))
     return summarised(
         file,
-        balance=f"{len(passages):,} passages; {num_without:,} questions without an answer "
-        f"({num_without / len(file.examples):.1%})",
+        balance=balance(file.examples),
         lengths=lengths,
     )
+
+
+def _is_squad_json(path: Path) -> bool:
+    return path.is_file() and suffix_of(path.name) in _SQUAD_SUFFIXES
+
+
+def _has_row_without_answer(path: Path, columns: QuestionColumns) -> bool:
+    if columns.answers is None:
+        return False
+    listed = (
+        row.values[columns.answers]
+        for row in rows(path, [columns.answers], on_malformed=lambda fault: None)
+    )
+    return any(not (each.get("text") if isinstance(each, Mapping) else each) for each in listed)
 
 
 class _Rows:

@@ -7,17 +7,29 @@ Parquet, a row a sentence with a list of words and one of tags, by name or by nu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bertsmith.reading.conll import TaggedSentence, tagged_sentences
+from bertsmith.reading.conll import (
+    DOCUMENT_START,
+    TaggedSentence,
+    marks_documents,
+    tagged_sentences,
+)
 from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.hub_features import class_names
 from bertsmith.reading.tables import Row, table_format
 from bertsmith.tasks.entities import entities
-from bertsmith.tasks.own.bio import require_bio, two_dialects
-from bertsmith.tasks.own.files import FileOptions, OwnFile, UnusableRow, read_rows, whole
+from bertsmith.tasks.own.bio import no_bio, require_bio, two_dialects
+from bertsmith.tasks.own.files import (
+    FileOptions,
+    LeftOut,
+    OwnFile,
+    UnusableRow,
+    read_rows,
+    whole,
+)
 from bertsmith.tasks.own.labels import Spelling
 from bertsmith.tasks.own.split import content_of
 from bertsmith.tasks.own.summary import Summary, lengths_of, num_repeated, summarised
@@ -40,6 +52,8 @@ class WordColumns:
     """A column that is equal for sentences of one document; empty: each row is one."""
     tag_column: int = -1
     """Of CoNLL's files: from 0, or from the end below it."""
+    is_one_document: bool = False
+    """Whether a file of CoNLL's columns that marks no documents is one, not each sentence alone."""
 
 
 def read(
@@ -57,94 +71,27 @@ def read(
             f"{path}: words and tags are read from CoNLL's columns (a word a line, .tsv or .txt), "
             f"or from .jsonl or .parquet with a list of words and one of tags a row"
         )
-    if suffix in _ROW_SUFFIXES:
+    if has_rows(path):
         file = _read_rows(path, columns, options)
     else:
-        file = whole(path, list(_of_conll(path, columns)))
+        file = _of_conll(path, columns, options)
+    if options.skip_malformed:
+        file = _without_wrong_tags(file)
     require_bio(file.examples)
     note = two_dialects(file.examples)
     return replace(file, notes=(*file.notes, note)) if note else file
 
 
-def contents(examples: Sequence[TaggedSentence]) -> list[str]:
-    """What keeps sentences on one side of a split: their document's words.
+def has_rows(path: Path) -> bool:
+    """Whether the name says that each row is a sentence, and no line a word."""
+    return suffix_of(path.name) in _ROW_SUFFIXES
 
-    In a file of one document, which marks none, a sentence's own.
+
+def words_of(value: object, place: str) -> tuple[str, ...]:
+    """The words of a row's list.
+
+    Raises ValueError, with the place, for what is none; UnusableRow for an empty one.
     """
-    of_sentence = [content_of(" ".join(example.words)) for example in examples]
-    of_document: dict[int, list[str]] = {}
-    for example, content in zip(examples, of_sentence, strict=True):
-        of_document.setdefault(example.document, []).append(content)
-    if len(of_document) == 1:
-        return of_sentence
-    joined = {document: "\n".join(parts) for document, parts in of_document.items()}
-    return [joined[example.document] for example in examples]
-
-
-def summary(file: OwnFile[TaggedSentence], scheme: TagScheme | None) -> Summary:
-    """What was read; without a scheme nothing is said of tags.
-
-    Raises ValueError as `TagScheme.tags_of` does.
-    """
-    documents = {example.document for example in file.examples}
-    repeated = num_repeated([content_of(" ".join(each.words)) for each in file.examples])
-    num_words = sum(len(example.words) for example in file.examples)
-    is_unmarked = len(documents) == 1 < len(file.examples)
-    return summarised(
-        file,
-        balance=_balance(file.examples, scheme) if scheme else "",
-        lengths=[lengths_of("words", (len(example.words) for example in file.examples))],
-        notes=[
-            f"{num_words:,} words; "
-            + (
-                "no documents are marked: read as one running text, unless each sentence alone"
-                if is_unmarked
-                else f"documents: {len(documents):,}"
-            ),
-            *([f"{repeated:,} sentences occur before"] if repeated else []),
-        ],
-    )
-
-
-def _balance(examples: Sequence[TaggedSentence], scheme: TagScheme) -> str:
-    counts: Counter[str] = Counter()
-    for example in examples:
-        tags = scheme.tags_of(example)
-        counts.update((each.kind for each in entities(tags)) if scheme.is_of_entities else tags)
-    total = max(1, counts.total())
-    told = ", ".join(
-        f"{kind} {count:,} ({count / total:.1%})" for kind, count in counts.most_common()
-    )
-    return f"{counts.total():,} {'entities' if scheme.is_of_entities else 'tags'}: {told}"
-
-
-def _of_conll(path: Path, columns: WordColumns) -> Iterator[TaggedSentence]:
-    for sentence in tagged_sentences(path, columns.tag_column):
-        yield sentence if columns.tags is not None else replace(sentence, tags=None)
-
-
-def _read_rows(path: Path, columns: WordColumns, options: FileOptions) -> OwnFile[TaggedSentence]:
-    names = columns.tag_names
-    if not names and columns.tags and table_format(path) == "parquet":
-        names = class_names(path, columns.tags)
-    spelling = Spelling(names)
-    documents: dict[str, int] = {}
-
-    def sentence(row: Row) -> TaggedSentence:
-        words = _words(row.values[columns.words], row.place)
-        tags = None
-        if columns.tags is not None:
-            tags = _tags(row.values[columns.tags], len(words), spelling, bool(names), row.place)
-        name = str(row.values[columns.document]) if columns.document else row.place
-        document = documents.setdefault(name, len(documents))
-        return TaggedSentence(place=row.place, words=words, tags=tags, document=document)
-
-    wanted = [name for name in (columns.words, columns.tags, columns.document) if name]
-    file = read_rows(path, wanted, sentence, options)
-    return replace(file, notes=spelling.notes())
-
-
-def _words(value: object, place: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise ValueError(f"{place}: expected a list of words, found {value!r:.60}")
     if not value:
@@ -159,6 +106,93 @@ def _words(value: object, place: str) -> tuple[str, ...]:
                 f"{place}: word {number + 1} holds half a character: {word!r:.40}"
             ) from error
     return tuple(value)
+
+
+def contents(examples: Sequence[TaggedSentence]) -> list[str]:
+    """What keeps sentences on one side of a split: their document's words.
+
+    In a file of one document a sentence's own.
+    """
+    of_sentence = [content_of(" ".join(example.words)) for example in examples]
+    of_document: dict[int, list[str]] = {}
+    for example, content in zip(examples, of_sentence, strict=True):
+        of_document.setdefault(example.document, []).append(content)
+    if len(of_document) == 1:
+        return of_sentence
+    joined = {document: "\n".join(parts) for document, parts in of_document.items()}
+    return [joined[example.document] for example in examples]
+
+
+def balance(examples: Sequence[TaggedSentence], scheme: TagScheme) -> str:
+    """A line on how often each kind of entity occurs, or each tag."""
+    counts: Counter[str] = Counter()
+    for example in examples:
+        tags = scheme.tags_of(example)
+        counts.update((each.kind for each in entities(tags)) if scheme.is_of_entities else tags)
+    total = max(1, counts.total())
+    told = ", ".join(
+        f"{kind} {count:,} ({count / total:.1%})" for kind, count in counts.most_common()
+    )
+    return f"{counts.total():,} {'entities' if scheme.is_of_entities else 'tags'}: {told}"
+
+
+def summary(file: OwnFile[TaggedSentence], scheme: TagScheme | None) -> Summary:
+    """What was read; without a scheme nothing is said of tags.
+
+    Raises ValueError as `TagScheme.tags_of` does.
+    """
+    documents = {example.document for example in file.examples}
+    repeated = num_repeated([content_of(" ".join(each.words)) for each in file.examples])
+    num_words = sum(len(example.words) for example in file.examples)
+    return summarised(
+        file,
+        balance=balance(file.examples, scheme) if scheme else "",
+        lengths=[lengths_of("words", (len(example.words) for example in file.examples))],
+        notes=[
+            f"{num_words:,} words; documents: {len(documents):,}",
+            *([f"{repeated:,} sentences occur before"] if repeated else []),
+        ],
+    )
+
+
+def _of_conll(path: Path, columns: WordColumns, options: FileOptions) -> OwnFile[TaggedSentence]:
+    faults = LeftOut(options)
+    sentences = list(tagged_sentences(path, columns.tag_column, faults.malformed))
+    if columns.tags is None:
+        sentences = [replace(each, tags=None) for each in sentences]
+    notes = []
+    if len(sentences) > 1 and not columns.is_one_document and not marks_documents(path):
+        sentences = [replace(each, document=at) for at, each in enumerate(sentences)]
+        notes.append(f"no {DOCUMENT_START} marks a document: each sentence is read alone")
+    return whole(path, sentences, faults.faults, notes)
+
+
+def _without_wrong_tags(file: OwnFile[TaggedSentence]) -> OwnFile[TaggedSentence]:
+    """The same without the sentences that hold a tag that is no BIO among others that are."""
+    faults = no_bio(file.examples)
+    kept = [each for each in file.examples if each.place not in faults]
+    return whole(file.path, kept, (*file.left_out, *faults.values()), file.notes)
+
+
+def _read_rows(path: Path, columns: WordColumns, options: FileOptions) -> OwnFile[TaggedSentence]:
+    names = columns.tag_names
+    if not names and columns.tags and table_format(path) == "parquet":
+        names = class_names(path, columns.tags)
+    spelling = Spelling(names)
+    documents: dict[str, int] = {}
+
+    def sentence(row: Row) -> TaggedSentence:
+        words = words_of(row.values[columns.words], row.place)
+        tags = None
+        if columns.tags is not None:
+            tags = _tags(row.values[columns.tags], len(words), spelling, bool(names), row.place)
+        name = str(row.values[columns.document]) if columns.document else row.place
+        document = documents.setdefault(name, len(documents))
+        return TaggedSentence(place=row.place, words=words, tags=tags, document=document)
+
+    wanted = [name for name in (columns.words, columns.tags, columns.document) if name]
+    file = read_rows(path, wanted, sentence, options)
+    return replace(file, notes=spelling.notes())
 
 
 def _tags(

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from bertsmith.reading.compressed import BLOCK_BYTES
 from bertsmith.reading.squad_json import Answer
 from bertsmith.tasks.own.files import FileOptions
 from bertsmith.tasks.own.questions import (
     QuestionColumns,
     contents,
-    has_unanswerable,
     read,
     summary,
+    version_of,
 )
 from tests.tasks.own.written import lines_at, real, rows_at
 
@@ -60,8 +61,6 @@ def test_answers_stand_in_the_passage_and_lost_questions_are_left_out(
         "1 answers stand elsewhere in their passage than the file says: moved",
         "1 questions lost some of their answers, which stand nowhere",
     )
-    assert has_unanswerable(file.examples)
-    assert not has_unanswerable(file.examples[:2])
     assert summary(file).balance == "1 passages; 1 questions without an answer (33.3%)"
 
 
@@ -74,6 +73,72 @@ def test_other_ways_to_list_answers(tmp_path: Path) -> None:
     assert (first.answers, first.key, second.key) == ((), f"{path}:1", f"{path}:2")
     assert "of an answer" not in " ".join(summary(read(path, columns)).lines())
     assert first.passage is second.passage
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "version"),
+    [
+        ("a.json", '{"version": "KorQuAD_v1.0_dev", "data": []}', "korquad"),
+        ("a.json", '{"data": [{"is_impossible" : true}]}', "2.0"),
+        ("a.json", '{"data": [{"is_impossible": false}]}', "1.1"),
+        ("a.jsonl", '{"answers": {"text": ["a"]}}\n{"answers": {"text": []}}', "2.0"),
+        ("a.jsonl", '{"answers": null}', "2.0"),
+        ("a.jsonl", '{"answers": [{"text": "a"}]}\n{"other": 1}', "1.1"),
+    ],
+)
+def test_the_evaluator_is_that_of_the_files(
+    tmp_path: Path, name: str, text: str, version: str
+) -> None:
+    path = lines_at(tmp_path / name, text)
+    plain = lines_at(tmp_path / "plain.json", '{"data": []}')
+    assert version_of([path]) == version_of([plain, path]) == version
+
+
+def test_a_mark_is_found_wherever_a_block_of_the_file_ends(tmp_path: Path) -> None:
+    for padding in range(BLOCK_BYTES - 40, BLOCK_BYTES, 7):
+        lines_at(tmp_path / "a.json", " " * padding + '{"is_impossible":   true}')
+        assert version_of([tmp_path / "a.json"]) == "2.0"
+
+
+@pytest.mark.parametrize(
+    ("question", "fault"),
+    [
+        ({"id": "b", "question": " "}, r"qas\[1\]: the question is empty"),
+        ({"id": "b"}, r"qas\[1\]: no field 'question'"),
+        ({"id": "a", "question": "q"}, r"qas\[1\]: id 'a' stands at .*qas\[0\] too"),
+        ({"id": "b", "question": "q", "answers": [{"text": "", "answer_start": 0}]}, "is empty"),
+        (7, r"qas\[1\]: expected dict, found int 7"),
+    ],
+)
+def test_a_broken_question_of_squads_json_is_refused_or_left_out(
+    tmp_path: Path, question: object, fault: str
+) -> None:
+    good = {"id": "a", "question": "q", "answers": [{"text": "cat", "answer_start": 4}]}
+    paragraphs = [{"context": PASSAGE, "qas": [good, question]}]
+    path = lines_at(tmp_path / "a.json", json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    with pytest.raises(ValueError, match=f"{fault}.*; mend it, or leave such rows out"):
+        read(path)
+    file = read(path, options=FileOptions(skip_malformed=True))
+    assert [each.key for each in file.examples] == ["a"]
+    assert len(file.left_out) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        ([{"paragraphs": 7}], r"data\[0\].paragraphs: expected list, found int 7"),
+        ([{"paragraphs": [{"qas": []}]}], r"paragraphs\[0\]: no field 'context'"),
+    ],
+)
+def test_a_broken_passage_is_refused_or_left_out(
+    tmp_path: Path, data: list[object], fault: str
+) -> None:
+    whole = {"context": PASSAGE, "qas": [{"id": "a", "question": "q", "answers": []}]}
+    path = lines_at(tmp_path / "a.json", json.dumps({"data": [*data, {"paragraphs": [whole]}]}))
+    with pytest.raises(ValueError, match=fault):
+        read(path)
+    file = read(path, options=FileOptions(skip_malformed=True))
+    assert (len(file.examples), len(file.left_out)) == (1, 1)
 
 
 def test_questions_of_one_passage_stay_together(tmp_path: Path) -> None:
@@ -120,4 +185,6 @@ def test_the_real_sets_are_read_whole() -> None:
     file = read(real("korean/korquad/KorQuAD_v1.0_dev.json.gz"))
     assert (len(file.examples), file.left_out, file.notes) == (5_774, (), ())
     assert len(set(contents(file.examples))) == len({each.passage for each in file.examples})
-    assert has_unanswerable(read(real("squad/dev-v2.0.json.gz")).examples)
+    assert version_of([real("korean/korquad/KorQuAD_v1.0_dev.json.gz")]) == "korquad"
+    assert version_of([real("squad/dev-v1.1.json.gz")]) == "1.1"
+    assert version_of([real("squad/dev-v1.1.json.gz"), real("squad/dev-v2.0.json.gz")]) == "2.0"

@@ -68,10 +68,15 @@ def test_a_document_stays_on_one_side_and_a_sentence_where_none_is_marked(tmp_pa
     assert first == third != second
     train, dev = split(by_paper, contents(by_paper), SplitConfig())
     assert ({each.document for each in train}, {each.document for each in dev}) == ({0}, {1})
-    unmarked = read(lines_at(tmp_path / "a.txt", "a O", "", "b O", "", "A O")).examples
-    assert contents(unmarked) == ["a", "b", "a"]
-    (note, _) = summary(read(tmp_path / "a.txt"), None).notes
-    assert note.startswith("3 words; no documents are marked")
+    unmarked = read(lines_at(tmp_path / "a.txt", "a O", "", "b O", "", "A O"))
+    assert contents(unmarked.examples) == ["a", "b", "a"]
+    assert [each.document for each in unmarked.examples] == [0, 1, 2]
+    assert unmarked.notes == ("no -DOCSTART- marks a document: each sentence is read alone",)
+    as_one = read(tmp_path / "a.txt", WordColumns(is_one_document=True))
+    assert (contents(as_one.examples), as_one.notes) == (["a", "b", "a"], ())
+    assert [each.document for each in as_one.examples] == [0, 0, 0]
+    marked = read(lines_at(tmp_path / "a.txt", "a O", "", "b O", "", "-DOCSTART- O"))
+    assert ([each.document for each in marked.examples], marked.notes) == ([0, 0], ())
 
 
 @pytest.mark.parametrize(
@@ -97,6 +102,19 @@ def test_a_broken_row_is_refused_or_left_out(
     assert (len(file.examples), len(file.left_out)) == (1, 1)
 
 
+@pytest.mark.parametrize("line", ["Bo", "Bo B-PER x", " \tO"])
+def test_a_broken_line_leaves_its_sentence_out_where_that_is_asked_for(
+    tmp_path: Path, line: str
+) -> None:
+    path = lines_at(tmp_path / "a.txt", "Anna B-PER", "", "Bo B-PER", line, "", "in O")
+    if "\t" in line:
+        lines_at(path, "Anna\tB-PER", "", "Bo\tB-PER", "\tO", "", "in\tO")
+    with pytest.raises(ValueError, match=r"a.txt:4: .*--skip-malformed"):
+        read(path)
+    file = read(path, options=FileOptions(skip_malformed=True))
+    assert ([each.words for each in file.examples], len(file.left_out)) == ([("Anna",), ("in",)], 1)
+
+
 def test_sentences_without_words_are_left_out_and_told(tmp_path: Path) -> None:
     path = rows_at(tmp_path / "a.jsonl", NAMED[0], {"tokens": [], "ner_tags": []})
     assert read(path).left_out == (f"{path}:2: no words",)
@@ -111,9 +129,13 @@ def test_files_that_hold_no_tagged_words_are_refused(tmp_path: Path, name: str) 
 def test_a_tag_that_is_no_bio_among_others_that_are_is_refused(tmp_path: Path) -> None:
     path = lines_at(tmp_path / "a.txt", "Anna B-PER", "slept O", "", "Bo BPER", "in O", "Rom BLOC")
     with pytest.raises(
-        ValueError, match=r"a.txt:4: word 1 \('Bo'\): 'BPER' is no tag.*; so are 2 tags in all"
+        ValueError, match=r"a.txt:4: word 1 \('Bo'\): 'BPER' is no tag.* stand in 1 sentences"
     ):
         read(path)
+    file = read(path, options=FileOptions(skip_malformed=True))
+    assert [each.words for each in file.examples] == [("Anna", "slept")]
+    (fault,) = file.left_out
+    assert "a.txt:4: word 1 ('Bo')" in fault
     kept = read(lines_at(tmp_path / "b.txt", "Anna PROPN", "slept VERB", "O INTJ")).examples
     assert kept[0].tags == ("PROPN", "VERB", "INTJ")
 
@@ -145,7 +167,10 @@ def test_two_dialects_in_one_file_are_told(tmp_path: Path, tags: list[str], is_m
 )
 def test_the_real_sets_are_whole(name: str, num_sentences: int, balance: str) -> None:
     file = read(real(name))
-    assert (len(file.examples), file.left_out, file.notes) == (num_sentences, (), ())
+    assert (len(file.examples), file.left_out) == (num_sentences, ())
+    assert file.notes == (
+        ("no -DOCSTART- marks a document: each sentence is read alone",) if "klue" in name else ()
+    )
     found = summary(file, TagScheme.of(file.examples)).balance
     for part in balance.split(" .* "):
         assert part in found

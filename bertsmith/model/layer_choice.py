@@ -1,7 +1,7 @@
 """The stack of hidden states -> one vector a token: the rows of Table 7, and any others.
 
-Pure functions; nothing is learned here. State 0 is what the embeddings give, after their LayerNorm
-(dropout is off); state n is what layer n gives.
+Pure functions; nothing is learned here (weights that are learned stand in `layer_mix`). State 0 is
+what the embeddings give, after their LayerNorm; state n is what layer n gives.
 
 Source: Devlin et al. 2018, section 5.3 and Table 7; google-research/bert, extract_features.py
 (--layers) and modeling.py (get_embedding_output, get_all_encoder_layers).
@@ -54,7 +54,7 @@ class LayerChoice:
             raise ValueError(
                 f"there are no layers {self.name!r}; {told} (numbers are parted by commas: 0,11,12)"
             )
-        if self.weights and not self.name.startswith("weighted-sum"):
+        if self.weights and not self.is_weighted:
             raise ValueError(f"layers {self.name!r} take no weights; those of a weighted sum do")
         if self.name == "weighted-sum-last-four" and len(self.weights) not in (0, 4):
             raise ValueError(f"four layers need four weights, found {len(self.weights)}")
@@ -63,6 +63,11 @@ class LayerChoice:
     def is_sum(self) -> bool:
         """Whether the states are added; if not, they stand side by side."""
         return "sum" in self.name
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether each state has a weight, which may be learned."""
+        return self.name.startswith("weighted-sum")
 
     def numbers(self, num_layers: int) -> tuple[int, ...]:
         """The states' numbers, 0 to L, in the order in which they are joined.
@@ -97,18 +102,14 @@ class LayerChoice:
 
     def joined(self, states: Sequence[Tensor]) -> Tensor:
         """L + 1 hidden states of (T, H) -> (T, H) or, side by side, (T, S * H), float32."""
-        import torch  # the rest of this file is asked by a command line that must answer at once
+        return self.joined_chosen([states[number] for number in self.numbers(len(states) - 1)])
 
-        chosen = [states[number] for number in self.numbers(len(states) - 1)]
+    def joined_chosen(self, chosen: Sequence[Tensor]) -> Tensor:
+        """As `joined`, of the S states alone that `numbers` names."""
+        # The rest of this file is asked by a command line that must answer at once.
+        from bertsmith.model.layer_mix import side_by_side, weighted_sum
+
         if not self.is_sum:
-            return torch.cat([state.float() for state in chosen], dim=-1)
+            return side_by_side(chosen)
         equal = 1.0 if self.name.startswith("sum") else 1.0 / len(chosen)
         return weighted_sum(chosen, self.weights or [equal] * len(chosen))
-
-
-def weighted_sum(states: Sequence[Tensor], weights: Sequence[float] | Tensor) -> Tensor:
-    """S states of (T, H) and S weights -> (T, H), added in float32."""
-    total = states[0].float() * weights[0]
-    for state, weight in zip(states[1:], weights[1:], strict=True):
-        total = total + state.float() * weight
-    return total

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from bertsmith.features.layers import LayerChoice, weighted_sum
+from bertsmith.model.layer_choice import LayerChoice
+from bertsmith.model.layer_mix import weighted_sum
 
 NUM_LAYERS, HIDDEN = 5, 8
 STATES = torch.randn(NUM_LAYERS + 1, 7, HIDDEN, generator=torch.Generator().manual_seed(1))

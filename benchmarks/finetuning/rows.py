@@ -1,0 +1,62 @@
+"""Scores of finished runs, as rows of a file: what is there is not run again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.machine import RESULTS, append_row
+
+System = Literal["bertsmith", "transformers", "random weights"]
+SYSTEMS: tuple[System, ...] = ("bertsmith", "transformers", "random weights")
+ROWS = "finetuning"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """What makes a run one of its own."""
+
+    set: str
+    model: str
+    system: System
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a run reached on Dev with the model of its last step."""
+
+    scores: dict[str, float]
+    """The first one is the set's."""
+    seconds: float
+    """From the loaded examples to the scores, on a machine that may have been busy."""
+
+
+def stored(file: Path | None = None) -> dict[Key, dict[str, Any]]:
+    """The rows so far; the newest of each key."""
+    path = file or RESULTS / f"{ROWS}.jsonl"
+    if not path.is_file():
+        return {}
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {
+        Key(set=row["set"], model=row["model"], system=row["system"], seed=row["seed"]): row
+        for row in rows
+    }
+
+
+def store(key: Key, result: Result, settings: dict[str, object]) -> None:
+    """Appends a row."""
+    append_row(
+        ROWS,
+        {
+            "set": key.set,
+            "model": key.model,
+            "system": key.system,
+            "seed": key.seed,
+            **settings,
+            "scores": result.scores,
+            "seconds": round(result.seconds, 1),
+        },
+    )

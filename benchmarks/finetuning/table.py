@@ -1,0 +1,107 @@
+"""Rows of runs -> a table: mean and deviation of each system, and whether two differ.
+
+Two systems agree when the difference of their means lies inside its own 95% interval, from the
+deviations of both (Welch): a difference that seeds alone make.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any
+
+from benchmarks.finetuning.rows import SYSTEMS, Key, System
+from benchmarks.finetuning.sets import SETS
+
+_HEAD = ("set", "model", "metric", *SYSTEMS, "difference", "95% interval")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Of the means of two systems."""
+
+    value: float
+    half_width: float
+    """Of the 95% interval around it; NaN for single runs."""
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether seeds alone may make it."""
+        return abs(self.value) <= self.half_width
+
+
+def markdown(rows: Mapping[Key, Mapping[str, Any]]) -> str:
+    """The table of all rows, in the order of the sets."""
+    lines = [_line(_HEAD), _line(["---"] * len(_HEAD))]
+    for row in SETS:
+        for model in row.models:
+            found = {system: _scores(rows, row.name, model, system) for system in SYSTEMS}
+            if any(found.values()):
+                lines.append(_line(_cells(row.name, model, found)))
+    return "\n".join(lines)
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
+    """Of the means, with Welch's interval."""
+    value = mean(ours) - mean(theirs)
+    if min(len(ours), len(theirs)) < 2:
+        return Difference(value=value, half_width=math.nan)
+    parts = [stdev(each) ** 2 / len(each) for each in (ours, theirs)]
+    error = math.sqrt(sum(parts))
+    if not error:
+        return Difference(value=value, half_width=0.0)
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / (len(each) - 1) for part, each in zip(parts, (ours, theirs), strict=True)
+    )
+    return Difference(value=value, half_width=_t_quantile(freedom) * error)
+
+
+def _t_quantile(freedom: float) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, freedom))
+
+
+def _scores(
+    rows: Mapping[Key, Mapping[str, Any]], name: str, model: str, system: System
+) -> dict[str, list[float]]:
+    """Every metric's values, seed by seed."""
+    found: dict[str, list[float]] = {}
+    for key, row in rows.items():
+        if (key.set, key.model, key.system) == (name, model, system):
+            for metric, value in row["scores"].items():
+                found.setdefault(metric, []).append(value * _scale(metric, value))
+    return found
+
+
+def _scale(metric: str, value: float) -> float:
+    """Spans are scored in percent already."""
+    return 1.0 if metric == "exact" or abs(value) > 1.0 else 100.0
+
+
+def _cells(name: str, model: str, found: Mapping[System, Mapping[str, list[float]]]) -> list[str]:
+    metric = next(iter(next(filter(None, found.values()))))
+    values = {system: each.get(metric, []) for system, each in found.items()}
+    told = [_told(values[system]) for system in SYSTEMS]
+    ours, theirs = values["bertsmith"], values["transformers"]
+    if not ours or not theirs:
+        return [name, model, metric, *told, "", ""]
+    gap = difference(ours, theirs)
+    interval = "one run each" if math.isnan(gap.half_width) else (
+        f"+-{gap.half_width:.1f}: {'inside' if gap.is_inside else 'OUTSIDE'}"
+    )  # fmt: skip
+    return [name, model, metric, *told, f"{gap.value:+.1f}", interval]
+
+
+def _told(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    if len(values) == 1:
+        return f"{values[0]:.1f} (1)"
+    return f"{mean(values):.1f} +- {stdev(values):.1f} ({len(values)})"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,225 @@
+"""A file of any format, or a pipe -> its rows as questions of a task, in order.
+
+Text, CSV, TSV, JSONL and Parquet stream through; SQuAD's JSON is read whole. Every row gives a
+question or says why it is none, so that answers can stand beside rows. What a question is made of
+is said by `tasks.own.unlabelled`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from bertsmith.commands.questions import can_be_read_twice, piped_lines
+from bertsmith.reading import tables
+from bertsmith.reading.conll import marks_documents, tagged_sentences
+from bertsmith.reading.detect import suffix_of
+from bertsmith.reading.faults import refuse
+from bertsmith.reading.lines import json_object
+from bertsmith.reading.squad_json import read_questions
+from bertsmith.reading.tables import TEXT, Row
+from bertsmith.tasks.asked import Asked, TextToTag
+from bertsmith.tasks.own.files import UnusableRow
+from bertsmith.tasks.own.unlabelled import AskedRows, QuestionsAsked, Reader, WordsAsked
+
+KEY = "id"
+"""What is kept of a question of SQuAD's JSON."""
+Piped = Literal["lines", "jsonl"]
+
+_CONLL_SUFFIXES = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".tsv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowFiles:
+    """How files are read, whatever is asked."""
+
+    has_header: bool = True
+    """Whether the first row of CSV and TSV names the columns; else they are 1, 2, ..."""
+    is_conll: bool = False
+    """Whether files to tag hold a word a line, whatever they are called."""
+    piped: Piped = "lines"
+    """What comes through a pipe."""
+    keep: tuple[str, ...] = ()
+    """Columns whose values go with the answers."""
+    skip_malformed: bool = False
+    """Whether a broken row gets a fault for an answer, instead of stopping everything."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A row, and what is asked in it."""
+
+    place: str
+    asked: Asked | None
+    """None where nothing in it can be read."""
+    fault: str = ""
+    """Why there is none."""
+    kept: dict[str, object] = field(default_factory=dict)
+    """The values of the columns that are kept."""
+
+
+Unit = tuple[list[Entry], int]
+"""Rows that are read together, as those of a document to tag; bytes of the file read so far."""
+
+
+def units_of_arguments(arguments: Sequence[str], rows: AskedRows) -> Iterator[Unit]:
+    """Each argument a question, or all of them one. Raises ValueError for one of nothing."""
+    if not arguments:
+        return
+    if not rows.takes_one:
+        yield [Entry(place="the arguments", asked=rows.of_fields(arguments, "the arguments"))], 0
+        return
+    for number, text in enumerate(arguments, start=1):
+        place = f"text {number}"
+        yield [Entry(place=place, asked=rows.of_fields([text], place))], 0
+
+
+def units_of_file(file: Path, rows: AskedRows, how: RowFiles) -> Iterator[Unit]:
+    """The rows of a file or a pipe.
+
+    Raises FileNotFoundError and ValueError as the readers of `reading` do, for columns that are not
+    there, and for a row that is no question, unless such rows are to be left out.
+    """
+    reader = _Reader(file, rows, how)
+    if not can_be_read_twice(file):
+        yield from reader.of_pipe()
+    elif isinstance(rows, QuestionsAsked) and suffix_of(file.name) == ".json":
+        for question in read_questions(file).questions:
+            kept: dict[str, object] = {KEY: question.key}
+            yield [Entry(place=question.place, asked=question, kept=kept)], 0
+    elif isinstance(rows, WordsAsked) and (how.is_conll or suffix_of(file.name) in _CONLL_SUFFIXES):
+        yield from _of_conll(file, rows, how)
+    elif tables.table_format(file) == "text":
+        yield from reader.of_lines()
+    else:
+        yield from reader.of_table()
+
+
+def _of_conll(file: Path, rows: WordsAsked, how: RowFiles) -> Iterator[Unit]:
+    """Sentences in their documents; where none are marked each alone, as in training."""
+    is_marked = rows.is_one_document or marks_documents(file)
+    blank = "" if rows.by_character else " "
+    faults: list[str] = []
+    read = tagged_sentences(file, on_malformed=faults.append if how.skip_malformed else refuse)
+
+    def entries() -> Iterator[tuple[Entry, int]]:
+        for number, each in enumerate(read):
+            yield from ((_broken(fault), 0) for fault in faults)
+            faults.clear()
+            document = each.document if is_marked else number
+            asked = TextToTag.of_words(each.words, blank, document=document, place=each.place)
+            yield Entry(place=each.place, asked=asked), 0
+        yield from ((_broken(fault), 0) for fault in faults)
+
+    yield from _in_documents(entries())
+
+
+class _Reader:
+    """One file's rows."""
+
+    def __init__(self, file: Path, rows: AskedRows, how: RowFiles) -> None:
+        self._file, self._rows, self._how = file, rows, how
+
+    def of_lines(self) -> Iterator[Unit]:
+        """Of plain text."""
+        self._refuse_to_keep("plain text")
+        for row in tables.rows(self._file, [TEXT]):
+            yield [self._entry(row, self._of_line)], row.bytes_read
+
+    def of_table(self) -> Iterator[Unit]:
+        """Of CSV, TSV, JSONL and Parquet."""
+        found = tables.columns(self._file, has_header=self._how.has_header)
+        columns = self._rows.columns(found)
+        names = tuple(dict.fromkeys((*columns.names, *self._how.keep)))
+        self._require(names, found)
+        faults: list[str] = []
+        read = tables.rows(
+            self._file,
+            names,
+            has_header=self._how.has_header,
+            on_malformed=faults.append if self._how.skip_malformed else None,
+        )
+        yield from _in_documents(self._with_faults(read, columns.read, faults))
+
+    def of_pipe(self) -> Iterator[Unit]:
+        """Of lines as they come: texts, or JSON objects."""
+        is_text = self._how.piped == "lines"
+        if is_text:
+            self._refuse_to_keep("plain text")
+        for number, (place, line, num_bytes) in enumerate(piped_lines(self._file)):
+            values = {TEXT: line} if is_text else json_object(line, place)
+            row = Row(place=place, number=number, values=values, bytes_read=num_bytes)
+            yield [self._entry(row, self._of_line if is_text else self._of_object)], num_bytes
+
+    def _with_faults(
+        self, read: Iterable[Row], asked: Reader, faults: list[str]
+    ) -> Iterator[tuple[Entry, int]]:
+        """Every row, those that are broken too, in the file's order."""
+        num_bytes = 0
+        for row in read:
+            yield from ((_broken(fault), num_bytes) for fault in faults)
+            faults.clear()
+            num_bytes = row.bytes_read
+            yield self._entry(row, asked), num_bytes
+        yield from ((_broken(fault), num_bytes) for fault in faults)
+
+    def _entry(self, row: Row, asked: Reader) -> Entry:
+        kept = {name: row.values[name] for name in self._how.keep}
+        try:
+            return Entry(place=row.place, asked=asked(row), kept=kept)
+        except UnusableRow as fault:
+            return Entry(place=row.place, asked=None, fault=str(fault), kept=kept)
+        except ValueError as fault:
+            if not self._how.skip_malformed:
+                raise
+            return Entry(place=row.place, asked=None, fault=str(fault), kept=kept)
+
+    def _of_line(self, row: Row) -> Asked:
+        line = row.text(TEXT)
+        if not line.strip():
+            raise UnusableRow(f"{row.place}: the line is empty")
+        fields = [line] if self._rows.takes_one else line.split("\t")
+        return self._rows.of_fields(fields, row.place)
+
+    def _of_object(self, row: Row) -> Asked:
+        columns = self._rows.columns(tuple(row.values))
+        self._require((*columns.names, *self._how.keep), tuple(row.values), row.place)
+        return columns.read(row)
+
+    def _require(self, names: Sequence[str], found: Sequence[str], place: str = "") -> None:
+        missing = [name for name in names if name not in found]
+        if missing:
+            near = difflib.get_close_matches(missing[0], found, n=1)
+            told = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(
+                f"{place or self._file}: no column {missing[0]!r}; {told}the columns are "
+                f"{', '.join(map(repr, found)):.200}: name those to read with --columns"
+            )
+
+    def _refuse_to_keep(self, what: str) -> None:
+        if self._how.keep:
+            raise ValueError(
+                f"--keep names columns, and {self._file} is {what}, which has none: leave it out"
+            )
+
+
+def _in_documents(read: Iterable[tuple[Entry, int]]) -> Iterator[Unit]:
+    """Rows one by one; those to tag together with the others of their document."""
+    together: list[Entry] = []
+    document, num_bytes = None, 0
+    for entry, read_so_far in read:
+        own = entry.asked.document if isinstance(entry.asked, TextToTag) else None
+        if together and (own is None or own != document):
+            yield together, num_bytes
+            together = []
+        together.append(entry)
+        document, num_bytes = own, read_so_far
+    if together:
+        yield together, num_bytes
+
+
+def _broken(fault: str) -> Entry:
+    return Entry(place=fault, asked=None, fault=fault)

@@ -1,0 +1,144 @@
+"""`bertsmith predict RUN`: questions of the task that a model was fine-tuned on -> its answers.
+
+    bertsmith predict runs/mini-en-SST-2 "a joy from beginning to end"
+    bertsmith predict runs/mini-en-SST-2 --file reviews.csv --columns review --out answers.jsonl
+    bertsmith predict runs/squad "Who was he?" "He was a painter."
+    bertsmith predict runs/squad --squad dev-v2.0.json --out answers
+
+Rows stream through, a window at a time, and answers come in their order, one for every row. How
+they are printed stands in `task_answers`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from bertsmith.commands import task_answers
+from bertsmith.commands.answering import watched
+from bertsmith.commands.asked_questions import AskedQuestions, require_files
+from bertsmith.commands.asked_rows import Entry, RowFiles
+from bertsmith.commands.predict_options import AskTask
+from bertsmith.commands.questions import WINDOW
+from bertsmith.commands.squad_files import squad_files
+from bertsmith.commands.task_answers import Show
+from bertsmith.files import atomic_file
+from bertsmith.tasks.answered import TaskAnswer, num_unread
+from bertsmith.tasks.own.unlabelled import TextsAsked, rows_of
+from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAnswering, Tagging
+
+if TYPE_CHECKING:
+    from bertsmith.inference import Predictor
+    from bertsmith.task_predictor import TaskPredictor
+
+
+def ask_task(run: AskTask) -> None:
+    """Answers every row, in order; what was not read, and what was assumed, is reported.
+
+    Raises ValueError or FileNotFoundError for what cannot be asked, before the first answer.
+    """
+    files = (run.squad,) if run.squad is not None else run.file
+    require_files(files)
+    _require_free(run)
+    predictor = _loaded(run)
+    model = predictor.fine_tuned
+    if run.squad is not None:
+        model.require(SpanAnswering)
+    if run.null_threshold is not None:
+        model.with_null_threshold(run.null_threshold)
+    rows = rows_of(model.task, model.learned.columns, run.columns)
+    notes = [*predictor.notes, *model.notes]
+    if isinstance(rows, TextsAsked) and not (run.columns or model.learned.columns):
+        notes.append("assumed to read texts one by one: for pairs name two --columns")
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    how = RowFiles(
+        has_header=run.header,
+        is_conll=run.conll,
+        piped=run.piped,
+        keep=run.keep,
+        skip_malformed=run.skip_malformed,
+    )
+    questions = AskedQuestions(run.texts, files, rows, how)
+    questions.check(model.unreadable)
+    num_texts = len(rows.texts) if isinstance(rows, TextsAsked) else 1
+    num_cut = 0
+    with _shown(run, model, num_texts) as show:
+        for entry, answer in answered(questions, predictor, WINDOW):
+            show(entry, answer)
+            num_cut += num_unread(answer) > 0
+    questions.report()
+    _report_cut(num_cut, questions.num_asked, model.task)
+
+
+def answered(
+    questions: AskedQuestions, predictor: Predictor, size: int
+) -> Iterator[tuple[Entry, TaskAnswer | None]]:
+    """Every row with its answer, None where nothing in it could be read; `size` rows at a time."""
+    model = predictor.fine_tuned
+    with watched(questions, predictor, size) as windows:
+        for window in windows:
+            asked = [entry.asked for entry in window if entry.asked is not None]
+            found = iter(model.answers(asked, predictor.watch))
+            for entry in window:
+                yield entry, None if entry.asked is None else next(found)
+
+
+def _loaded(run: AskTask) -> Predictor:
+    # Torch takes seconds to import: only now.
+    from bertsmith.inference import Predictor
+    from bertsmith.train.device import choose_device
+
+    device = choose_device(run.device)
+    return Predictor.load(run.model, device=device, precision=run.precision)
+
+
+def _require_free(run: AskTask) -> None:
+    if run.out is None:
+        return
+    if run.squad is None and run.out.is_dir():
+        raise ValueError(f"{run.out} is a directory: name a file")
+    if run.squad is not None and run.out.exists() and not run.out.is_dir():
+        raise ValueError(f"{run.out} is a file: with --squad name a directory")
+    is_taken = any(run.out.iterdir()) if run.out.is_dir() else run.out.exists()
+    if is_taken and not run.force:
+        raise ValueError(f"{run.out} exists: name another, or replace it with --force")
+
+
+@contextlib.contextmanager
+def _shown(run: AskTask, model: TaskPredictor, num_texts: int) -> Iterator[Show]:
+    """Where answers go; files appear when they are whole."""
+    if run.out is not None and run.squad is not None:
+        with squad_files(run.out, model.require(SpanAnswering).config) as show:
+            yield show
+    elif run.out is not None:
+        with atomic_file(run.out) as raw:
+            file = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+            if run.out.suffix == ".csv":
+                yield task_answers.as_csv(model.task, run.keep, num_texts, file)
+            else:
+                yield task_answers.as_json(run.top_k, file)
+            file.detach()
+        print(f"wrote {run.out}", file=sys.stderr)
+    elif run.csv:
+        yield task_answers.as_csv(model.task, run.keep, num_texts, sys.stdout)
+    else:
+        yield (task_answers.as_json if run.jsonl else task_answers.as_lines)(run.top_k)
+
+
+def _report_cut(num_cut: int, num_asked: int, task: AnyTask) -> None:
+    match task:
+        case SpanAnswering():
+            told = f"{task.config.max_question_tokens} tokens that a question may have"
+        case Classification() | MultipleChoice():
+            told = f"{task.max_tokens} tokens that the task reads"
+        case Tagging():
+            return
+    if num_cut:
+        print(
+            f"{num_cut:,} of {num_asked:,} were longer than the {told}: their end was not read",
+            file=sys.stderr,
+        )

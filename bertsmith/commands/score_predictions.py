@@ -1,0 +1,59 @@
+"""`evaluate --predictions`: a file of predictions and one of questions -> SQuAD's official scores.
+
+    bertsmith evaluate --predictions answers/predictions.json --squad dev-v1.1.json
+
+No model is needed: any system's predictions are scored, question id -> text.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from bertsmith.commands.finetune_options import Evaluate
+from bertsmith.reading.squad_gold import read_gold, read_null_odds, read_predictions
+from bertsmith.tasks.squad_evaluation import official_scores
+from bertsmith.tasks.squad_scores import SquadVersion
+
+
+def score_predictions(options: Evaluate, predictions: Path) -> None:
+    """Prints the scores as the official evaluator does, as JSON.
+
+    Version 2.0 is scored where the file marks questions that cannot be answered, unless another is
+    named. Raises FileNotFoundError and ValueError for files that are none of the three.
+    """
+    squad = options.files.squad
+    if squad is None:
+        raise ValueError("--predictions needs --squad, the file of their questions")
+    if options.model:
+        raise ValueError(
+            f"--predictions are scored without a model: leave {options.model} out, or --predictions"
+        )
+    gold = read_gold(squad)
+    found = read_predictions(predictions)
+    odds = read_null_odds(options.null_odds) if options.null_odds is not None else None
+    decided: SquadVersion = options.squad_version or (
+        "korquad" if gold.is_korquad else "2.0" if gold.has_unanswerable else "1.1"
+    )
+    if odds is not None and decided != "2.0":
+        raise ValueError(
+            f"--null-odds says when no answer is given, and {squad} is scored as {decided}, where "
+            f"every question has one: leave it out, or name --squad-version 2.0"
+        )
+    known = found.keys() & gold.answers.keys()
+    if not known:
+        raise ValueError(f"{predictions} holds no prediction for a question of {squad}")
+    for count, told in (
+        (len(gold.answers) - len(known), _MISSING[decided == "2.0"]),
+        (len(found) - len(known), f"are of no question of {squad}, and not scored"),
+    ):
+        if count:
+            print(f"note: {count:,} {told}", file=sys.stderr)
+    print(json.dumps(official_scores(found, gold.answers, decided, odds), indent=2))
+
+
+_MISSING = {
+    False: "questions have no prediction: each counts as wrong",
+    True: "questions have no prediction, and are left out, as by the official evaluator",
+}

@@ -1,0 +1,1 @@
+"""Where labelled examples come from: a file for each kind."""

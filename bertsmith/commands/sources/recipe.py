@@ -1,0 +1,47 @@
+"""What is typed of the examples -> the recipe whose values a run begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from bertsmith.commands.sources.question_columns import columns_of
+from bertsmith.commands.task_files import TaskFiles
+from bertsmith.commands.typed import word_behind
+from bertsmith.tasks.own.questions import version_of
+
+RecipeName = Literal["glue", "squad", "squad2", "swag", "ner"]
+
+_OF_KINDS: dict[str, RecipeName] = {"--tagged": "ner", "--choices": "swag"}
+
+
+def recipe_for(arguments: Sequence[str]) -> RecipeName:
+    """The recipe that is named, else the one of the kind of examples.
+
+    An unknown name gets some recipe: it is reported, with the choices, when all is parsed.
+    """
+    typed = word_behind("--recipe", arguments)
+    if typed is not None:
+        return next((name for name in get_args(RecipeName) if name == typed), "glue")
+    for option, recipe in _OF_KINDS.items():
+        if word_behind(option, arguments) is not None:
+            return recipe
+    if word_behind("--squad", arguments) is not None:
+        return "squad2" if _squad_version(arguments) == "2.0" else "squad"
+    return "glue"
+
+
+def _squad_version(arguments: Sequence[str]) -> str:
+    """Whose evaluator is meant; of files that cannot be read, which is told later, the first's."""
+    typed = word_behind("--squad-version", arguments)
+    if typed is not None:
+        return typed
+    paths = [
+        Path(path) for option in ("--squad", "--dev") if (path := word_behind(option, arguments))
+    ]
+    answers = word_behind("--answers-column", arguments)
+    try:
+        return version_of(paths, columns_of(TaskFiles(answers_column=answers)))
+    except (OSError, ValueError):
+        return "1.1"

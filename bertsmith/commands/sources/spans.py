@@ -1,0 +1,106 @@
+"""`--squad`: questions about passages -> answers cut out of the passage."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.commands.sources.files import SHARED_OPTIONS
+from bertsmith.commands.sources.question_columns import columns_of
+from bertsmith.commands.sources.source import chosen_values, require_read, wrong_kind
+from bertsmith.commands.task_files import TaskFiles, TaskValues
+from bertsmith.reading.squad_json import Question
+from bertsmith.tasks.own import questions
+from bertsmith.tasks.own.files import FileOptions, OwnFile
+from bertsmith.tasks.squad import EncodedQuestions, FoundAnswer, SquadConfig
+from bertsmith.tasks.stored import Learned, task_json
+from bertsmith.tasks.task import SpanAnswering, Task
+
+_OPTIONS = (*SHARED_OPTIONS, "key_column", "question_column", "passage_column", "answers_column")
+_Spans = Task[Question, EncodedQuestions, FoundAnswer]
+_CONFIG = ("doc_stride", "max_question_tokens", "max_answer_tokens", "num_best")
+
+
+@dataclass(frozen=True)
+class SpanFiles:
+    """Files of questions, each about a passage."""
+
+    files: TaskFiles
+    values: TaskValues
+
+    option = "squad"
+    max_tokens = SquadConfig.max_tokens
+
+    def __post_init__(self) -> None:
+        """Refuses options that would be passed over."""
+        values = " ".join((*_CONFIG, "squad_version"))
+        require_read(self.files, self.values, _OPTIONS, self.option, values)
+
+    def read(self, path: Path, task: object) -> OwnFile[Question]:
+        """As `questions.read`."""
+        options = FileOptions(skip_malformed=self.files.skip_malformed)
+        return questions.read(path, columns_of(self.files), options)
+
+    def contents(self, examples: Sequence[Question]) -> list[str]:
+        """Their passages."""
+        return questions.contents(examples)
+
+    def begin(self, files: Sequence[OwnFile[Question]], max_tokens: int) -> SpanAnswering:
+        """With no answer as an answer where one of the files has questions without one."""
+        version = self.values.squad_version or questions.version_of(
+            [file.path for file in files], columns_of(self.files)
+        )
+        config = SquadConfig(
+            max_tokens=max_tokens,
+            with_null=version == "2.0",
+            **chosen_values(self.values, *_CONFIG),
+        )
+        return SpanAnswering(config=config, version=version)
+
+    def fitting(self, task: object) -> SpanAnswering:
+        """The task of a model that answers questions."""
+        if not isinstance(task, SpanAnswering):
+            raise wrong_kind(task, self.option, "questions about passages")
+        return task
+
+    def to_json(self, task: _Spans, name: str) -> Mapping[str, object]:
+        """As `stored.task_json`."""
+        columns = dataclasses.asdict(columns_of(self.files))
+        return task_json(self.fitting(task), Learned(name=name, columns=columns))
+
+    def require_answerable(
+        self,
+        examples: Sequence[Question],
+        task: _Spans,
+    ) -> None:
+        """Questions without an answer are asked of those who may answer nothing."""
+        if self.fitting(task).config.with_null:
+            return
+        without = [example for example in examples if not example.answers]
+        if without:
+            raise ValueError(
+                f"{without[0].place}: the question has no answer, as have {len(without):,} of "
+                f"{len(examples):,}, and the task always gives one: SQuAD 2.0 marks such questions "
+                f"by is_impossible; --squad-version 2.0 learns them so"
+            )
+
+    def balance(
+        self,
+        examples: Sequence[Question],
+        task: _Spans,
+    ) -> str:
+        """Passages, questions without an answer, and whose evaluator scores them."""
+        return f"{questions.balance(examples)}; {_EVALUATORS[self.fitting(task).version]}"
+
+    def notes(self, file: OwnFile[Question], task: _Spans) -> Sequence[str]:
+        """What was read otherwise than it stands."""
+        return file.notes
+
+
+_EVALUATORS = {
+    "1.1": "scored as SQuAD 1.1",
+    "2.0": "scored as SQuAD 2.0, where no answer may be one",
+    "korquad": "scored as KorQuAD, whose F1 counts characters",
+}

@@ -1,0 +1,222 @@
+"""A task's answers -> JSON lines and CSV for programs, lines for people; a record for every row.
+
+It does not know where questions come from, and asks no model.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import IO
+
+from bertsmith.commands.asked_rows import Entry
+from bertsmith.commands.json_lines import print_json
+from bertsmith.tasks.answered import (
+    AnsweredQuestion,
+    ChosenText,
+    ClassifiedText,
+    TaggedText,
+    TaskAnswer,
+)
+from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAnswering, Tagging
+
+Show = Callable[[Entry, TaskAnswer | None], None]
+"""Told of every row, in order, with its answer; None where nothing in it could be read."""
+
+_FAULT = "fault"
+
+
+def as_lines(top_k: int) -> Show:
+    """Lines for a person, with the `top_k` likeliest of each."""
+
+    def show(entry: Entry, answer: TaskAnswer | None) -> None:
+        print(f"-  {entry.fault}" if answer is None else _line(answer, top_k))
+
+    return show
+
+
+def as_json(top_k: int, file: IO[str] | None = None) -> Show:
+    """JSON objects, one a line, with the `top_k` likeliest answers to a question."""
+
+    def show(entry: Entry, answer: TaskAnswer | None) -> None:
+        said = {_FAULT: entry.fault} if answer is None else _object(answer, top_k)
+        if file is None:
+            print_json({**entry.kept, **said})
+        else:
+            file.write(json.dumps({**entry.kept, **said}, ensure_ascii=False) + "\n")
+
+    return show
+
+
+def as_csv(task: AnyTask, kept: Sequence[str], num_texts: int, file: IO[str]) -> Show:
+    """A header, then a record a row, of a text to tag a record a word.
+
+    `num_texts` are those of a question to classify: one, or two of a pair.
+    """
+    writer = csv.writer(file, lineterminator="\n")
+    columns = _columns(task, _sides(num_texts))
+    writer.writerow([*kept, *columns, _FAULT])
+    number = 0
+
+    def show(entry: Entry, answer: TaskAnswer | None) -> None:
+        nonlocal number
+        number += 1
+        values = [_cell(entry.kept[name]) for name in kept]
+        if answer is None:
+            row = [number] if isinstance(task, Tagging) else []
+            blank = [""] * (len(columns) - len(row))
+            writer.writerow([*values, *row, *blank, entry.fault])
+        else:
+            for record in _records(answer, number):
+                writer.writerow([*values, *map(_cell, record), ""])
+
+    return show
+
+
+def _object(answer: TaskAnswer, top_k: int) -> dict[str, object]:
+    match answer:
+        case ClassifiedText():
+            return {**_texts(answer), **_judgement(answer), "num_unread": answer.num_unread}
+        case TaggedText():
+            return {
+                "text": answer.text,
+                "words": [asdict(word) for word in answer.words],
+                "entities": [asdict(entity) for entity in answer.entities],
+            }
+        case ChosenText():
+            return {
+                "text": answer.text,
+                "choices": list(answer.choices),
+                "choice": answer.choice,
+                "answer": answer.choices[answer.choice],
+                "probabilities": list(answer.probabilities),
+                "num_unread": answer.num_unread,
+            }
+        case AnsweredQuestion():
+            sure = answer.no_answer_probability
+            return {
+                "id": answer.question.key,
+                "question": answer.question.question,
+                "answer": answer.answer,
+                "start": answer.start,
+                "probability": answer.probability,
+                **({} if sure is None else {"no_answer_probability": sure}),
+                "candidates": [
+                    {"answer": each.text, "start": each.start, "probability": each.probability}
+                    for each in answer.found.candidates[:top_k]
+                ],
+                "num_unread": answer.num_unread,
+            }
+
+
+def _texts(answer: ClassifiedText) -> dict[str, object]:
+    return dict(zip(_sides(len(answer.texts)), answer.texts, strict=True))
+
+
+def _sides(num_texts: int) -> tuple[str, ...]:
+    """How the texts that are classified are called."""
+    return ("text",) if num_texts == 1 else ("first", "second")
+
+
+def _judgement(answer: ClassifiedText) -> dict[str, object]:
+    if answer.value is not None:
+        return {"value": answer.value}
+    if answer.is_multiple:
+        return {"labels": list(answer.labels), "probabilities": dict(answer.probabilities)}
+    (label,) = answer.labels
+    return {
+        "label": label,
+        "probability": answer.probabilities[label],
+        "probabilities": dict(answer.probabilities),
+    }
+
+
+def _line(answer: TaskAnswer, top_k: int) -> str:
+    match answer:
+        case ClassifiedText():
+            return f"{_said(answer, top_k)}  {' | '.join(answer.texts)}"
+        case TaggedText():
+            lines = [
+                f"    {each.kind}  {each.probability:.4f}  {each.text}  [{each.start}:{each.end}]"
+                for each in answer.entities
+            ]
+            is_of_entities = answer.is_of_entities
+            told = (
+                answer.text
+                if is_of_entities
+                else " ".join(f"{word.text}/{word.tag}" for word in answer.words)
+            )
+            return "\n".join([told, *lines])
+        case ChosenText():
+            sure = answer.probabilities[answer.choice]
+            return f"{answer.choice}  {sure:.4f}  {answer.text} | {answer.choices[answer.choice]}"
+        case AnsweredQuestion():
+            told = answer.answer or "(no answer)"
+            lines = [f"{answer.probability:.4f}  {told}  <- {answer.question.question}"]
+            others = answer.found.candidates[:top_k] if top_k > 1 else ()
+            lines += [
+                f"    {each.probability:.4f}  {each.text or '(no answer)'}" for each in others
+            ]
+            return "\n".join(lines)
+
+
+def _said(answer: ClassifiedText, top_k: int) -> str:
+    if answer.value is not None:
+        return f"{answer.value:.4f}"
+    if answer.is_multiple:
+        named = [f"{label} {answer.probabilities[label]:.4f}" for label in answer.labels]
+        return ", ".join(named) or "(no label)"
+    likeliest = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])[:top_k]
+    return ", ".join(f"{label} {share:.4f}" for label, share in likeliest)
+
+
+def _columns(task: AnyTask, sides: Sequence[str]) -> list[str]:
+    """The header of a task's records; `sides` are the texts that are classified."""
+    match task:
+        case Classification() if task.scheme.problem == "regression":
+            return [*sides, "value", "num_unread"]
+        case Classification():
+            shares = [f"probability {name}" for name in task.scheme.names]
+            return [*sides, "label", *shares, "num_unread"]
+        case Tagging():
+            return ["row", "word", "start", "end", "tag", "probability"]
+        case MultipleChoice():
+            return ["text", "choice", "answer", "probability", "probabilities", "num_unread"]
+        case SpanAnswering():
+            return [
+                "id", "question", "answer", "start", "probability", "no_answer_probability",
+                "num_unread",
+            ]  # fmt: skip
+
+
+def _records(answer: TaskAnswer, number: int) -> list[list[object]]:
+    match answer:
+        case ClassifiedText():
+            if answer.value is not None:
+                return [[*answer.texts, answer.value, answer.num_unread]]
+            label: object = list(answer.labels) if answer.is_multiple else answer.labels[0]
+            return [[*answer.texts, label, *answer.probabilities.values(), answer.num_unread]]
+        case TaggedText():
+            return [
+                [number, each.text, each.start, each.end, each.tag, each.probability]
+                for each in answer.words
+            ]
+        case ChosenText():
+            chosen = answer.choices[answer.choice], answer.probabilities[answer.choice]
+            shares = list(answer.probabilities)
+            return [[answer.text, answer.choice, *chosen, shares, answer.num_unread]]
+        case AnsweredQuestion():
+            question = answer.question
+            return [[
+                question.key, question.question, answer.answer, answer.start, answer.probability,
+                answer.no_answer_probability, answer.num_unread,
+            ]]  # fmt: skip
+
+
+def _cell(value: object) -> object:
+    """Nothing for None, JSON for a list; numbers in all their digits."""
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value

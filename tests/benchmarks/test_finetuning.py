@@ -1,0 +1,112 @@
+"""The fine-tuning benchmark compares like with like: equal losses and scores of equal weights."""
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.finetuning import rows, speed, table
+from benchmarks.finetuning.__main__ import run_of
+from benchmarks.finetuning.peer import peer_loss, peer_model, peer_scores
+from benchmarks.finetuning.rows import Key
+from benchmarks.finetuning.sets import SETS as PROOF_SETS
+from benchmarks.finetuning.sets import Examples, set_named, shortened
+from bertsmith.checkpoints import store
+from bertsmith.model.heads import TaskHead
+from bertsmith.model.init import initialise
+from bertsmith.model.task_model import TaskModel
+from bertsmith.packing import Packing
+from bertsmith.tasks.classify import LabelScheme, TextExample
+from bertsmith.tasks.scores import item_scores
+from bertsmith.tasks.task import Classification
+from tests.checkpoints.tiny import tiny_model, tiny_tokenizer
+from tests.commands.test_finetune_kinds import SETS, drawn, learning_set
+
+TEXTS = [
+    TextExample(texts=("the dog likes my cat", "paris"), labels=(str(row[0]),), place=f"x:{number}")
+    for number, row in enumerate(drawn(12, 5))
+]
+KINDS = {
+    **SETS,
+    "labels": learning_set(
+        Classification(scheme=LabelScheme(("0", "1", "2")), max_tokens=16), TEXTS, TEXTS
+    ),
+    "number": learning_set(
+        Classification(scheme=LabelScheme(("score",), "regression"), max_tokens=16), TEXTS, TEXTS
+    ),
+}
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_systems_have_the_same_loss_and_scores(kind, tmp_path) -> None:
+    learning, tokenizer = KINDS[kind], tiny_tokenizer()
+    labelled = learning.task.encode(learning.dev, tokenizer).labelled
+    pretrained = tiny_model()
+    head = TaskHead(pretrained.config, learning.task.head)
+    initialise(head, std=0.3, seed=1)
+    model = TaskModel(pretrained.bert, head).eval()
+    store.save(tmp_path / "model", pretrained, pretrained.config, tokenizer, head=head)
+    peer = peer_model(tmp_path / "model", learning.task.head).eval()
+
+    groups = np.arange(6)
+    with torch.no_grad():
+        loss = float(model(labelled.batch(groups)).loss)
+        theirs = float(peer_loss(peer, learning.task.head, labelled, groups))
+    assert theirs == pytest.approx(loss, abs=1e-5)
+    packing = Packing(
+        device=torch.device("cpu"), dtype=torch.float32, values_per_token=64, tokens_per_batch=None
+    )
+    with torch.no_grad():
+        ours = item_scores(model.bert, head, labelled, packing, lambda share: None)
+    for own, theirs in zip(ours, peer_scores(peer, learning.task.head, labelled), strict=True):
+        np.testing.assert_allclose(own, theirs, atol=1e-4)
+
+
+def test_every_row_names_values_that_a_run_takes() -> None:
+    for row in PROOF_SETS:
+        assert set_named(row.name) is row
+        run = run_of(row, 3)
+        assert (run.epochs, run.seed, run.keep_best) == (row.epochs, 3, False)
+    with pytest.raises(ValueError, match="known: RTE"):
+        set_named("MNLI")
+
+
+def test_shortened_keeps_the_task() -> None:
+    whole = Examples(task=KINDS["labels"].task, train=TEXTS, dev=TEXTS)
+    assert shortened(whole, None) is whole
+    assert len(shortened(whole, 5).train) == 5
+
+
+def test_two_systems_agree_when_seeds_make_the_difference() -> None:
+    near = table.difference([80.0, 82.0, 84.0], [81.0, 83.0, 85.0])
+    assert near.value == pytest.approx(-1.0)
+    assert near.half_width == pytest.approx(2.776 * np.sqrt(8 / 3), rel=1e-3)
+    assert near.is_inside
+    assert not table.difference([80.0, 80.1, 80.2], [85.0, 85.1, 85.2]).is_inside
+    assert not table.difference([80.0], [85.0]).is_inside
+
+
+def test_the_table_has_a_line_for_each_set_and_model(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("benchmarks.machine.RESULTS", tmp_path)
+    found = {}
+    for seed in range(2):
+        for system, score in (("bertsmith", 0.6), ("transformers", 0.58)):
+            key = Key(set="RTE", model="minilm", system=system, seed=seed)
+            rows.store(key, rows.Result(scores={"accuracy": score + seed / 50}, seconds=1.0), {})
+    found = rows.stored(tmp_path / "finetuning.jsonl")
+    assert len(found) == 4
+    line = table.markdown(found).splitlines()[-1]
+    assert line.startswith(
+        "| RTE | minilm | accuracy | 61.0 +- 1.4 (2) | 59.0 +- 1.4 (2) |  | +2.0"
+    )
+    assert "inside" in line
+
+
+def test_grouped_batches_hold_every_example_once_and_lengths_that_are_alike() -> None:
+    labelled = KINDS["tagging"].task.encode(KINDS["tagging"].train * 10, tiny_tokenizer()).labelled
+    lengths = np.array([len(item.token_ids) for item in labelled.items])
+    batches = speed._grouped(labelled)
+    seen = [next(batches) for _ in range(len(lengths) // speed.BATCH)]
+    assert len(set(np.concatenate(seen).tolist())) == len(seen) * speed.BATCH
+    spread = np.mean([np.ptp(lengths[batch]) for batch in seen])
+    assert spread <= np.ptp(lengths) / 2 or np.ptp(lengths) <= 1

@@ -1,0 +1,420 @@
+"""Every kind of file that the command line takes is learned, scored, resumed, and refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertsmith.checkpoints.store import load
+from bertsmith.commands.finetune_options import defaults_of
+from bertsmith.recipes.finetuning import RECIPES
+from bertsmith.tasks.stored import read_learned, read_task
+from tests.commands.small_files import (
+    RUN,
+    SPANS,
+    TEXTS,
+    choices,
+    pairs,
+    squad,
+    swag,
+    tagged,
+    texts,
+)
+from tests.commands.small_run import killed_at
+from tests.commands.small_task import bertsmith, write_glue, write_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of file."""
+
+    option: str
+    write: Callable[[Path, int, int], Path]
+    """A path without its suffix, how many examples, a key that draws others -> the file."""
+    recipe: str
+    task: str
+    metric: str
+    options: tuple[str, ...] = ()
+    columns: Mapping[str, object] = field(default_factory=dict)
+    """Some of those that the model remembers, to be asked by the same."""
+
+    def files(self, folder: Path) -> tuple[object, ...]:
+        """Writes two files, and names them."""
+        train, dev = self.write(folder / "train", 32, 1), self.write(folder / "dev", 8, 2)
+        return (f"--{self.option}", train, "--dev", dev, *self.options)
+
+
+KINDS = {
+    "squad": Kind(
+        option="squad", recipe="squad", task="SpanAnswering", metric="f1", options=SPANS,
+        write=lambda path, count, key: squad(path.with_suffix(".json"), count, key),
+    ),
+    "squad2": Kind(
+        option="squad", recipe="squad2", task="SpanAnswering", metric="f1", options=SPANS,
+        write=lambda path, count, key: squad(
+            path.with_suffix(".json"), count, key, some_impossible=True
+        ),
+    ),
+    "tagged": Kind(
+        option="tagged", recipe="ner", task="Tagging", metric="f1",
+        write=lambda path, count, key: tagged(path.with_suffix(".txt"), count, key),
+    ),
+    "swag": Kind(
+        option="choices", recipe="swag", task="MultipleChoice", metric="accuracy",
+        columns={"text": "sent1", "begun": "sent2"},
+        write=lambda path, count, key: swag(path.with_suffix(".csv"), count, key),
+    ),
+    "arc": Kind(
+        option="choices", recipe="swag", task="MultipleChoice", metric="accuracy",
+        write=lambda path, count, key: choices(path.with_suffix(".jsonl"), count, key),
+    ),
+    "labels": Kind(
+        option="texts", recipe="glue", task="Classification", metric="accuracy", options=TEXTS,
+        columns={"texts": ["words"], "label": "about"},
+        write=lambda path, count, key: texts(path.with_suffix(".csv"), count, key),
+    ),
+    "several labels": Kind(
+        option="texts", recipe="glue", task="Classification", metric="f1",
+        options=(*TEXTS, "--separator", ";", "--problem", "multi_label"),
+        write=lambda path, count, key: texts(
+            path.with_suffix(".csv"), count, key, problem="multi_label"
+        ),
+    ),
+    "numbers": Kind(
+        option="texts", recipe="glue", task="Classification", metric="spearman",
+        options=(*TEXTS, "--problem", "regression", "--metrics", "spearman"),
+        write=lambda path, count, key: texts(
+            path.with_suffix(".csv"), count, key, problem="regression"
+        ),
+    ),
+    "pairs": Kind(
+        option="texts", recipe="glue", task="Classification", metric="macro_f1",
+        options=("--text-columns", "first", "second", "--metrics", "macro_f1", "accuracy"),
+        write=lambda path, count, key: pairs(path.with_suffix(".jsonl"), count, key),
+    ),
+}  # fmt: skip
+
+
+def scores_in(told: list[str]) -> list[str]:
+    return [line for line in told if "(95%" in line]
+
+
+@pytest.fixture(autouse=True)
+def _keep_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learned nothing."""
+    return write_model(tmp_path_factory.mktemp("sources") / "model")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_is_learned_and_its_printed_command_scores_the_same(
+    name: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, run = KINDS[name], tmp_path / "run"
+    begin = ("finetune", model, *kind.files(tmp_path), *RUN, "--out", run)
+    assert bertsmith(*begin) == 0
+    told = capsys.readouterr().out.splitlines()
+    record = json.loads((run / "run.json").read_text())
+    assert (record["run"]["name"], record["task"]["kind"]) == (kind.recipe, kind.task)
+    directory = load(run).directory
+    assert read_task(directory) is not None
+    assert read_learned(directory).name == f"{kind.option}-train"
+    learned = read_learned(directory).columns
+    assert {name: learned[name] for name in kind.columns} == kind.columns
+    scores = scores_in(told)
+    assert scores[0].split()[0] == kind.metric
+    assert bertsmith(*shlex.split(told[-1])[1:]) == 0
+    assert scores_in(capsys.readouterr().out.splitlines()) == scores
+
+
+def test_killed_and_resumed_gives_the_same_bytes(model: Path, tmp_path: Path) -> None:
+    files = KINDS["squad2"].files(tmp_path)
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    begin = ("finetune", model, *files, *RUN, "--out")
+    assert bertsmith(*begin, whole) == 0
+    killed_at(5, *begin, resumed)
+    assert bertsmith("finetune", "--resume", resumed) == 0
+    for name in ("best/model.safetensors", "best/task.json", "scores.json"):
+        assert (resumed / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_without_a_dev_file_a_share_is_held_out_and_scored_again(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    train = squad(tmp_path / "places.json", 40, 1)
+    options = (*SPANS, "--dev-share", "0.2", "--split-seed", "3", "--epochs", "0.5")
+    assert bertsmith("finetune", model, "--squad", train, *RUN, *options) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert any("to evaluate on: 8 of the 40 examples of" in line for line in told)
+    assert (tmp_path / "runs" / "model-squad-places" / "best").is_dir()
+    assert bertsmith(*shlex.split(told[-1])[1:]) == 0
+    again = capsys.readouterr().out.splitlines()
+    assert scores_in(again) == scores_in(told)
+    assert any("to evaluate on, 8 examples" in line for line in again)
+    assert bertsmith("evaluate", "runs/model-squad-places", "--squad", train) == 0
+    assert "places.json, 40 examples" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--squad", "nowhere.json"), "nowhere.json: no such file"),
+        (("--squad", "{squad}", "--dev", "nowhere.json"), "nowhere.json: no such file"),
+        (("--tagged", "{folder}"), "is a directory, expected a file"),
+        (("--squad", "{squad}", "--glue", "."), "--glue and --squad name examples of different"),
+        (("--squad", "{squad}", "--task", "RTE"), "--task says nothing of the examples of --squad"),
+        (("--squad", "{squad}", "--doc-stride", "0"), "doc_stride must be at least 1, found 0"),
+        (("--squad", "{squad}", "--max-tokens", "64"), "doc_stride must be at most"),
+        (("--squad", "{squad}", "--dev", "{squad2}", "--squad-version", "1.1"),
+         "squad2.json: data[0].paragraphs[0].qas[0]: the question has no answer, as have 2 of 8"),
+        (("--squad", "{squad}", "--dev", "{squad2}", "--dev-share", "0.2"), "leave one of them"),
+        (("--squad", "{squad}", "--dev-share", "1.5"), "must be between 0 and 1: 1.5"),
+        (("--glue", "{folder}", "--task", "RTE", "--doc-stride", "3"), "--doc-stride says nothing"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_in_one_line_before_anything_is_written(
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    told: str,
+) -> None:
+    places = {
+        "folder": tmp_path,
+        "squad": squad(tmp_path / "squad.json", 8, 1),
+        "squad2": squad(tmp_path / "squad2.json", 8, 2, some_impossible=True),
+    }
+    asked = [each.format(**places) for each in arguments]
+    assert bertsmith("finetune", model, *asked, "--out", tmp_path / "run") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert not list(tmp_path.rglob("run.json"))
+
+
+BROKEN = {
+    "a column that is not there": (
+        "a.csv", "word,about\nthe dog,a\n", ("--texts", "a.csv", *TEXTS),
+        "a.csv: no column 'words', found 'word', 'about': name the right one with --text-columns; "
+        "did you mean 'word'?", None,
+    ),
+    "a ragged row": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,b,c\nmy cat,b\n", ("--texts", "a.csv", *TEXTS),
+        "a.csv:3: 3 columns, expected 2", "a.csv: 1 rows left out: ",
+    ),
+    "no label": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,\nmy cat,b\n", ("--texts", "a.csv", *TEXTS),
+        "a.csv:3: the label is empty", "a.csv: 1 rows left out: ",
+    ),
+    "one label alone": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,a\n", ("--texts", "a.csv", *TEXTS),
+        "have the label 'a': there is nothing to tell apart", None,
+    ),
+    "no number": (
+        "a.csv", "words,about\nthe dog,1\nthe cat,b\nmy cat,2\n",
+        ("--texts", "a.csv", *TEXTS, "--problem", "regression"),
+        "a.csv:3: 'b' is no number", "a.csv: 1 rows left out: ",
+    ),
+    "an id twice": (
+        "a.csv", "id,words,about\n1,the dog,a\n1,the cat,b\n2,my cat,b\n",
+        ("--texts", "a.csv", *TEXTS, "--key-column", "id"),
+        "a.csv:3: id '1' stands at", "a.csv: 1 rows left out: ",
+    ),
+    "bytes of another encoding": (
+        "a.csv", "words,about\nthe dog,a\n\udcb0\udca1\udcb0\udca1,b\n",
+        ("--texts", "a.csv", *TEXTS), "a.csv:3: not UTF-8: byte 0xb0", None,
+    ),
+    "a metric of another problem": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,b\n",
+        ("--texts", "a.csv", *TEXTS, "--metrics", "pearson"),
+        "single_label is scored by accuracy, macro_f1, f1, matthews, not by pearson", None,
+    ),
+    "f1 of three labels": (
+        "a.csv", "words,about\nthe dog,a\nthe cat,b\nmy cat,c\n",
+        ("--texts", "a.csv", *TEXTS, "--metrics", "f1"), "f1 is that of the second label of two",
+        None,
+    ),
+    "a line that is not JSON": (
+        "a.jsonl", '{"text": "the dog", "label": "a"}\n{"text"\n{"text": "my cat", "label": "b"}\n',
+        ("--texts", "a.jsonl"), "a.jsonl:2: not JSON", "a.jsonl: 1 rows left out: ",
+    ),
+    "a tag that is no BIO": (
+        "a.txt", "dog O\nparis B-LOC\n\nlondon LOC\n\nmy O\n", ("--tagged", "a.txt"),
+        "a.txt:4: word 1 ('london'): 'LOC' is no tag", "a.txt: 1 rows left out: ",
+    ),
+    "a tag column that is not there": (
+        "a.txt", "dog O\nparis B-LOC\n", ("--tagged", "a.txt", "--tag-column", "2"),
+        "a.txt:1: no column 2, found 2", None,
+    ),
+    "a tag column by name": (
+        "a.txt", "dog O\nparis B-LOC\n", ("--tagged", "a.txt", "--tag-column", "ner"),
+        "--tag-column of CoNLL's columns is a number", None,
+    ),
+    "options of rows": (
+        "a.txt", "dog O\n", ("--tagged", "a.txt", "--word-column", "tokens"),
+        "--word-column is for .jsonl and .parquet", None,
+    ),
+    "choices in no known columns": (
+        "a.csv", "question,a,b\nthe dog,my,he\n", ("--choices", "a.csv"),
+        "neither SWAG's columns nor ARC's, found 'question', 'a', 'b': name what", None,
+    ),
+    "a choice that is none": (
+        "a.csv", "question,a,b,label\nthe dog,my,he,2\nthe cat,my,he,1\nmy cat,my,he,0\n",
+        ("--choices", "a.csv", "--text-columns", "question", "--choice-columns", "a", "b"),
+        "a.csv:2: label '2' is none of the 2 choices counted from 0", "a.csv: 1 rows left out: ",
+    ),
+    "a question without text": (
+        "a.json", json.dumps({"data": [{"paragraphs": [
+            {"context": "the dog", "qas": [{"id": "1", "question": " ", "answers": []}]},
+            *({"context": f"the {word}", "qas": [{"id": word, "question": "is he ?", "answers": [
+                {"text": word, "answer_start": 4}]}]} for word in ("cat", "dog")),
+        ]}]}),
+        ("--squad", "a.json", *SPANS),
+        "a.json: data[0].paragraphs[0].qas[0]: the question is empty",
+        "a.json: 1 rows left out: ",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_told_with_its_line_or_counted(
+    name: str,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file, text, arguments, told, counted = BROKEN[name]
+    (tmp_path / file).write_bytes(text.encode("utf-8", "surrogateescape"))
+    begin = ("finetune", model, *arguments, "--max-tokens", "16", "--plan-only")
+    assert bertsmith(*begin) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+    if counted is not None:
+        assert bertsmith(*begin, "--skip-malformed", "--dev-share", "0.5") == 0
+        assert counted in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "recipe"),
+    [
+        ("--squad {squad}", "squad"),
+        ("--squad {squad} --dev {squad2}", "squad2"),
+        ("--squad={squad2} --squad-version 1.1", "squad"),
+        ("--squad nowhere.json", "squad"),
+        ("--squad {squad2} --recipe glue", "glue"),
+        ("--tagged x", "ner"),
+        ("--choices x", "swag"),
+        ("--texts x", "glue"),
+        ("--texts x --recipe sqad", "glue"),
+    ],
+)
+def test_the_recipe_follows_the_examples_unless_it_is_typed(
+    typed: str, recipe: str, tmp_path: Path
+) -> None:
+    places = {
+        "squad": squad(tmp_path / "squad.json", 8, 1),
+        "squad2": squad(tmp_path / "squad2.json", 8, 2, some_impossible=True),
+    }
+    assert defaults_of(typed.format(**places).split()).run == RECIPES[recipe]()
+
+
+def test_a_model_is_not_scored_on_examples_of_another_kind(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tagged(tmp_path / "train.txt", 8, 1)
+    begin = ("finetune", model, "--tagged", path, "--dev", path, *RUN, "--epochs", "1")
+    assert bertsmith(*begin, "--out", tmp_path / "run") == 0
+    others: tuple[tuple[str, Path, tuple[str, ...]], ...] = (
+        ("squad", squad(tmp_path / "a.json", 4, 1), ()),
+        ("choices", swag(tmp_path / "a.csv", 4, 1), ()),
+        ("texts", texts(tmp_path / "b.csv", 8, 1), TEXTS),
+    )
+    for option, file, columns in others:
+        assert bertsmith("evaluate", tmp_path / "run", f"--{option}", file, *columns) == 2
+        assert f"the model learned Tagging, and --{option} holds" in capsys.readouterr().err
+    glue = write_glue(tmp_path / "glue")
+    assert bertsmith("evaluate", tmp_path / "run", "--glue", glue, "--task", "SST-2") == 2
+    assert "the model learned Tagging, and --glue holds" in capsys.readouterr().err
+
+
+def test_labels_and_tags_of_dev_must_have_been_learned(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "train.csv": "text,label\nthe dog,beast\nmy cat,beast\nparis,place\n",
+        "dev.csv": "text,label\nlondon,place\nmy dog,beats\nthe dog,beats\n",
+        "train.txt": "dog O\nparis B-LOC\n\nmy O\n",
+        "dev.txt": "dog O\n\nfrance B-LAND\n",
+        "characters.tsv": "d\tO\n \tO\np\tB-LOC\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    for arguments, told in (
+        (("--texts", "train.csv", "--dev", "dev.csv"),
+         "dev.csv:3: label 'beats' (2 in all) is none of the 2 that are learned: beast, place; "
+         "did you mean 'beast'?"),
+        (("--tagged", "train.txt", "--dev", "dev.txt"),
+         "dev.txt:3: word 1 ('france') has the tag 'B-LAND', none of the 3"),
+        (("--tagged", "train.txt", "--dev", "characters.tsv"),
+         "characters.tsv:1: the file tags characters, blanks among them, and the task words"),
+    ):  # fmt: skip
+        assert bertsmith("finetune", model, *arguments, "--plan-only") == 2
+        assert told in capsys.readouterr().err
+
+
+def test_malformed_rows_of_glue_are_left_out_where_that_is_asked_for(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    glue = write_glue(tmp_path / "glue")
+    with (glue / "SST-2" / "dev.tsv").open("a") as file:
+        file.write("the dog\t2\n \t1\n")
+    begin = ("finetune", model, "--glue", glue, "--task", "SST-2", "--plan-only")
+    assert bertsmith(*begin) == 2
+    assert "dev.tsv:23: no word in the text" in capsys.readouterr().err
+    assert bertsmith(*begin, "--skip-malformed") == 0
+    told = capsys.readouterr().out
+    assert "dev.tsv:22: label '2'" in told
+    assert "dev.tsv:23: a text is empty" in told
+
+
+@pytest.mark.parametrize(
+    ("in_documents", "option", "told", "unit", "is_noted"),
+    [
+        (True, (), "12 examples in 3 sequences", "sequences", False),
+        (True, ("--context", "sentence"), "12 examples of 6 tokens", "examples", False),
+        (False, (), "12 examples of 6 tokens", "examples", True),
+        (False, ("--one-document",), "12 examples in 4 sequences", "sequences", False),
+    ],
+)
+def test_documents_are_read_together_where_they_are_marked_or_asked_for(
+    in_documents: bool,
+    option: tuple[str, ...],
+    told: str,
+    unit: str,
+    is_noted: bool,
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    train = tagged(tmp_path / "a.txt", 12, 1, in_documents=in_documents)
+    begin = ("finetune", model, "--tagged", train, "--dev", train, "--max-tokens", "24")
+    assert bertsmith(*begin, *option, "--plan-only") == 0
+    found = capsys.readouterr().out
+    assert told in found
+    assert f" of 16 {unit}: 3 epochs" in found
+    assert ("no -DOCSTART- marks a document: each sentence is read alone" in found) is is_noted
