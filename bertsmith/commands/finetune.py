@@ -181,21 +181,29 @@ def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: 
     )
     with contextlib.closing(ongoing):
         if features is not None and not ongoing.progress.is_finished:
-            _fill_shown(features, parts.model, console)
+            _fill_shown(job, features, parts.model, console)
         with unfused(_is_short(ready)):
             if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
-                say(console, "stopped and saved; to go on:")
-                say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
+                _say_how_to_go_on(job, console, "stopped and saved")
                 raise KeyboardInterrupt
     for line in outcome(job, ready, parts.precision, ongoing.kept_step):
         say(console, line)
 
 
-def _fill_shown(features: FrozenFeatures, model: TaskModel, console: Console) -> None:
-    """Makes the hidden states that are missing, behind a bar."""
+def _say_how_to_go_on(job: Job, console: Console, told: str) -> None:
+    say(console, f"{told}; to go on:")
+    say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
+
+
+def _fill_shown(job: Job, features: FrozenFeatures, model: TaskModel, console: Console) -> None:
+    """Makes the hidden states that are missing, behind a bar; what is stopped begins anew."""
     if total := features.num_tokens_to_read():
-        with Stage(console, "features", "tokens", total) as stage:
-            features.fill(model, lambda share: stage.reach(int(share * total)))
+        try:
+            with Stage(console, "features", "tokens", total) as stage:
+                features.fill(model, lambda share: stage.reach(int(share * total)))
+        except KeyboardInterrupt:
+            _say_how_to_go_on(job, console, "stopped before the first step, no features are kept")
+            raise
 
 
 def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:
