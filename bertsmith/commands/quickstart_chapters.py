@@ -113,7 +113,7 @@ def _run(seed: int, epochs: float) -> FinetuneRun:
         epochs=epochs,
         seed=seed,
         optimizer=OptimizerConfig(learning_rate=5e-4),
-        evaluate_every=min(1.0, epochs),
+        evaluate_every=min(0.5, epochs),
         save_every=_MOST_EPOCHS,
         keep_best=False,
         log_every=200,

@@ -168,6 +168,7 @@ def _draw_groups(axes: Axes, groups: Groups) -> None:
     names = [f"{part} ({count:,})" for part, count, _ in groups.rows]
     axes.set_xticks(places, names, rotation=45, ha="right", fontsize="small")
     axes.set_title(f"by {groups.name}")
+    axes.margins(y=0.25)  # room for the legend
     axes.legend(fontsize="small")
 
 
