@@ -26,10 +26,12 @@ MISSPELT = {
     "quickstart": (["--minuts", "3"], "--minutes"),
     "pretrain": (["texts", "--lerning-rate", "3"], "--optimizer.learning-rate"),
     "finetune": (["m", "--lerning-rate", "3"], "--optimizer.learning-rate"),
+    "search": (["m", "--grid.epoch", "3"], "--grid.epochs"),
     "evaluate": (["m", "--tasc", "RTE"], "--task"),
     "learn-vocab": (["texts", "--vocab-sise", "3"], "--vocab-size"),
     "build-corpus": (["texts", "--vocap", "v"], "--vocab"),
     "predict": (["fill-mask", "--modle", "mini-en", "x"], "--model"),
+    "write-submission": (["m", "--glu", "g"], "--glue"),
     "convert": (["m", "out", "--dtyp", "float16"], "--dtype"),
     "extract": (["a.txt", "--layer", "last", "--model", "m"], "--layers"),
     "verify": (["m", "--profil", "google"], "--profile"),
@@ -38,7 +40,8 @@ MISSPELT = {
 """An option of every command that is not quite one, and the nearest; some lack another one too."""
 
 LIGHT = (
-    "pretrain", "finetune", "evaluate", "learn-vocab", "build-corpus", "quickstart", "predict",
+    "pretrain", "finetune", "search", "evaluate", "learn-vocab", "build-corpus", "quickstart",
+    "predict", "write-submission",
 )  # fmt: skip
 """Commands whose options stand apart from what runs them."""
 

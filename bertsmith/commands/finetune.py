@@ -86,9 +86,9 @@ def fine_tune(
             left = cost.seconds(ready.plan, ready.record.run, ready.dev.labelled, ready.state.step)
             say_plan(console, [("expected", cost.told(left))])
         if not plan_only:
-            carry_out(job, ready, console, ["finetune", "--resume", str(job.directory)])
-            say(console, f"{job.directory} holds the model; to score it again, or other examples:")
-            say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}")
+            ended = carry_out(job, ready, console, ["finetune", "--resume", str(job.directory)])
+            for line in (*ended.scores, *ended.details):
+                say(console, line)
 
 
 def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:

@@ -74,7 +74,7 @@ class _Search(Generic[ExampleT, EncodedT, AnswerT]):
     def write(self) -> None:
         """Keeps what has ended."""
         write_results(self.job.directory, self.results)
-        origin = [f"{name}: {value}" for name, value in self.first.about if name]
+        origin = [f"{name}: {value}" if name else value for name, value in self.first.about]
         write_readme(self.job.directory, self.record, self.results, self.learning.options, origin)
 
 
@@ -207,7 +207,10 @@ def _run_one(
         ready = prepared(job, going.learning, going.start)
         go_on = ["search", "--resume", str(going.job.directory)]
         try:
-            return carry_out(job, ready, console, go_on)
+            ended = carry_out(job, ready, console, go_on)
         except DivergedError as error:
             say(console, str(error))
             return None
+        for line in ended.scores:
+            say(console, line)
+        return ended.item_scores

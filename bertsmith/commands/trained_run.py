@@ -13,25 +13,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bertsmith.checkpoints import store
+from bertsmith.commands.finetune_outcome import Outcome, outcome
 from bertsmith.commands.stages import Stage
 from bertsmith.files import claimed, remove_leftovers
 from bertsmith.fusion import unfused
 from bertsmith.model.task_model import TaskModel
 from bertsmith.runs import progress
-from bertsmith.runs.divergence import require_finite
-from bertsmith.runs.ensemble import ItemScores
+from bertsmith.runs.divergence import require_finite, require_finite_scores
 from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_job import Job, Prepared
 from bertsmith.runs.finetune_measuring import FinetuneCost, measure_finetuning
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.finetune_plan import num_values
 from bertsmith.runs.finetune_record import write_finetune_record
-from bertsmith.runs.finetune_report import answering_model, report, told_mix, write_scores
 from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
-from bertsmith.runs.null_threshold import tune_null_threshold
 from bertsmith.runs.progress import say
 from bertsmith.train.loop import train
 
@@ -72,8 +69,8 @@ def carry_out(
     ready: Prepared[ExampleT, EncodedT, AnswerT],
     console: Console,
     go_on: Sequence[str],
-) -> ItemScores:
-    """Trains what is left of the run, scores its model on Dev, and returns its scores of each item.
+) -> Outcome:
+    """Trains what is left of the run, and scores its model on Dev.
 
     Ctrl-C saves, says that the command `go_on` goes on, and raises KeyboardInterrupt.
     """
@@ -81,13 +78,19 @@ def carry_out(
     write_finetune_record(job.directory, record)
     states = (None, None) if features is None else (features.train, features.dev)
     parts = task_trainee(record.run, ready.model, record.num_steps, job.device, states[0])
+
+    def measured_on_dev(model: TaskModel) -> dict[str, float]:
+        item_scores = dev.item_scores(model, states=states[1])
+        require_finite_scores(item_scores, record.run.optimizer.learning_rate)
+        return dev.scores(dev.decoded(item_scores))
+
     ongoing = OngoingFinetuning.set_up(
         directory=job.directory,
         run=record.run,
         parts=parts,
         plan=ready.plan,
         keeper=TaskCheckpoint(tokenizer=ready.loaded.tokenizer, task=record.task),
-        measure=lambda model: dev.scores(dev.answers(model, states=states[1])),
+        measure=measured_on_dev,
     )
     with contextlib.closing(ongoing):
         if features is not None and not ongoing.progress.is_finished:
@@ -96,19 +99,7 @@ def carry_out(
             if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
                 _say_how_to_go_on(console, "stopped and saved", go_on)
                 raise KeyboardInterrupt
-    loaded = store.load(job.directory)
-    item_scores = dev.item_scores(answering_model(loaded, parts.precision, job.device))
-    answers, told = tune_null_threshold(loaded.directory, dev, dev.decoded(item_scores))
-    scores = report(dev, answers)
-    write_scores(job.directory, scores, ongoing.kept_step)
-    say(
-        console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
-    )
-    for line in (*scores.lines(), *filter(None, [told])):
-        say(console, line)
-    if shares := told_mix(loaded.head):
-        say(console, shares)
-    return item_scores
+    return outcome(job, ready, parts.precision, ongoing.kept_step)
 
 
 def _is_short(ready: Prepared[ExampleT, EncodedT, AnswerT]) -> bool:

@@ -13,11 +13,16 @@ from itertools import islice
 import numpy as np
 
 from bertsmith.reading.documents import Language, RawDocument, Source, read_raw, sentences_of
+from bertsmith.text.rules import SPECIAL_TOKENS
+from bertsmith.text.scripts import main_script, share_in_script
 from bertsmith.text.tokenizer import Tokenizer, warn_about_hangul
 
 MOST_UNKNOWN = 0.2
 UNUSUAL_UNKNOWN = 0.01
-UNUSUAL_PIECES = 3.0
+UNUSUAL_PIECES = 2.5
+FEWEST_ROWS_IN_SCRIPT = 0.1
+"""Korean vocabularies have 5% of their rows in Latin letters, and 2.1 tokens for an English word:
+no more than a small English vocabulary needs."""
 
 _SOURCES_SAMPLED = 8
 _DOCUMENTS_A_SOURCE = 200
@@ -50,14 +55,30 @@ def check_vocabulary(
     if unknown > UNUSUAL_UNKNOWN:
         warnings.append(f"{unknown:.1%} {what} entries; usual is well under 1%")
     shorter = sentences[:: max(1, len(sentences) // _SENTENCES_IN_WORDS)]
-    num_words = sum(len(tokenizer.words(sentence)) for sentence in shorter)
-    pieces = len(tokenizer.ids(shorter)[0]) / max(1, num_words)
+    words = [word for sentence in shorter for word, _ in tokenizer.words(sentence)]
+    pieces = len(tokenizer.ids(shorter)[0]) / max(1, len(words))
+    return warnings + _misfits(words, pieces, tokenizer)
+
+
+def _misfits(words: Sequence[str], pieces: float, tokenizer: Tokenizer) -> list[str]:
+    """What speaks against the rows for these words, at so many tokens a word; one or none."""
+    script = main_script(words)
+    entries = set(tokenizer.vocabulary).difference(SPECIAL_TOKENS)
+    rows = (entry for entry in entries if not entry.startswith("[unused"))
+    share = 1.0 if script is None else share_in_script(rows, script)
+    advice = "learn one from the text with `bertsmith learn-vocab`"
+    if share < FEWEST_ROWS_IN_SCRIPT:
+        return [
+            f"only {share:.0%} of the vocabulary's entries are in this text's letters ({script}), "
+            f"and a word takes {pieces:.1f} tokens: it seems to come from another language; "
+            f"{advice}"
+        ]
     if pieces > UNUSUAL_PIECES:
-        warnings.append(
-            f"a word of this text takes {pieces:.1f} tokens, usual is 1.1 to 2.5: the vocabulary "
-            f"may come from another language"
-        )
-    return warnings
+        return [
+            f"a word of this text takes {pieces:.1f} tokens, usual is 1.1 to {UNUSUAL_PIECES}: the "
+            f"vocabulary is small, or comes from another language; {advice}"
+        ]
+    return []
 
 
 def sample_sentences(sources: Sequence[Source], language: Language) -> Iterator[str]:

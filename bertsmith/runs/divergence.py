@@ -1,9 +1,13 @@
-"""An update -> nothing, or why the run cannot go on: a loss or a gradient that is no number."""
+"""An update, or scores -> nothing, or why the run cannot go on: what is no number any more."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from bertsmith.checkpoints.places import newest_checkpoint
 from bertsmith.train.loop import Step
@@ -12,6 +16,22 @@ from bertsmith.train.optimizer import Optimizer
 
 class DivergedError(ValueError):
     """The loss or the gradient is no number any more; the last checkpoint is from before."""
+
+
+def require_finite_scores(
+    item_scores: Sequence[npt.NDArray[np.floating]], learning_rate: float
+) -> None:
+    """Raises DivergedError where what a model says of an item is no number.
+
+    The last update of a run has no loss after it that would tell.
+    """
+    if not all(np.isfinite(each).all() for each in item_scores):
+        raise DivergedError(
+            f"the model's scores of the Dev examples are no numbers any more, so its weights are "
+            f"lost: start anew in another directory (--out) with a lower peak rate "
+            f"(--optimizer.learning-rate {learning_rate / 2:g}, now {learning_rate:g}), a longer "
+            f"warm-up (--warmup-share) or --precision fp32"
+        )
 
 
 def require_finite(update: Step, optimizer: Optimizer, directory: Path, warmup: str) -> None:

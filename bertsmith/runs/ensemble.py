@@ -30,30 +30,35 @@ class Member:
     item_scores: ItemScores
 
 
-def ensemble_answers(members: Sequence[Member]) -> list[Any]:
-    """What the members say together of each example; a threshold is the mean of their own."""
+def as_one(members: Sequence[Member]) -> Member:
+    """What the members say together; a threshold of no answer is the mean of their own."""
     first = members[0].examples
-    scores = averaged(first.task.head, first.labelled, [each.item_scores for each in members])
+    if not members[1:]:
+        return members[0]
     task = _joint_task([each.examples.task for each in members])
-    return replace(first, task=task).decoded(scores)
+    return Member(
+        name=f"the ensemble of {len(members)}",
+        examples=replace(first, task=task),
+        item_scores=averaged(task.head, first.labelled, [each.item_scores for each in members]),
+    )
 
 
-def require_fit(name: str, examples: ReadExamples[Any, Any, Any], first: Member) -> None:
-    """Raises ValueError, with the reason, for a model that cannot be averaged with the first."""
-    head, wanted = examples.task.head, first.examples.task.head
+def require_fit(member: Member, first: Member) -> None:
+    """Raises ValueError, with the reason, for what cannot be averaged with the first."""
+    head, wanted = member.examples.task.head, first.examples.task.head
     told = ""
     if head.kind != wanted.kind or head.problem_type != wanted.problem_type:
         told = f"it answers {_kind(head)}, and {first.name} {_kind(wanted)}"
     elif head.labels != wanted.labels:
         labels, others = (f"{', '.join(each.labels):.100}" for each in (head, wanted))
         told = f"its labels are {labels}, and those of {first.name} {others}"
-    elif fingerprint(examples.labelled) != fingerprint(first.examples.labelled):
+    elif fingerprint(member.examples.labelled) != fingerprint(first.examples.labelled):
         told = (
             f"it reads the examples as other tokens than {first.name} does: another vocabulary, or "
             f"other lengths and windows"
         )
     if told:
-        raise ValueError(f"{name} is no part of this ensemble: {told}; score it by itself")
+        raise ValueError(f"{member.name} is no part of this ensemble: {told}; score it by itself")
 
 
 def _joint_task(tasks: Sequence[Task[Any, Any, Any]]) -> Task[Any, Any, Any]:

@@ -18,6 +18,7 @@ from bertsmith.checkpoints.store import Loaded
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.ancestry import ancestry, told_name
 from bertsmith.runs.directory import RECORD, changed_versions, versions
 from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_plan import described_examples, described_model, described_steps
@@ -59,8 +60,10 @@ class Prepared(Generic[ExampleT, EncodedT, AnswerT]):
     dev: ReadExamples[ExampleT, EncodedT, AnswerT]
     state: TrainerState
     """Where the run stands: at its beginning, or at its newest checkpoint."""
+    name: str
+    """What to call the examples."""
     options: str
-    """How a command line names the examples."""
+    """How a command line names them."""
     about: list[tuple[str, str]]
     """What all runs of the same model and examples share, line by line: (what, value)."""
     steps: list[tuple[str, str]]
@@ -116,6 +119,7 @@ def prepared(
             *(f"Dev: {note}" for note in dev.encoded.notes),
         ),
         versions=now,
+        ancestry=ancestry(loaded.directory.resolve()),
     )
     if began is not None:
         _require_unchanged(began, start, newest if shared is None else None)
@@ -134,7 +138,8 @@ def prepared(
         for change in changed_versions(record.versions, now)
     ]
     about = [
-        ("model", described_model(Path(record.model).name, model)),
+        ("model", described_model(told_name(Path(record.model)), model)),
+        *(("from" if place == 0 else "", line) for place, line in enumerate(record.ancestry)),
         ("task", f"{learning.name}: {learning.task.head.kind.replace('_', ' ')}"),
         ("training", described_examples(len(train.examples), train.labelled)),
         ("", learning.train_balance),
@@ -151,6 +156,7 @@ def prepared(
         features=features,
         dev=dev,
         state=TrainerState(step=0, extra={}) if newest is None else read_state(newest),
+        name=learning.name,
         options=learning.options,
         about=about,
         steps=described_steps(record.run, plan, len(train.examples)),

@@ -44,11 +44,14 @@ class FinetuneRecord:
     """What was drawn, left aside and cut, a sentence each."""
     versions: dict[str, str]
     """Python, the packages, and what else of the machine the bits depend on."""
+    ancestry: tuple[str, ...] = ()
+    """The runs that the model came out of, the newest first."""
 
 
 def write_finetune_record(directory: Path, record: FinetuneRecord) -> None:
     """Writes run.json atomically."""
-    content = {**vars(record), "run": to_json(record.run), "notes": list(record.notes)}
+    lists = {"notes": list(record.notes), "ancestry": list(record.ancestry)}
+    content = {**vars(record), "run": to_json(record.run), **lists}
     write_json(directory / RECORD, {"kind": FINE_TUNING, **content})
 
 
@@ -74,9 +77,8 @@ def read_finetune_record(directory: Path) -> FinetuneRecord:
             f"{shlex.quote(str(directory))} ...`"
         )
     try:
-        return FinetuneRecord(
-            **{**content, "run": from_json(content["run"]), "notes": tuple(content["notes"])}
-        )
+        tuples = {name: tuple(content.get(name, ())) for name in ("notes", "ancestry")}
+        return FinetuneRecord(**{**content, **tuples, "run": from_json(content["run"])})
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"{path} was not written by this version of bertsmith ({error}); start the run again "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import filecmp
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from bertsmith.checkpoints import store
 from bertsmith.checkpoints.places import BEST, WEIGHTS, find_model
 from bertsmith.files import atomic_directory, read_json
 from bertsmith.recipes.finetuning import FinetuneRun
-from bertsmith.runs.ensemble import ItemScores, Member, ensemble_answers
+from bertsmith.runs.ensemble import ItemScores, Member, as_one
 from bertsmith.runs.failure import Guessing, failure_of, late_loss
 from bertsmith.runs.finetune_record import SCORES, read_finetune_record
 from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.finetune_start import Start
-from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
+from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
 from bertsmith.runs.search_record import (
     PointEnsemble,
     Results,
@@ -30,6 +31,8 @@ from bertsmith.runs.search_record import (
     name_of,
     point_name,
 )
+from bertsmith.tasks.stored import read_task
+from bertsmith.tasks.task import SpanAnswering
 from bertsmith.train.device import choose_precision
 from bertsmith.train.log import read_metrics
 from bertsmith.train.state import FACTS_NAME, TENSORS_NAME
@@ -49,7 +52,7 @@ def result_of(directory: Path, seed: int, guessing: Guessing) -> RunResult:
             step=last,
             loss=loss,
             seconds=seconds,
-            failure=f"the loss or the gradient was no number any more after step {last:,}",
+            failure=f"what it computes was no number any more after step {last:,}",
         )
     content: dict[str, Any] = read_json(directory / SCORES)
     return RunResult(
@@ -83,12 +86,13 @@ def ensemble_of(
     members = [
         Member(
             name=name,
-            examples=start.dev,
+            examples=_as_tuned(search / name, start),
             item_scores=said[name] if name in said else _item_scores(search / name, start),
         )
         for name in names
     ]
-    scores = report(start.dev, ensemble_answers(members))
+    one = as_one(members)
+    scores = report(start.dev, one.examples.decoded(one.item_scores))
     return PointEnsemble(
         names=names,
         scores=scores.values,
@@ -106,6 +110,17 @@ def keep_best_model(search: Path, name: str) -> None:
         for file in chosen.iterdir():
             if file.name not in (TENSORS_NAME, FACTS_NAME):
                 shutil.copyfile(file, directory / file.name)
+
+
+def _as_tuned(
+    directory: Path, start: Start[ExampleT, EncodedT, AnswerT]
+) -> ReadExamples[Any, Any, Any]:
+    """The Dev examples under the task that the run left: its threshold of no answer is tuned."""
+    task: object = start.dev.task
+    if not isinstance(task, SpanAnswering):
+        return start.dev
+    tuned: Any = read_task(find_model(directory)) or task
+    return replace(start.dev, task=tuned)
 
 
 def _item_scores(directory: Path, start: Start[ExampleT, EncodedT, AnswerT]) -> ItemScores:

@@ -181,7 +181,7 @@ def test_runs_that_fail_are_named_and_counted_and_not_chosen(
     unlearned = found["batch4-rate0-epochs1-seed0"]["failure"]
     assert unlearned.startswith("Dev accuracy 0.5; one answer to all has 0.5")
     diverged = found["batch4-rate1e+30-epochs1-seed1"]
-    assert "was no number any more after step " in diverged["failure"]
+    assert "what it computes was no number any more after step " in diverged["failure"]
     assert diverged["scores"] == {}
     assert "batch 4, rate 1e+30, 1 epochs: 2 runs, 2 failed (seed 0, 1)" in told
     assert "4 runs of 6 failed, and none of them is chosen" in told

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import gzip
+import os
+import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from bertsmith.corpus.preflight import check_vocabulary
 from bertsmith.reading.documents import find_sources
+from bertsmith.text.config import VocabularyConfig
+from bertsmith.text.counting import count_words
+from bertsmith.text.learn import learn_vocabulary
 from bertsmith.text.tokenizer import Tokenizer
 
+MODELS = Path(__file__).parents[2] / "models"
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -42,6 +50,91 @@ def test_an_unusual_vocabulary_is_warned_of_and_an_ordinary_one_is_not(
     spelling = Tokenizer([*SPECIALS, *letters, *("##" + letter for letter in letters), "."])
     (pieces,) = warnings_for(tmp_path, ordinary, spelling)
     assert "a word of this text takes" in pieces
+
+
+HANGUL_ROWS = [chr(0xAC00 + 28 * number) for number in range(99)]
+
+
+@pytest.mark.parametrize(
+    ("line", "num_hangul_rows", "told"),
+    [
+        ("The cat sleeps near the river.", 99, r"only 6% of .* letters \(Latin\), and a word"),
+        ("The cat sleeps near the river.", 20, None),
+        ("1988 - 2018.", 99, None),
+    ],
+)
+def test_a_vocabulary_of_other_letters_is_warned_of_though_it_spells_the_words(
+    tmp_path: Path, line: str, num_hangul_rows: int, told: str | None
+) -> None:
+    words = ["the", "cat", "sleeps", "near", "river", "runs", "1988", "2018", "-", "."]
+    rows = [*SPECIALS, *words, *HANGUL_ROWS[:num_hangul_rows]]
+    warnings = warnings_for(tmp_path, [line] * 50, Tokenizer(rows))
+    assert len(warnings) == (told is not None)
+    assert all(re.search(told or "", warning) for warning in warnings)
+
+
+@pytest.fixture(scope="module")
+def real_texts() -> dict[str, list[str]]:
+    """Some hundred kilobytes of each kind of text."""
+    if "BERTSMITH_DATA" not in os.environ:
+        pytest.skip("BERTSMITH_DATA is not set")
+    data = Path(os.environ["BERTSMITH_DATA"])
+
+    def lines(path: str, count: int = 2_000) -> list[str]:
+        with gzip.open(data / path, "rt", encoding="utf-8") as file:
+            return [line.rstrip("\n") for line in islice(file, count)]
+
+    news = [line for line in lines("korean/klue_ner/dev.tsv.gz", 99_999) if line[:2] == "##"]
+    return {
+        "encyclopaedia": lines("corpora/wikitext-2/valid.txt.gz"),
+        "film reviews": [line.split("\t")[0] for line in lines("glue/SST-2/train.tsv.gz")],
+        "Korean news": [re.sub("<(.*?):[A-Z]+>", r"\1", line.split("\t")[-1]) for line in news],
+        "Korean film reviews": [line.split("\t")[1] for line in lines("korean/nsmc/dev.tsv.gz")],
+    }
+
+
+@pytest.fixture(scope="module")
+def vocabularies(
+    real_texts: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Tokenizer]:
+    config = VocabularyConfig(vocab_size=5_000)
+    scratch = tmp_path_factory.mktemp("counts")
+    texts = real_texts["encyclopaedia"]
+    counts = count_words(texts, config.tokenizer, workers=1, scratch=scratch)
+    korean = Tokenizer.load(MODELS / "mini-ko")
+    characters = [row for row in korean.vocabulary if len(row.removeprefix("##")) == 1]
+    return {
+        "mini-en": Tokenizer.load(MODELS / "mini-en"),
+        "mini-ko": korean,
+        "5,000 English": Tokenizer(learn_vocabulary(counts, config)),
+        "Korean characters": Tokenizer([*SPECIALS, *characters], korean.config),
+    }
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("text", "vocabulary", "is_warned"),
+    [
+        *((text, "mini-ko", text.startswith(("ency", "film"))) for text in
+          ("encyclopaedia", "film reviews", "Korean news", "Korean film reviews")),
+        *((text, name, False) for text in ("encyclopaedia", "film reviews")
+          for name in ("mini-en", "5,000 English")),
+        ("encyclopaedia", "Korean characters", True),
+        ("Korean news", "Korean characters", True),
+    ],
+)  # fmt: skip
+def test_a_real_text_is_warned_of_beside_a_vocabulary_that_does_not_fit_and_no_other(
+    tmp_path: Path,
+    real_texts: dict[str, list[str]],
+    vocabularies: dict[str, Tokenizer],
+    text: str,
+    vocabulary: str,
+    is_warned: bool,
+) -> None:
+    lines = [line for line in real_texts[text] if line.strip()]
+    warnings = warnings_for(tmp_path, lines, vocabularies[vocabulary])
+    warned = [warning for warning in warnings if "another language" in warning]
+    assert len(warned) == is_warned, warnings
 
 
 def test_hangul_that_would_break_into_jamo_is_warned_of(tmp_path: Path) -> None:

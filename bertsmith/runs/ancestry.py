@@ -1,0 +1,69 @@
+"""A model's directory -> the runs that it came out of, the newest first, a line each.
+
+A run that begins with the model of another keeps these lines in its record, so that they outlive
+the other one's directory. It does not know what the runs did.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bertsmith.checkpoints.places import BEST
+from bertsmith.files import read_json
+from bertsmith.runs.directory import RECORD, is_pretraining, read_record
+from bertsmith.runs.finetune_record import SCORES, SEARCH, read_finetune_record
+from bertsmith.runs.search_record import read_results, read_search_record
+from bertsmith.runs.search_table import best_of
+
+_CHECKPOINTS = "checkpoints"
+
+
+def told_name(model: Path) -> str:
+    """What to call a model: its directory; of one that a run made, the run's before it."""
+    run = _run_around(model)
+    return model.name if run is None else f"{run.name}/{model.relative_to(run).as_posix()}"
+
+
+def ancestry(model: Path) -> tuple[str, ...]:
+    """The run that made the model, then what that one began with; empty for any other model."""
+    run = _run_around(model)
+    if run is None:
+        return ()
+    if (run / SEARCH).is_file():
+        return _of_search(run)
+    if is_pretraining(run):
+        record = read_record(run)
+        step = int(model.name.removeprefix("step-"))
+        return (f"{run.name}: step {step:,} of {record.run.num_steps:,} of `{record.command}`",)
+    begun = read_finetune_record(run)
+    first = f"{run.name}: {_which(run, model)} of `{begun.command}`, from {begun.model}"
+    return (first, *begun.ancestry)
+
+
+def _of_search(search: Path) -> tuple[str, ...]:
+    """A search's model is that of the run that was chosen, whose directory may be gone."""
+    record, best = read_search_record(search), best_of(read_results(search))
+    if best is None or not (search / best.name / RECORD).is_file():
+        return (f"{search.name}: the best of `{record.command}`",)
+    chosen = read_finetune_record(search / best.name)
+    first = f"{search.name}: the best on Dev, {best.name}, of `{record.command}`"
+    return (f"{first}, from {chosen.model}", *chosen.ancestry)
+
+
+def _which(run: Path, model: Path) -> str:
+    """Which of the run's models it is."""
+    if model.name != BEST:
+        return f"step {int(model.name.removeprefix('step-')):,}"
+    if not (run / SCORES).is_file():
+        return "the best so far on Dev"
+    return f"step {read_json(run / SCORES)['step']:,}, the best on Dev,"
+
+
+def _run_around(model: Path) -> Path | None:
+    """The directory of the run or the search that a model lies in; None outside of them."""
+    place = model.parent
+    if place.name == _CHECKPOINTS and model.name.startswith("step-"):
+        place = place.parent
+    elif model.name != BEST:
+        return None
+    return place if any((place / name).is_file() for name in (RECORD, SEARCH)) else None

@@ -1,0 +1,108 @@
+"""`bertsmith evaluate` of several models: each by itself, all as one, or why they do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertsmith.checkpoints import store
+from bertsmith.commands.finetune_request import learning_of
+from bertsmith.runs.finetune_report import answering_model
+from bertsmith.runs.finetune_start import read_start
+from bertsmith.tasks.metrics import accuracy
+from bertsmith.train.device import choose_device
+from tests.commands import small_files
+from tests.commands.small_task import RUN, bertsmith, write_glue, write_model
+
+FEW = ("--epochs", "0.3", "--optimizer.learning-rate", "3e-4")
+
+
+def run_of(folder: Path, out: Path, *options: object, model: str = "model") -> Path:
+    """Fine-tunes a little, so that models still differ."""
+    files = (folder / model, "--glue", folder / "glue", *RUN, *FEW, *options)
+    assert bertsmith("finetune", *files, "--out", out) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """GLUE's files and three runs of one model."""
+    folder = tmp_path_factory.mktemp("ensemble")
+    write_glue(folder / "glue")
+    write_model(folder / "model")
+    for seed in range(3):
+        run_of(folder, folder / f"run{seed}", "--seed", seed)
+    return folder
+
+
+def asked(folder: Path, *models: object) -> tuple[object, ...]:
+    return ("evaluate", *models, "--glue", folder / "glue", "--task", "SST-2")
+
+
+def scores_in(told: str) -> list[str]:
+    return [line.split()[1] for line in told.splitlines() if line.startswith("  accuracy ")]
+
+
+def test_an_ensemble_averages_the_probabilities_of_its_models(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [folder / f"run{seed}" for seed in range(3)]
+    request = {"examples": {"glue": str(folder / "glue"), "task": "SST-2"}, "max_tokens": 16}
+    start = read_start(str(folder / "model"), learning_of(request))
+    shares = []
+    for run in runs:
+        model = answering_model(store.load(run), "fp32", choose_device("cpu"))
+        shares.append([answer.scores for answer in start.dev.answers(model)])
+    gold = [int(example.labels[0]) for example in start.dev.examples]
+    expected = [accuracy(np.argmax(each, axis=1), gold) for each in [*shares, np.mean(shares, 0)]]
+    capsys.readouterr()
+    assert bertsmith(*asked(folder, *runs)) == 0
+    told = capsys.readouterr().out
+    assert scores_in(told) == [f"{each:.4g}" for each in expected]
+    assert f"20 examples, {runs[0]}:" in told
+    assert "20 examples, the ensemble of 3:" in told
+
+
+def test_one_model_is_scored_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bertsmith(*asked(folder, folder / "run0")) == 0
+    assert len(scores_in(capsys.readouterr().out)) == 1
+
+
+def test_models_that_do_not_fit_are_refused_with_the_reason(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = folder / "run0"
+    shorter = run_of(folder, tmp_path / "shorter", "--max-tokens", "6")
+    for models, told in (
+        (
+            (first, shorter),
+            f"{shorter} is no part of this ensemble: it reads the examples",
+        ),
+        ((first, first), "stands there twice: an ensemble takes each model once"),
+        ((first, folder / "model"), "holds no task head"),
+    ):
+        assert bertsmith(*asked(folder, *models)) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_the_ensemble_of_spans_is_scored_and_reported(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = small_files.squad(tmp_path / "train.json", 40, 1, some_impossible=True)
+    dev = small_files.squad(tmp_path / "dev.json", 12, 2, some_impossible=True)
+    files = ("--squad", train, "--dev", dev, *small_files.SPANS)
+    search = tmp_path / "search"
+    grid = ("--batch-size", "8", "--optimizer.learning-rate", "2e-3", "--epochs", "12")
+    options = (*small_files.RUN[:2], *small_files.RUN[6:-4], "--evaluate-every", "6", *grid)
+    begin = ("search", folder / "model", *files, *options, "--restarts", "2", "--out", search)
+    assert bertsmith(*begin) == 0
+    told = capsys.readouterr().out
+    (of_search,) = [line for line in told.splitlines() if line.startswith("  f1, ensemble of 2")]
+    runs = sorted(path for path in search.iterdir() if (path / "run.json").is_file())
+    report = tmp_path / "report"
+    assert bertsmith("evaluate", *runs, "--squad", dev, "--report", report) == 0
+    *_, of_all = [line for line in capsys.readouterr().out.splitlines() if line[:5] == "  f1 "]
+    assert of_all.split()[1] == of_search.split()[4]
+    assert "the ensemble of 2 evaluated" in (report / "README.md").read_text()
