@@ -70,6 +70,8 @@ class Evaluate:
     """Beside --predictions: id -> by how much no answer is likelier; gives the best threshold."""
     squad_version: SquadVersion | None = None
     """Whose evaluator scores --predictions; 2.0 may answer nothing (default: what the file is)."""
+    report: Path | None = None
+    """A new folder for the scores with tables and pictures, and the worst answers to read."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
 
