@@ -7,22 +7,19 @@ bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE --report FOLDER     w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from bertsmith.checkpoints import store
-from bertsmith.checkpoints.store import Loaded
 from bertsmith.commands.examples import labelled_examples, scored_together, source_of
 from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.commands.score_predictions import score_predictions
-from bertsmith.commands.sources.source import Labelled
 from bertsmith.model.task_model import TaskModel
 from bertsmith.runs.answers_report import Described, require_place, told, write_report
 from bertsmith.runs.finetune_report import answering_model, report
-from bertsmith.runs.learning_set import read_examples
+from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples, read_examples
 from bertsmith.runs.progress import say
 from bertsmith.tasks.imported import read_own_task
 from bertsmith.tasks.stored import TASK, read_task
@@ -46,9 +43,8 @@ def evaluate(options: Evaluate) -> None:
         raise ValueError("--null-odds and --squad-version go with --predictions: leave them out")
     if not options.model:
         raise ValueError("name a model to score, or answers that it gave with --predictions FILE")
-    source = source_of(options.files)
-    if options.report is not None:
-        require_place(options.report)
+    sources, missing = scored_together(source_of(options.files))
+    reports = _reports(options.report, sources)
     device = choose_device(options.device)
     loaded = store.load(options.model)
     model = answering_model(loaded, choose_precision("auto", device), device)
@@ -59,34 +55,43 @@ def evaluate(options: Evaluate) -> None:
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    sources, missing = scored_together(source)
     sets = [labelled_examples(each, task, options.split) for each in sources]
     console = Console()
     for note in (*loaded.notes, *missing):
         say(console, f"note: {note}")
-    for labelled in sets:
-        folder = options.report
-        if folder is not None and sets[1:]:
-            folder /= labelled.name.replace(" ", "-")
-        for line in _lines(labelled, loaded, model, options.model, folder):
+    for labelled, folder in zip(sets, reports, strict=True):
+        read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
+        for note in (*labelled.notes, *read.encoded.notes):
+            say(console, f"note: {note}")
+        say(console, f"{labelled.name}, {len(labelled.examples):,} examples:")
+        described = Described(title=f"{options.model} evaluated", examples=labelled.name)
+        for line in _scored(read, model, described, folder):
             say(console, line)
 
 
-def _lines(
-    labelled: Labelled[Any, Any, Any],
-    loaded: Loaded,
+def _reports(folder: Path | None, sources: Sequence[Mapping[str, object]]) -> list[Path | None]:
+    """Where the report on each goes, of several in folders of their own; None without one.
+
+    Raises ValueError where other files stand.
+    """
+    if folder is None:
+        return [None] * len(sources)
+    several = len(sources) > 1
+    places = [folder / str(each["task"]) if several else folder for each in sources]
+    for place in places:
+        require_place(place)
+    return [*places]
+
+
+def _scored(
+    read: ReadExamples[ExampleT, EncodedT, AnswerT],
     model: TaskModel,
-    name: str,
+    described: Described,
     folder: Path | None,
-) -> Iterator[str]:
-    """What there is to say of one set of examples; a folder gets the report."""
-    read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
-    yield from (f"note: {note}" for note in (*labelled.notes, *read.encoded.notes))
-    yield f"{labelled.name}, {len(labelled.examples):,} examples:"
+) -> list[str]:
+    """The scores, a line each; and a report where one is asked for."""
     item_scores = read.item_scores(model)
     answers = read.decoded(item_scores)
     scores, known = report(read, answers), read.judged(item_scores, answers)
-    yield from (*scores.lines(), *told(known))
-    if folder is not None:
-        described = Described(title=f"{name} evaluated", examples=labelled.name)
-        yield from write_report(folder, described, scores, known)
+    written = [] if folder is None else write_report(folder, described, scores, known)
+    return [*scores.lines(), *told(known), *written]
