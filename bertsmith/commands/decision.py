@@ -27,7 +27,14 @@ from bertsmith.recipes.pretraining import scaled
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.directory import Record, fingerprint, versions
 from bertsmith.runs.measuring import Bench, Measurement, measure, num_steps_to_measure
-from bertsmith.runs.planning import PEAK_RATES, choose_size, described, fitted, warnings
+from bertsmith.runs.planning import (
+    PEAK_RATES,
+    choose_size,
+    described,
+    fitted,
+    late_warning,
+    warnings,
+)
 from bertsmith.runs.progress import say
 from bertsmith.runs.together import command_line
 from bertsmith.train.device import Processes, choose_precision
@@ -60,13 +67,16 @@ def decide(
     run = replace(request.run, model=model, precision=precision)
     measured = _measuring(bench, request.minutes, console)
     until = None if request.minutes is None else began + 60.0 * request.minutes
+    measuring_began = time.perf_counter()
     run, notes, measurement = _sized(run, request, bench.corpus, measured, until)
     run, measurement = _fitted(run, request.kept, bench.corpus, measured, until, measurement)
+    now = time.perf_counter()
+    late = late_warning(request.minutes, now - began, now - measuring_began)
     if request.minutes is not None:
         notes.append(f"{run.num_steps:,} steps chosen for {request.minutes:g} minutes in all")
     for name, value in described(run, bench, measurement):
         say(console, f"{name:<13}{value}")
-    for warning in warnings(run, bench.corpus):
+    for warning in [*([late] if late else []), *warnings(run, bench.corpus)]:
         say(console, f"warning: {warning}")
     return Record(
         run=run,

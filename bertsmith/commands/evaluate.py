@@ -10,7 +10,7 @@ Of several models each is scored by itself, then all as one: their probabilities
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -43,41 +43,56 @@ def evaluate(options: Evaluate) -> None:
             raise ValueError("--report shows what a model answers: leave it or --predictions out")
         score_predictions(options, options.predictions)
         return
-    _require_sound(options)
+    _require_models(options)
+    sources, missing = scored_together(source_of(options.files))
+    reports = _reports(options.report, sources)
     device, console = choose_device(options.device), Console()
-    together: dict[str, list[Member]] = {}
-    for name in options.models:
-        for which, member in _answered(name, options, device, console):
-            members = together.setdefault(which, [])
-            if members:
-                require_fit(member, members[0])
+    for note in missing:
+        say(console, f"note: {note}")
+    sets: dict[str, list[Member]] = {}
+    for model in options.models:
+        for which, member in _answered(model, sources, options, device, console):
+            members = sets.setdefault(which, [])
             members.append(member)
+            require_fit(member, members[0])
             if options.models[1:]:
-                _say_scores(console, which, member, None)
-    for which, members in together.items():
-        folder = options.report
-        if folder is not None and len(together) > 1:
-            folder /= which.replace(" ", "-")
-        _say_scores(console, which, as_one(members), folder)
+                _say_scores(console, f"{which}, {model}", member, None)
+    for (which, members), folder in zip(sets.items(), reports, strict=True):
+        joint = as_one(members)
+        _say_scores(console, f"{which}, {joint.name}" if members[1:] else which, joint, folder)
 
 
-def _require_sound(options: Evaluate) -> None:
-    """Raises ValueError and FileNotFoundError for what the options alone show to be wrong."""
+def _require_models(options: Evaluate) -> None:
     if options.null_odds is not None or options.squad_version is not None:
         raise ValueError("--null-odds and --squad-version go with --predictions: leave them out")
     if not options.models:
         raise ValueError("name a model to score, or answers that it gave with --predictions FILE")
     if twice := [name for name in options.models if options.models.count(name) > 1]:
         raise ValueError(f"{twice[0]} stands there twice: an ensemble takes each model once")
-    source_of(options.files)
-    if options.report is not None:
-        require_place(options.report)
+
+
+def _reports(folder: Path | None, sources: Sequence[Mapping[str, object]]) -> list[Path | None]:
+    """Where the report on each goes, of several in folders of their own; None without one.
+
+    Raises ValueError where other files stand.
+    """
+    if folder is None:
+        return [None] * len(sources)
+    several = len(sources) > 1
+    places = [folder / str(each["task"]) if several else folder for each in sources]
+    for place in places:
+        require_place(place)
+    return [*places]
 
 
 def _answered(
-    name: str, options: Evaluate, device: torch.device, console: Console
+    name: str,
+    sources: Sequence[Mapping[str, object]],
+    options: Evaluate,
+    device: torch.device,
+    console: Console,
 ) -> Iterator[tuple[str, Member]]:
-    """What a model says of every set of examples that is asked for, by the set's name."""
+    """What a model says of every set of examples: (what the set is called, what it says)."""
     loaded = store.load(name)
     model = answering_model(loaded, choose_precision("auto", device), device)
     own = options.files.task_class
@@ -87,24 +102,25 @@ def _answered(
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    sources, missing = scored_together(source_of(options.files))
     sets = [labelled_examples(each, task, options.split) for each in sources]
-    for note in (*loaded.notes, *missing):
+    for note in loaded.notes:
         say(console, f"note: {note}")
     for labelled in sets:
         read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
         for note in (*labelled.notes, *read.encoded.notes):
             say(console, f"note: {note}")
-        item_scores = read.item_scores(model)
-        yield labelled.name, Member(name=name, examples=read, item_scores=item_scores)
+        yield (
+            labelled.name,
+            Member(name=name, examples=read, item_scores=read.item_scores(model)),
+        )
 
 
 def _say_scores(console: Console, which: str, member: Member, folder: Path | None) -> None:
     """What there is to say of a model, or of several as one; a folder gets the report."""
-    read, item_scores = member.examples, member.item_scores
-    say(console, f"{which}, {len(read.examples):,} examples, {member.name}:")
-    answers = read.decoded(item_scores)
-    scores, known = report(read, answers), read.judged(item_scores, answers)
+    read = member.examples
+    say(console, f"{which}, {len(read.examples):,} examples:")
+    answers = read.decoded(member.item_scores)
+    scores, known = report(read, answers), read.judged(member.item_scores, answers)
     lines = [*scores.lines(), *told(known)]
     if folder is not None:
         described = Described(title=f"{member.name} evaluated", examples=which)

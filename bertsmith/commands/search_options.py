@@ -47,8 +47,7 @@ class Search(Finetune):
 def defaults_of(arguments: Sequence[str]) -> Search:
     """The defaults for these arguments: the values and the grid of the recipe that they name."""
     begun = finetune_options.defaults_of(arguments)
-    grid = GRIDS.get(begun.run.name, GRIDS["glue"])
-    return Search(run=begun.run, grid=grid, typed=begun.typed)
+    return Search(recipe=begun.recipe, run=begun.run, grid=GRIDS[begun.recipe], typed=begun.typed)
 
 
 def grid_of(options: Search) -> Grid:

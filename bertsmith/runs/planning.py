@@ -33,6 +33,8 @@ MOST_STEPS = 20_000
 LARGEST_BATCH = 4_096
 FEWEST_STEPS = 200
 FEWEST_TOKENS = 1_000_000
+FEWEST_UPDATES = 100
+"""Below it nothing is learned but how frequent tokens are."""
 
 PEAK_RATES = {
     "tiny": 2e-3, "mini": 1e-3, "small": 7e-4, "medium": 5e-4, "base": 3e-4, "large": 2e-4,
@@ -147,6 +149,17 @@ def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
             f"the text has only {corpus.num_tokens:,} tokens; below about {FEWEST_TOKENS:,} a "
             f"model learns little more than frequent words: add text if you can"
         )
+    if run.num_steps < FEWEST_UPDATES:
+        found.append(
+            f"{run.num_steps:,} steps are too few to learn more than frequent words: give it at "
+            f"least {FEWEST_UPDATES} (--steps), more --minutes, or a smaller --size"
+        )
+    elif run.warmup_steps == 0:
+        found.append(
+            f"without warm-up the first steps take the whole peak rate "
+            f"({run.optimizer.learning_rate:g}), and a run may never recover: give it some "
+            f"(--warmup-steps {max(1, run.num_steps // 20):,})"
+        )
     for number, phase in enumerate(run.phases):
         plan = plan_of(run, number, corpus)
         found += plan.describe().warnings
@@ -156,6 +169,17 @@ def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
                 f"{MOST_EPOCHS} times little is gained: train for fewer steps or add text"
             )
     return list(dict.fromkeys(found))
+
+
+def late_warning(minutes: float | None, spent: float, measuring: float) -> str | None:
+    """What to say where the minutes were over before the start; `spent` holds the measuring."""
+    if minutes is None or spent <= 60.0 * minutes:
+        return None
+    return (
+        f"the {minutes:g} minutes asked for are over before the first step: {duration(spent)} are "
+        f"spent, {duration(measuring)} of them on measuring. Give more --minutes, or name --size "
+        f"and --steps"
+    )
 
 
 def layer_weights(config: BertConfig) -> int:

@@ -18,9 +18,11 @@ from bertsmith.files import write_text
 from bertsmith.inference import Predictor
 from bertsmith.randomness import Stream, integers
 from bertsmith.recipes.run import PretrainRun
+from bertsmith.runs.changes import changes_to, recipe_behind
 from bertsmith.runs.directory import Record, checkpoint_path
 from bertsmith.runs.evaluation import Evaluation
 from bertsmith.runs.first_vectors import FILE_NAME as FIRST_VECTORS
+from bertsmith.runs.unigram_line import beside_unigram, unigram_warning
 from bertsmith.text.tokenizer import Tokenizer
 
 _SHORTEST, _LONGEST = 8, 30  # tokens of a sentence worth showing
@@ -60,6 +62,8 @@ def explain(
     lines = [sample.line() for sample in found]
     if evaluation is not None:
         lines.append(f"{evaluation.sentence()}; unigram line {record.unigram_entropy:.3f}")
+        if warning := unigram_warning(evaluation.loss, record.unigram_entropy):
+            lines.append(f"warning: {warning}")
     return [
         *lines,
         f"results, figures and how it was made: {directory / 'README.md'}",
@@ -123,12 +127,15 @@ def write_readme(
 ) -> None:
     """Writes README.md: what this directory is, its results, and how to use it."""
     run, model = record.run, record.run.model
+    recipe = recipe_behind(run, record.request)
+    kind = f"run `{run.name}`" if recipe is None else f"recipe `{recipe}`"
+    changes = [] if recipe is None else changes_to(recipe, run)
     parts = [
         f"# {directory.resolve().name}",
         "",
-        f"A BERT pre-trained by bertsmith {record.versions.get('bertsmith', '')} with the run "
-        f"`{run.name}`: {model.num_hidden_layers} layers of {model.hidden_size}, vocabulary "
-        f"{model.vocab_size:,}, {run.num_steps:,} steps.",
+        f"A BERT pre-trained by bertsmith {record.versions.get('bertsmith', '')} with the {kind}"
+        f"{', changed as listed below' if changes else ''}: {model.num_hidden_layers} layers of "
+        f"{model.hidden_size}, vocabulary {model.vocab_size:,}, {run.num_steps:,} steps.",
         "",
         "## Results",
         "",
@@ -159,6 +166,7 @@ def write_readme(
         f"`{record.command}`",
         "",
         *[f"- {note}" for note in record.notes],
+        *[f"- {change}" for change in changes],
         f"- corpus `{record.corpus}`, fingerprint `{record.corpus_fingerprint}`",
         *[f"- {name} {version}" for name, version in record.versions.items()],
     ]
@@ -190,12 +198,11 @@ def _results(record: Record, evaluation: Evaluation | None, seconds: float) -> l
             f"Trained for {minutes} minutes; no document was held out to evaluate "
             f"on (--held-out says how many)."
         ]
-    gain = record.unigram_entropy - evaluation.loss
     rows = [
         "| on held-out documents | |",
         "|---|---|",
-        f"| loss | {evaluation.loss:.3f} nats ({gain:.3f} under the unigram line at "
-        f"{record.unigram_entropy:.3f}) |",
+        f"| loss | {evaluation.loss:.3f} nats "
+        f"({beside_unigram(evaluation.loss, record.unigram_entropy)}) |",
         f"| perplexity | {evaluation.perplexity:.2f} |",
         f"| accuracy | {evaluation.accuracy:.1%} of {evaluation.targets:,} predicted tokens |",
     ]
@@ -205,7 +212,9 @@ def _results(record: Record, evaluation: Evaluation | None, seconds: float) -> l
             f"(majority label {evaluation.next_majority:.1%}) |",
             f"| next sentence, balanced | {evaluation.next_balanced_accuracy:.1%} |",
         ]
-    return [*rows, f"| training time | {minutes} minutes |"]
+    rows.append(f"| training time | {minutes} minutes |")
+    warning = unigram_warning(evaluation.loss, record.unigram_entropy)
+    return rows if warning is None else [*rows, "", f"**Warning:** {warning}."]
 
 
 def _sample_lines(run_samples: Sequence[Sample]) -> list[str]:

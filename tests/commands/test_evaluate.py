@@ -61,8 +61,8 @@ def test_an_ensemble_averages_the_probabilities_of_its_models(
     assert bertsmith(*asked(folder, *runs)) == 0
     told = capsys.readouterr().out
     assert scores_in(told) == [f"{each:.4g}" for each in expected]
-    assert f"20 examples, {runs[0]}:" in told
-    assert "20 examples, the ensemble of 3:" in told
+    assert f"dev of SST-2, {runs[0]}, 20 examples:" in told
+    assert "dev of SST-2, the ensemble of 3, 20 examples:" in told
 
 
 def test_one_model_is_scored_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_a_finished_run_is_shown_again_and_not_trained(
         assert "finished after 24 steps" in said
         assert "held out: loss" in said
         assert "next: bertsmith predict" in said
-        assert "warning" not in said
+        assert "warning: the text" not in said
     assert [path.read_bytes() for path in kept] == before
 
 
@@ -280,6 +280,15 @@ def test_the_plan_is_printed_without_training(
     assert not (out / "run.json").exists()
 
 
+def test_minutes_shorter_than_the_measuring_are_told_in_the_plan(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (finished / "corpus", *TOY_RUN, "--minutes", "0.0001", "--out", tmp_path / "run")
+    assert bertsmith("pretrain", *arguments, "--plan-only") == 0
+    plan = capsys.readouterr().out
+    assert "warning: the 0.0001 minutes asked for are over before the first step" in plan
+
+
 def test_steps_are_spread_over_the_phases_in_their_shares(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,13 +302,24 @@ def test_steps_are_spread_over_the_phases_in_their_shares(
     assert "give --steps or --minutes, not both" in capsys.readouterr().err
 
 
-def test_one_document_with_next_sentence_is_refused_with_what_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("num_documents", "message"),
+    [(1, "next_sentence needs at least 2 documents"), (0, "no text found in 0 files")],
+)
+def test_text_that_cannot_be_trained_on_is_refused_and_leaves_nothing(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    num_documents: int,
+    message: str,
 ) -> None:
-    text = write_text(tmp_path / "text", num_documents=1)
-    assert bertsmith("pretrain", text, *TOY, "--held-out", "0", "--out", tmp_path / "run") == 2
-    assert "next_sentence needs at least 2 documents" in capsys.readouterr().err
-    assert not (tmp_path / "run" / "vocab").exists()
+    monkeypatch.chdir(tmp_path)
+    text = write_text(tmp_path / "text", num_documents=num_documents)
+    if not num_documents:
+        (text / "text.txt").unlink()
+    assert bertsmith("pretrain", text, *TOY, "--held-out", "0") == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [text]
 
 
 def test_a_single_held_out_document_evaluates_the_language_model(

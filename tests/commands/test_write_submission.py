@@ -159,6 +159,11 @@ def test_mnli_is_scored_on_both_sets_and_on_the_diagnostics_by_matthews(
     assert [line.split()[0] for line in told if "(95%" in line] == [
         "accuracy", "accuracy", "matthews",
     ]  # fmt: skip
+    for _ in range(2):  # a report of one's own is replaced
+        assert cli.main([*words, "--task", "MNLI", "--report", str(tmp_path / "report")]) == 0
+    assert {each.name for each in (tmp_path / "report").iterdir()} == {"MNLI-m", "MNLI-mm", "AX"}
+    assert (tmp_path / "report" / "AX" / "README.md").is_file()
+    capsys.readouterr()
     (tmp_path / "diagnostic/diagnostic-full.tsv").unlink()
     assert cli.main([*words, "--task", "MNLI"]) == 0
     assert "note: AX is not scored: " in capsys.readouterr().out

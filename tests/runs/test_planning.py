@@ -147,6 +147,38 @@ def test_little_text_and_many_epochs_are_warned_of(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize(
+    ("steps", "warmup_steps", "warned"),
+    [
+        (99, 5, "99 steps are too few to learn more than frequent words: give it at least 100"),
+        (20, 0, "20 steps are too few"),
+        (1_000, 0, "(--warmup-steps 50)"),
+        (1_000, 1, ""),
+        (100, 5, ""),
+    ],
+)
+def test_a_run_that_can_learn_nothing_is_warned_of(
+    corpus: Corpus, steps: int, warmup_steps: int, warned: str
+) -> None:
+    phases = (Phase(steps=steps, sequence_length=16, batch_size=1),)
+    run = replace(mini_cpu(), phases=phases, warmup_steps=warmup_steps)
+    about = [each for each in planning.warnings(run, corpus) if "give it" in each]
+    assert len(about) == bool(warned)
+    assert warned in "".join(about)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "spent", "told"),
+    [(None, 9e9, None), (2.0, 120.0, None),
+     (0.5, 45.0, "the 0.5 minutes asked for are over before the first step: 45 s are spent, 40 s")],
+)  # fmt: skip
+def test_minutes_that_are_over_before_the_first_step_are_warned_of(
+    minutes: float | None, spent: float, told: str | None
+) -> None:
+    found = planning.late_warning(minutes, spent, 40.0)
+    assert found == told or (found is not None and told is not None and found.startswith(told))
+
+
+@pytest.mark.parametrize(
     ("objectives", "num_held_out", "warned"),
     [
         (("masked_lm", "next_sentence"), 0, "no held-out figures"),

@@ -10,11 +10,13 @@ import pytest
 import torch
 from rich.console import Console
 
+from bertsmith.commands.decision import with_size
 from bertsmith.commands.preparation import corpus_of
 from bertsmith.commands.text_options import ReadingChoices, TextChoices
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import Direction
 from bertsmith.recipes.pretraining import mini_cpu
+from bertsmith.runs import report
 from bertsmith.runs.directory import (
     Record,
     changed_versions,
@@ -127,6 +129,49 @@ def test_old_checkpoints_go_and_the_newest_and_a_copy_stay(tmp_path: Path, keep:
 
 def test_a_run_without_checkpoints_has_reached_nothing(tmp_path: Path) -> None:
     assert reached(tmp_path) == 0
+
+
+@pytest.mark.parametrize(("loss", "is_warned"), [(6.4, False), (6.5, True), (6.612, True)])
+def test_a_model_that_is_not_under_the_unigram_line_is_warned_of_on_screen_and_in_the_readme(
+    corpus_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    loss: float,
+    is_warned: bool,
+) -> None:
+    monkeypatch.setattr(report, "samples", lambda *_: [])
+    found = Evaluation(loss=loss, accuracy=0.1, targets=9, sequences=9)
+    lines = report.explain(tmp_path, record_of(corpus_path), found, seconds=90.0)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    assert len(warnings) == is_warned
+    assert ("is not under the unigram line (6.500)" in "".join(warnings)) == is_warned
+    assert ("**Warning:** the held-out loss" in text) == is_warned
+    assert ("0.100 under the unigram line" in text) == (loss == 6.4)
+    assert ("0.112 above the unigram line" in text) == (loss == 6.612)
+
+
+def test_the_readme_names_the_recipe_and_what_was_changed(
+    corpus_path: Path, tmp_path: Path
+) -> None:
+    record = record_of(corpus_path)
+    write_readme(tmp_path, record, None, [], seconds=90.0)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "with the recipe `mini-cpu`: 4 layers of 256" in text
+    tiny = replace(with_size(record.run, "tiny", ["learning_rate"]), name="mine")
+    changed = replace(record, run=tiny, request={"recipe": "auto"})
+    write_readme(tmp_path, changed, None, [], seconds=90.0)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "with the recipe `mini-cpu`, changed as listed below: 2 layers of 128" in text
+    listed = [line for line in text.splitlines() if "(recipe: " in line]
+    assert [line.split()[1] for line in listed] == [
+        "model.hidden_size", "model.num_hidden_layers", "model.num_attention_heads",
+        "model.intermediate_size", "optimizer.learning_rate",
+    ]  # fmt: skip
+    assert "- model.hidden_size 128 (recipe: 256)" in listed
+    own = replace(record, run=replace(tiny, name="mine"), request={})
+    write_readme(tmp_path, own, None, [], seconds=90.0)
+    assert "with the run `mine`: 2 layers" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_readme_holds_results_samples_and_the_next_command(
