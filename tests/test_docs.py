@@ -166,7 +166,8 @@ def prepared(arguments: list[str]) -> None:
         return
     if arguments[0] == "finetune":
         write_toy_files(arguments)
-        arguments[1] = str(write_model(Path("toy")))
+        if not Path(arguments[1]).is_dir():  # else a run that a command above it made
+            arguments[1] = str(write_model(Path("toy")))
         return
     if not Path(arguments[1]).exists():
         write_text(Path(arguments[1]))

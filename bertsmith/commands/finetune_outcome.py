@@ -17,6 +17,7 @@ from bertsmith.runs.finetune_report import answering_model, report, told_mix, wr
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
 from bertsmith.runs.null_threshold import tune_null_threshold
 from bertsmith.train.config import Precision
+from bertsmith.train.log import read_metrics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,8 @@ def outcome(
     described = described_run(job.directory, ready.record, ready.name, use)
     return Outcome(
         scores=[
-            f"Dev, the model of step {step:,}, on {len(dev.examples):,} examples:",
+            f"Dev, the model of step {step:,}, on {len(dev.examples):,} examples"
+            f"{_choice(job, ready)}:",
             *scores.lines(),
         ],
         details=[
@@ -56,3 +58,11 @@ def outcome(
         ],
         item_scores=item_scores,
     )
+
+
+def _choice(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> str:
+    """By how many evaluations on the same examples it was chosen, so that the score flatters."""
+    rows = read_metrics(job.directory / "metrics.jsonl")
+    count = sum("is_best" in row for row in rows)
+    is_chosen = ready.record.run.keep_best and count > 1
+    return f", by which it was chosen among {count}" if is_chosen else ""

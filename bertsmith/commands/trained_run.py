@@ -99,6 +99,12 @@ def carry_out(
             if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
                 _say_how_to_go_on(console, "stopped and saved", go_on)
                 raise KeyboardInterrupt
+    if ongoing.progress.last_step < ongoing.num_steps:
+        say(
+            console,
+            f"ended after step {ongoing.progress.last_step:,} of {ongoing.num_steps:,}: the last "
+            f"{ongoing.progress.num_worse} Dev scores were no better than the best (--patience)",
+        )
     return outcome(job, ready, parts.precision, ongoing.kept_step)
 
 

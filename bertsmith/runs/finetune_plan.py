@@ -43,7 +43,7 @@ def described_steps(run: FinetuneRun, plan: TaskPlan, num_examples: int) -> list
     schedule = ScheduleConfig(total_steps=num_steps, warmup_share=run.warmup_share)
     kept = "the best on Dev is kept" if run.keep_best else "the last model is kept"
     if run.patience:
-        kept += f"; ends after {run.patience} evaluations without a better one"
+        kept += f"; ends when {run.patience} in a row are no better"
     return [
         (
             "steps",

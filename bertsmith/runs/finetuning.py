@@ -82,7 +82,11 @@ def begin_task_model(
     initialise(fresh, std=loaded.config.initializer_range, seed=run.seed)
     if run.approach == "feature_based":
         bert.requires_grad_(False)
-    _freeze(bert, run.frozen_layers)
+    elif run.frozen_layers:
+        _freeze(bert, run.frozen_layers)
+        notes.append(
+            f"not trained: the embeddings and the first {run.frozen_layers} of {size} layers"
+        )
     return TaskModel(bert, head), notes
 
 
@@ -213,7 +217,6 @@ def _told_below(config: TaskHeadConfig) -> str:
 
 
 def _freeze(bert: Bert, num_layers: int) -> None:
-    """The embeddings and the first layers get no gradients; none for 0."""
-    if num_layers:
-        for part in (bert.embeddings, *bert.layers[:num_layers]):
-            part.requires_grad_(False)
+    """The embeddings and the first layers get no gradients."""
+    for part in (bert.embeddings, *bert.layers[:num_layers]):
+        part.requires_grad_(False)

@@ -87,7 +87,14 @@ def test_patience_ends_the_run_which_is_then_finished(
     assert bertsmith(*begun(folder, tmp_path / "run"), *rate) == 0
     assert reached(tmp_path / "run") == 15
     assert json.loads((tmp_path / "run" / "scores.json").read_text())["step"] == 5
-    capsys.readouterr()
+    ended = "ended after step 15 of 30: the last 2 Dev scores were no better than the best"
+    chosen = "Dev, the model of step 5, on 20 examples, by which it was chosen among 3:"
+    told = capsys.readouterr().out
+    assert "the best on Dev is kept; ends when 2 in a row are no better" in told
+    assert ended in told
+    assert chosen in told
     assert bertsmith("finetune", "--resume", tmp_path / "run") == 0
-    assert "Dev, the model of step 5" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert ended in told
+    assert chosen in told
     assert reached(tmp_path / "run") == 15

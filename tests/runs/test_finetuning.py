@@ -155,6 +155,8 @@ def test_frozen_layers_stay_to_the_bit_and_the_others_change(tmp_path: Path) -> 
     for name, weight in parts.weights().items():
         is_frozen = name.startswith(("bert.embeddings.", "bert.layers.0."))
         assert torch.equal(weight, before[name]) == is_frozen, name
+    _, notes = begin_task_model(loaded_from(tmp_path / "m"), PAIR, replace(RUN, frozen_layers=1))
+    assert "not trained: the embeddings and the first 1 of 2 layers" in notes
     with pytest.raises(ValueError, match="frozen_layers is 3, and the model has 2 layers"):
         begin_task_model(loaded_from(tmp_path / "m"), PAIR, replace(RUN, frozen_layers=3))
 
