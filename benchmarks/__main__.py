@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 from bertsmith.commands.quickstart import write_interpreter_text
+from bertsmith.reading.interpreter import interpreter_documents
 
 VOCAB_SIZE = 5_000
 
@@ -66,7 +67,7 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
 
 def make_material(folder: Path) -> None:
     """Writes the interpreter's text, a vocabulary and a corpus of it."""
-    write_interpreter_text(folder / "text" / "python.jsonl")
+    write_interpreter_text(folder / "text" / "python.jsonl", list(interpreter_documents()))
     bertsmith = [sys.executable, "-m", "bertsmith"]
     text, vocab, corpus = folder / "text", folder / "vocab", folder / "corpus"
     for arguments in (

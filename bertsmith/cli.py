@@ -99,6 +99,11 @@ COMMANDS = {
         default="predict_options.refuse_to_generate",
         shorthand="predict_options.run_or_question",
     ),
+    "write-submission": Command(
+        options="write_submission.WriteSubmission",
+        function="write_submission.write_submission",
+        summary="Runs of GLUE's tasks -> the zip of answers that the benchmark takes.",
+    ),
     "convert": Command(
         options="convert.Convert",
         function="convert.convert",

@@ -30,6 +30,7 @@ MISSPELT = {
     "learn-vocab": (["texts", "--vocab-sise", "3"], "--vocab-size"),
     "build-corpus": (["texts", "--vocap", "v"], "--vocab"),
     "predict": (["fill-mask", "--modle", "mini-en", "x"], "--model"),
+    "write-submission": (["m", "--glu", "g"], "--glue"),
     "convert": (["m", "out", "--dtyp", "float16"], "--dtype"),
     "extract": (["a.txt", "--layer", "last", "--model", "m"], "--layers"),
     "verify": (["m", "--profil", "google"], "--profile"),
@@ -39,6 +40,7 @@ MISSPELT = {
 
 LIGHT = (
     "pretrain", "finetune", "evaluate", "learn-vocab", "build-corpus", "quickstart", "predict",
+    "write-submission",
 )  # fmt: skip
 """Commands whose options stand apart from what runs them."""
 

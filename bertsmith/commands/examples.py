@@ -20,6 +20,8 @@ from bertsmith.commands.sources.tagging import TaggedFiles
 from bertsmith.commands.sources.texts import TextFiles
 from bertsmith.commands.task_files import Split, TaskFiles, TaskValues, given, options_of
 from bertsmith.runs.learning_set import LearningSet
+from bertsmith.tasks import glue, glue_hub
+from bertsmith.tasks.glue import GlueTask
 
 Begin = Callable[[TaskFiles, TaskValues], Source]
 
@@ -49,6 +51,10 @@ _KINDS: dict[str, Begin] = {
     "task_class": _of_files(OwnClassFiles),
 }
 """By the option that names the examples."""
+
+
+_BOTH = "mnli"
+_WITH_MNLI = ("MNLI-mm", "AX")
 
 
 def source_of(files: TaskFiles, values: TaskValues | None = None) -> dict[str, object]:
@@ -82,6 +88,34 @@ def labelled_examples(
 ) -> Labelled[Any, Any, Any]:
     """What a model of this task is to be scored on; raises as `learning_set` does."""
     return _named(source).labelled(task, split)
+
+
+def scored_together(source: Mapping[str, object]) -> tuple[list[dict[str, object]], list[str]]:
+    """What is scored of a source, and what is not there to be.
+
+    Of MNLI's own name both of its sets, and the diagnostics, which its model answers too.
+    """
+    if "glue" not in source or str(source.get("task")).lower() != _BOTH:
+        return [dict(source)], []
+    place = Path(str(source["glue"]))
+    together, missing = [{**source, "task": "MNLI-m"}], []
+    for name in _WITH_MNLI:
+        if fault := _unscored(place, glue.task_named(name)):
+            missing.append(f"{name} is not scored: {fault}")
+        else:
+            together.append({**source, "task": name})
+    return together, missing
+
+
+def _unscored(place: Path, task: GlueTask) -> str:
+    """Why there are no labelled examples of the task; empty where there are."""
+    if not place.is_dir() or glue_hub.is_hub_layout(place, glue.task_named(_BOTH)):
+        return "" if task.name in glue_hub.TASKS else "the Hub has no labels of it"
+    try:
+        glue.file_of(place, task, "dev")
+    except FileNotFoundError as error:
+        return str(error)
+    return ""
 
 
 def _named(source: Mapping[str, object]) -> Source:

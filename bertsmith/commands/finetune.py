@@ -21,9 +21,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bertsmith.checkpoints import store
 from bertsmith.commands.examples import learning_set, name_of, source_of
 from bertsmith.commands.finetune_options import Finetune, defaults_of
+from bertsmith.commands.finetune_outcome import outcome
 from bertsmith.commands.stages import Stage
 from bertsmith.files import claimed, remove_leftovers
 from bertsmith.fusion import unfused
@@ -38,12 +38,10 @@ from bertsmith.runs.finetune_measuring import measure_finetuning
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.finetune_plan import num_values
 from bertsmith.runs.finetune_record import read_finetune_record, write_finetune_record
-from bertsmith.runs.finetune_report import answering_model, report, told_mix, write_scores
 from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
-from bertsmith.runs.null_threshold import tune_null_threshold
 from bertsmith.runs.progress import say
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
 from bertsmith.train.loop import train
@@ -183,36 +181,29 @@ def _carry_out(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], console: 
     )
     with contextlib.closing(ongoing):
         if features is not None and not ongoing.progress.is_finished:
-            _fill_shown(features, parts.model, console)
+            _fill_shown(job, features, parts.model, console)
         with unfused(_is_short(ready)):
             if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
-                say(console, "stopped and saved; to go on:")
-                say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
+                _say_how_to_go_on(job, console, "stopped and saved")
                 raise KeyboardInterrupt
-    loaded = store.load(job.directory)
-    answers, told = tune_null_threshold(
-        loaded.directory,
-        dev,
-        dev.answers(answering_model(loaded, parts.precision, job.device)),
-    )
-    scores = report(dev, answers)
-    write_scores(job.directory, scores, ongoing.kept_step)
-    say(
-        console, f"Dev, the model of step {ongoing.kept_step:,}, on {len(dev.examples):,} examples:"
-    )
-    for line in (*scores.lines(), *filter(None, [told])):
+    for line in outcome(job, ready, parts.precision, ongoing.kept_step):
         say(console, line)
-    if shares := told_mix(loaded.head):
-        say(console, shares)
-    say(console, f"{job.directory} holds the model; to score it again, or on other examples:")
-    say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}")
 
 
-def _fill_shown(features: FrozenFeatures, model: TaskModel, console: Console) -> None:
-    """Makes the hidden states that are missing, behind a bar."""
+def _say_how_to_go_on(job: Job, console: Console, told: str) -> None:
+    say(console, f"{told}; to go on:")
+    say(console, shlex.join(["bertsmith", "finetune", "--resume", str(job.directory)]))
+
+
+def _fill_shown(job: Job, features: FrozenFeatures, model: TaskModel, console: Console) -> None:
+    """Makes the hidden states that are missing, behind a bar; what is stopped begins anew."""
     if total := features.num_tokens_to_read():
-        with Stage(console, "features", "tokens", total) as stage:
-            features.fill(model, lambda share: stage.reach(int(share * total)))
+        try:
+            with Stage(console, "features", "tokens", total) as stage:
+                features.fill(model, lambda share: stage.reach(int(share * total)))
+        except KeyboardInterrupt:
+            _say_how_to_go_on(job, console, "stopped before the first step, no features are kept")
+            raise
 
 
 def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:

@@ -32,11 +32,9 @@ class Finetune:
     values: Annotated[TaskValues, tyro.conf.arg(name="")] = field(default_factory=TaskValues)
     """How the task reads and scores them."""
     max_tokens: int | None = None
-    """The longest sequence, special tokens included; what does not fit is cut and counted
-    (default 128, of questions about passages 384, of tagging 512)."""
+    """The longest sequence, special tokens included (default 128; --squad 384, --tagged 512)."""
     recipe: RecipeName = "glue"
-    """Whose values the fields of the run start from; the default follows the examples: squad, or
-    squad2 where questions without an answer are marked, swag for choices, ner for tagging."""
+    """Whose values the fields of the run start from; by default that of the kind of examples."""
     out: Path | None = None
     """The run's directory (default runs/MODEL-TASK, or runs/MODEL-KIND-FILE)."""
     resume: Path | None = None
@@ -65,14 +63,15 @@ class Evaluate:
     files: Annotated[TaskFiles, tyro.conf.arg(name="")] = field(default_factory=TaskFiles)
     """Where examples come from; sequences are as long as the model learned them."""
     split: Split | None = None
-    """Which examples: of GLUE dev, unless train is named; of your own files the Dev file or, of a
-    single one, the share that training held out (dev) or left (train); without it all of it."""
+    """Of GLUE (default dev); of a single file the share held out (dev), or the rest (train)."""
     predictions: Path | None = None
     """Score these answers to the questions of --squad instead of a model: id -> text, in JSON."""
     null_odds: Path | None = None
     """Beside --predictions: id -> by how much no answer is likelier; gives the best threshold."""
     squad_version: SquadVersion | None = None
     """Whose evaluator scores --predictions; 2.0 may answer nothing (default: what the file is)."""
+    report: Path | None = None
+    """A new folder for the scores with tables and pictures, and the worst answers to read."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
 

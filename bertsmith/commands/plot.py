@@ -1,7 +1,8 @@
 """Runs' metrics -> one picture: losses beside the unigram line, accuracies, rate, speed.
 
-`bertsmith plot RUN` writes RUN/curves.png; several runs are drawn over each other. It reads
-metrics.jsonl and run.json only, so a run may still be going on.
+`bertsmith plot RUN` writes RUN/curves.png; several runs are drawn over each other. Of fine-tuning
+it shows the loss and the scores on Dev. It reads metrics.jsonl and run.json only, so a run may
+still be going on.
 """
 
 from __future__ import annotations
@@ -57,14 +58,23 @@ def plot(options: Plot) -> None:
 
 
 def draw(runs: Sequence[Path], path: Path) -> None:
-    """Writes the picture of the runs' curves. Raises FileNotFoundError for what is no run."""
+    """Writes the picture of the runs' curves.
+
+    Raises FileNotFoundError for what is no run, ValueError for runs of both kinds.
+    """
+    # They import torch, which takes seconds: only now, when the options are known to be sound.
+    from bertsmith.runs.directory import is_pretraining
+    from bertsmith.runs.finetune_pictures import draw_curves
+
+    of_pretraining = [is_pretraining(directory) for directory in runs]
+    if not any(of_pretraining) and all((directory / "run.json").is_file() for directory in runs):
+        named = [(directory.resolve().name, _rows_of(directory)) for directory in runs]
+        draw_curves(named, path, _kind_of(path))
+        return
     curves = [_read(directory) for directory in runs]
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    kind = path.suffix.removeprefix(".") or "png"
-    if kind not in FigureCanvasAgg.get_supported_filetypes() and kind not in ("svg", "pdf"):
-        raise ValueError(f"{path}: unknown kind of picture '{kind}'; use .png, .svg or .pdf")
+    kind = _kind_of(path)
     figure = Figure(figsize=(11, 7), layout="constrained")
     loss, accuracy, rate, speed = figure.subplots(2, 2).flat
     for number, run in enumerate(curves):
@@ -105,11 +115,24 @@ def _read(directory: Path) -> Curves:
     from bertsmith.runs.directory import read_record
 
     record = read_record(directory)
+    return Curves(name=directory.resolve().name, record=record, rows=_rows_of(directory))
+
+
+def _rows_of(directory: Path) -> list[Row]:
     path = directory / "metrics.jsonl"
     rows = read_metrics(path) if path.is_file() else []
     if not rows:
         raise ValueError(f"{path} holds no steps yet: nothing to draw")
-    return Curves(name=directory.resolve().name, record=record, rows=rows)
+    return rows
+
+
+def _kind_of(path: Path) -> str:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    kind = path.suffix.removeprefix(".") or "png"
+    if kind not in FigureCanvasAgg.get_supported_filetypes() and kind not in ("svg", "pdf"):
+        raise ValueError(f"{path}: unknown kind of picture '{kind}'; use .png, .svg or .pdf")
+    return kind
 
 
 def _column(rows: list[Row], name: str) -> tuple[list[int], list[float]]:

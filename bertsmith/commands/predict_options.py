@@ -261,6 +261,8 @@ Predict = (
     | Annotated[PseudoPerplexity, tyro.conf.subcommand("pseudo-perplexity")]
     | Annotated[Attention, tyro.conf.subcommand("attention")]
 )
+QUESTIONS: tuple[str, ...] = tuple(get_args(each)[1].name for each in get_args(Predict))
+"""What can be asked, by the word that asks it."""
 
 
 def refuse_to_generate(arguments: Sequence[str]) -> object:
@@ -274,8 +276,7 @@ def run_or_question(arguments: Sequence[str]) -> Sequence[str]:
     """`RUN ...` -> `task RUN ...`; what names a question, or hardly misses one, stays as it is."""
     if not arguments or arguments[0].startswith("-"):
         return arguments
-    names = [get_args(each)[1].name for each in get_args(Predict)]
-    is_near = difflib.get_close_matches(arguments[0], names, n=1, cutoff=_NEAR)
+    is_near = difflib.get_close_matches(arguments[0], QUESTIONS, n=1, cutoff=_NEAR)
     is_model_named = "--model" in typed_options(arguments)
     if is_model_named or (is_near and not Path(arguments[0]).exists()):
         return arguments

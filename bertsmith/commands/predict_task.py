@@ -21,7 +21,7 @@ from bertsmith.commands import task_answers
 from bertsmith.commands.answering import watched
 from bertsmith.commands.asked_questions import AskedQuestions, require_files
 from bertsmith.commands.asked_rows import Entry, RowFiles
-from bertsmith.commands.predict_options import AskTask
+from bertsmith.commands.predict_options import QUESTIONS, AskTask
 from bertsmith.commands.questions import WINDOW
 from bertsmith.commands.squad_files import squad_files
 from bertsmith.commands.task_answers import Show
@@ -93,7 +93,12 @@ def _loaded(run: AskTask) -> Predictor:
     from bertsmith.train.device import choose_device
 
     device = choose_device(run.device)
-    return Predictor.load(run.model, device=device, precision=run.precision)
+    try:
+        return Predictor.load(run.model, device=device, precision=run.precision)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error}; nor is {run.model!r} one of predict's own questions: {', '.join(QUESTIONS)}"
+        ) from error
 
 
 def _require_free(run: AskTask) -> None:

@@ -53,7 +53,7 @@ class TaskFiles:
     separator: str | None = None
     """Between several labels of one field of CSV and TSV (default a comma)."""
     key_column: str | None = None
-    """Ids that must be unique (default: id of questions and of ARC's files, else none)."""
+    """Ids that must be unique (default: id of questions and of ARC's files); '' for none."""
     begun_column: str | None = None
     """Of choices: a text that each of them goes on with (SWAG: sent2)."""
     choice_columns: tuple[str, ...] = ()

@@ -33,7 +33,6 @@ from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.corpus.manifest import FILE_NAME, SPLITS, Manifest, Report
 from bertsmith.corpus.store import COUNTS_FILE, VOCABULARY_FOLDER
 from bertsmith.files import atomic_file, lock, remove_leftovers, sha256
-from bertsmith.randomness import Stream, uniform
 from bertsmith.reading.documents import Source
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.workers import in_order
@@ -187,8 +186,7 @@ class _Builder:
 
     def _choose_held_out(self, encoded: EncodedBlock) -> npt.NDArray[np.bool_]:
         """(D,) keyed by the document's number; the very first one is always trained on."""
-        draws = uniform(self._rules.seed, Stream.HOLD_OUT, encoded.numbers)
-        is_held_out = draws < self._rules.held_out
+        is_held_out = self._rules.is_held_out(encoded.numbers)
         if not self._writers["train"].num_documents:
             is_held_out[:1] = False
         self._counts["held_out_documents"] += int(np.count_nonzero(is_held_out))

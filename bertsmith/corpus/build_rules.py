@@ -15,7 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from bertsmith.corpus.writer import SHARD_TOKENS
+from bertsmith.randomness import Stream, uniform
 from bertsmith.reading.documents import Language, Source
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -63,6 +67,14 @@ class BuildRules:
             raise ValueError(f"held_out must be at least 0 and below 1, found {self.held_out}")
         if self.shard_tokens < 1:
             raise ValueError(f"shard_tokens must be at least 1, found {self.shard_tokens}")
+
+    def is_held_out(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """(D,) which documents are kept for evaluation, by their numbers in the whole input.
+
+        The first one that is kept at all is trained on, whatever this says.
+        """
+        chosen: npt.NDArray[np.bool_] = uniform(self.seed, Stream.HOLD_OUT, numbers) < self.held_out
+        return chosen
 
 
 def settings_of(

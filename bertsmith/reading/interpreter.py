@@ -42,6 +42,8 @@ class InterpreterDocument:
     """A topic of `help()`, or a module."""
     paragraphs: tuple[str, ...]
     """Free text, each on one line."""
+    is_topic: bool = False
+    """Whether it is of the language's reference, not of the library."""
 
 
 def interpreter_documents(library: Path | None = None) -> Iterator[InterpreterDocument]:
@@ -62,15 +64,18 @@ def interpreter_documents(library: Path | None = None) -> Iterator[InterpreterDo
             f"with its library, or use your own text: bertsmith pretrain FOLDER"
         )
     topics = root / "pydoc_data" / "topics.py"
+    reference = (
+        (name, texts, True) for name, texts in (_topics(topics) if topics.is_file() else ())
+    )
     modules = (
-        (".".join(path.relative_to(root).with_suffix("").parts), _docstrings(path))
+        (".".join(path.relative_to(root).with_suffix("").parts), _docstrings(path), False)
         for path in sources
         if path != topics
     )
-    for name, found in itertools.chain(_topics(topics) if topics.is_file() else (), modules):
+    for name, found, is_topic in itertools.chain(reference, modules):
         paragraphs = tuple(paragraph for text in found for paragraph in prose_of(text))
         if sum(paragraph.count(". ") + 1 for paragraph in paragraphs) >= 2:
-            yield InterpreterDocument(name=name, paragraphs=paragraphs)
+            yield InterpreterDocument(name=name, paragraphs=paragraphs, is_topic=is_topic)
 
 
 def prose_of(text: str) -> list[str]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from bertsmith.model.layer_choice import LayerChoice
@@ -183,15 +184,69 @@ def ner() -> FinetuneRun:
     return FinetuneRun(name="ner", batch_size=16)
 
 
-RECIPES = {"glue": glue, "squad": squad, "squad2": squad2, "swag": swag, "ner": ner}
+def ner_features(layers: str) -> FinetuneRun:
+    """A row of Table 7: a BiLSTM on frozen hidden states, under the head (section 5.3).
+
+    The paper names neither rate nor epochs. A BiLSTM that is drawn wants a rate 20 times that of
+    fine-tuning, and epochs that read kept states are cheap.
+    """
+    return FinetuneRun(
+        name=f"ner-features-{layers}",
+        approach="feature_based",
+        layers=layers,
+        on_top="bilstm",
+        batch_size=16,
+        epochs=10.0,
+        optimizer=OptimizerConfig(learning_rate=1e-3),
+    )
+
+
+def probe() -> FinetuneRun:
+    """Logistic regression on the mean of the last hidden states: what an encoder shows as it is.
+
+    Not of the paper. Without dropout and decay, so that it is what its name says.
+    """
+    return FinetuneRun(
+        name="probe",
+        approach="feature_based",
+        pooling="mean",
+        dropout=False,
+        epochs=10.0,
+        optimizer=OptimizerConfig(learning_rate=1e-2, weight_decay=0.0),
+    )
+
+
+TABLE_7 = (
+    "embeddings",
+    "second-to-last",
+    "last",
+    "weighted-sum-last-four",
+    "concat-last-four",
+    "weighted-sum-all",
+)
+"""What the paper reads of a frozen encoder, in its order."""
+
+RECIPES: dict[str, Callable[[], FinetuneRun]] = {
+    "glue": glue,
+    "squad": squad,
+    "squad2": squad2,
+    "swag": swag,
+    "ner": ner,
+    **{f"ner-features-{layers}": partial(ner_features, layers) for layers in TABLE_7},
+    "probe": probe,
+}
+_FEATURE_GRID = Grid(batch_sizes=(16,), learning_rates=(1e-3, 5e-4), epochs=(10.0,))
+"""Ours: the paper does not say what it tried."""
 GRIDS = {
     "glue": GLUE_GRID,
     "squad": Grid(batch_sizes=(32,), learning_rates=(5e-5,), epochs=(3.0,)),
     "squad2": Grid(batch_sizes=(48,), learning_rates=(5e-5,), epochs=(2.0,)),
     "swag": Grid(batch_sizes=(16,), learning_rates=(2e-5,), epochs=(3.0,)),
     "ner": PAPER_GRID,
+    **{f"ner-features-{layers}": _FEATURE_GRID for layers in TABLE_7},
+    "probe": Grid(batch_sizes=(32,), learning_rates=(1e-2, 1e-3), epochs=(10.0,)),
 }
-"""What the paper tried, by the recipe's name."""
+"""What is tried, by the recipe's name: what the paper did where it says so."""
 
 
 def to_json(run: FinetuneRun) -> dict[str, object]:

@@ -68,8 +68,10 @@ class Prepared(Generic[ExampleT, EncodedT, AnswerT]):
     dev: ReadExamples[ExampleT, EncodedT, AnswerT]
     state: TrainerState
     """Where the run stands: at its beginning, or at its newest checkpoint."""
+    name: str
+    """What to call the examples."""
     options: str
-    """How a command line names the examples."""
+    """How a command line names them."""
     lines: list[tuple[str, str]]
     """The plan, line by line: (what, value)."""
     warnings: list[str]
@@ -152,6 +154,7 @@ def prepared(
         features=features,
         dev=dev,
         state=TrainerState(step=0, extra={}) if newest is None else read_state(newest),
+        name=learning.name,
         options=learning.options,
         lines=lines,
         warnings=warnings,

@@ -72,6 +72,7 @@ def measure_finetuning(
 ) -> FinetuneCost:
     """Takes a small step, then up to four whole ones in about three seconds, at least one.
 
+    Their median counts: a busy moment is not the machine.
     Kernels are those that the caller's `unfused` leaves on. Memory is that of the process so far: a
     step with longer sequences than these needs more, a run of long standing has used more. Of
     `features` as many are learned from as will be there, all of them zero.
@@ -81,7 +82,8 @@ def measure_finetuning(
     blank = (None, None) if features is None else (features.train.blank(), features.dev.blank())
     copied, num_steps = copy.deepcopy(model), plan.num_steps(run.epochs)
     parts = task_trainee(run, copied, num_steps, device, blank[0])
-    learned, seconds, began = 0, 0.0, time.perf_counter()
+    rates, first = [], 0.0
+    began = time.perf_counter()
     for update in train(
         parts.learner,
         parts.optimizer,
@@ -92,16 +94,16 @@ def measure_finetuning(
         _ = update.loss  # fetched, so that the device has finished
         now = time.perf_counter()
         if update.number > 1:
-            learned, seconds = learned + update.tokens, seconds + now - began
-        began = now
-        if seconds > _MEASURED_SECONDS:
+            rates.append(update.tokens / (now - began))
+        first, began = first or now, now
+        if rates and now - first > _MEASURED_SECONDS:
             break
     few = _first_of(dev)
     seconds_before = 0.0
     if features is not None and (missing := features.num_tokens_to_read()):
         seconds_before = missing / few.num_tokens * _seconds_to_read(parts.model, few)
     return FinetuneCost(
-        tokens_per_second=learned / seconds,
+        tokens_per_second=float(np.median(rates)),
         tokens_read_per_second=few.num_tokens / _seconds_to_read(parts.model, few, blank[1]),
         peak_bytes=peak_bytes(device),
         seconds_before=seconds_before,

@@ -19,6 +19,8 @@ from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Packing, Watch
 from bertsmith.tasks import metrics
+from bertsmith.tasks.judge import judged
+from bertsmith.tasks.judged import Judged
 from bertsmith.tasks.metrics import Interval, Numbers
 from bertsmith.tasks.scores import KeptStates, item_scores
 from bertsmith.tasks.task import Encoded, Task
@@ -89,6 +91,12 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
     def decoded(self, scores: Sequence[npt.NDArray[np.floating]]) -> list[AnswerT]:
         """What the items' scores say of each example."""
         return self.task.decode(self.examples, self.encoded, scores)
+
+    def judged(
+        self, scores: Sequence[npt.NDArray[np.floating]], answers: Sequence[AnswerT]
+    ) -> Judged:
+        """What else there is to say of the answers, of the items' scores that they come from."""
+        return judged(self.task, self.examples, self.encoded, scores, answers)
 
     def scores(self, answers: Sequence[AnswerT]) -> dict[str, float]:
         """The task's metrics by name."""

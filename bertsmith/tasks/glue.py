@@ -11,7 +11,7 @@ section 4.1 and table 1, for the average.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -50,31 +50,36 @@ class GlueTask:
     """Where its files lie under GLUE's, where that is not its name."""
     files: tuple[str, str, str] = ("train", "dev", "test")
     """What they are called, without the ending; empty for a split that it has not."""
-    numbers: Mapping[str, str] | None = None
-    """Of training and dev files without a header: a column's number, from 1."""
+    labelled: Mapping[str, str] | None = None
+    """Of training and dev files that call columns otherwise: how; in those without a header by
+    number, from 1."""
+    num_test: int
+    """Rows of its test, each of which a submission answers."""
     in_average: bool = True
     """Whether the paper counts it: not WNLI, and not the diagnostics."""
 
 
 TASKS: tuple[GlueTask, ...] = (
     GlueTask(name="CoLA", texts=("sentence",), scheme=_TWO, metrics=("matthews",),
-             numbers={"sentence": "4", "label": "2"}),
-    GlueTask(name="SST-2", texts=("sentence",), scheme=_TWO),
+             num_test=1063, labelled={"sentence": "4", "label": "2"}),
+    GlueTask(name="SST-2", texts=("sentence",), scheme=_TWO, num_test=1821),
     GlueTask(name="MRPC", texts=("#1 String", "#2 String"), label="Quality", scheme=_TWO,
-             metrics=("f1", "accuracy")),
+             num_test=1725, metrics=("f1", "accuracy")),
     GlueTask(name="STS-B", texts=_PAIR, label="score", scheme=_SIMILARITY,
-             metrics=("spearman", "pearson")),
+             num_test=1379, metrics=("spearman", "pearson")),
     GlueTask(name="QQP", texts=("question1", "question2"), label="is_duplicate", scheme=_TWO,
-             metrics=("f1", "accuracy")),
+             num_test=390_965, metrics=("f1", "accuracy")),
     GlueTask(name="MNLI-m", texts=_PAIR, label="gold_label", scheme=_THREE_WAY, directory="MNLI",
-             files=("train", "dev_matched", "test_matched")),
+             num_test=9796, files=("train", "dev_matched", "test_matched")),
     GlueTask(name="MNLI-mm", texts=_PAIR, label="gold_label", scheme=_THREE_WAY, directory="MNLI",
-             files=("", "dev_mismatched", "test_mismatched")),
-    GlueTask(name="QNLI", texts=("question", "sentence"), scheme=_TWO_WAY),
-    GlueTask(name="RTE", texts=_PAIR, scheme=_TWO_WAY),
-    GlueTask(name="WNLI", texts=_PAIR, scheme=_TWO, in_average=False),
+             num_test=9847, files=("", "dev_mismatched", "test_mismatched")),
+    GlueTask(name="QNLI", texts=("question", "sentence"), scheme=_TWO_WAY, num_test=5463),
+    GlueTask(name="RTE", texts=_PAIR, scheme=_TWO_WAY, num_test=3000),
+    GlueTask(name="WNLI", texts=_PAIR, scheme=_TWO, num_test=146, in_average=False),
     GlueTask(name="AX", texts=_PAIR, scheme=_THREE_WAY, metrics=("matthews",),
-             directory="diagnostic", files=("", "", "diagnostic"), in_average=False),
+             directory="diagnostic", files=("", "diagnostic-full", "diagnostic"), num_test=1104,
+             labelled={"sentence1": "Premise", "sentence2": "Hypothesis", "label": "Label"},
+             in_average=False),
 )  # fmt: skip
 """All eleven; MNLI-mm and AX are answered by the model that learned MNLI-m."""
 
@@ -97,18 +102,23 @@ def read(
     are counted by row. Raises FileNotFoundError for a file that is not there, and ValueError for
     what `reading.tables.rows` refuses.
     """
-    path = _file(glue, task, split)
-    has_labels = split != "test"
-    names = dict.fromkeys((*task.texts, task.label) if has_labels else task.texts)
-    headless = task.numbers if has_labels and task.numbers else None
-    columns = {name: headless[name] if headless else name for name in names}
+    if split == "test":
+        return list(test_examples(glue, task))
+    columns = {name: (task.labelled or {}).get(name, name) for name in (*task.texts, task.label)}
     read_rows = rows(
-        path,
-        list(columns.values()),
-        has_header=headless is None,
-        on_malformed=on_malformed if has_labels else None,
+        file_of(glue, task, split),
+        list(dict.fromkeys(columns.values())),
+        has_header=not all(map(str.isdigit, columns.values())),
+        on_malformed=on_malformed,
     )
-    return [_example(row, task, columns, has_labels) for row in read_rows]
+    return [_example(row, task, columns, has_labels=True) for row in read_rows]
+
+
+def test_examples(glue: Path, task: GlueTask) -> Iterator[TextExample]:
+    """The examples of a test one by one, in bounded memory; raises as `read` does."""
+    read_rows = rows(file_of(glue, task, "test"), list(task.texts))
+    columns = {name: name for name in task.texts}
+    return (_example(row, task, columns, has_labels=False) for row in read_rows)
 
 
 def average(scores: Mapping[str, float]) -> float:
@@ -122,10 +132,11 @@ def average(scores: Mapping[str, float]) -> float:
     return mean(scores[name] for name in counted)
 
 
-def write_submission(path: Path, answers: Mapping[str, Sequence[TextAnswer]]) -> None:
+def write_submission(path: Path, answers: Mapping[str, Iterable[TextAnswer]]) -> None:
     """Writes the zip that the benchmark takes: a TSV of every task by its name, all eleven.
 
-    Raises ValueError, naming them, where answers of a task are missing.
+    Answers are taken one by one, and the tasks in the order of `TASKS`. Raises ValueError, naming
+    them, where answers of a task are missing.
     """
     if missing := [task.name for task in TASKS if task.name not in answers]:
         raise ValueError(
@@ -133,17 +144,22 @@ def write_submission(path: Path, answers: Mapping[str, Sequence[TextAnswer]]) ->
         )
     with atomic_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for task in TASKS:
-            archive.writestr(f"{task.name}.tsv", submission_text(task, answers[task.name]))
+            with archive.open(f"{task.name}.tsv", "w", force_zip64=True) as written:
+                for line in submission_lines(task, answers[task.name]):
+                    written.write(f"{line}\n".encode())
 
 
-def submission_text(task: GlueTask, answers: Sequence[TextAnswer]) -> str:
+def submission_lines(task: GlueTask, answers: Iterable[TextAnswer]) -> Iterator[str]:
     """The TSV of one task: a header, then the row's number and the answer as GLUE spells it."""
-    lines = ["index\tprediction"]
-    lines += [f"{number}\t{_spelt(task, answer)}" for number, answer in enumerate(answers)]
-    return "\n".join(lines) + "\n"
+    yield "index\tprediction"
+    yield from (f"{number}\t{_spelt(task, answer)}" for number, answer in enumerate(answers))
 
 
-def _file(glue: Path, task: GlueTask, split: Split) -> Path:
+def file_of(glue: Path, task: GlueTask, split: Split) -> Path:
+    """The file of a split.
+
+    Raises ValueError for a split that the task has not, FileNotFoundError for no file.
+    """
     name = dict(zip(("train", "dev", "test"), task.files, strict=True))[split]
     if not name:
         raise ValueError(f"{task.name} has no {split} set: it is answered by the model of MNLI-m")

@@ -81,12 +81,37 @@ def confusion(predicted: npt.ArrayLike, gold: npt.ArrayLike, num_classes: int) -
     return np.bincount(cells, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
-def calibration_error(confidence: npt.ArrayLike, is_right: npt.ArrayLike) -> float:
-    """The mean distance, over ten equal bins, between how sure the answers are and how right."""
+@dataclass(frozen=True, kw_only=True)
+class Reliability:
+    """Answers in ten equal bins of how sure they are; (10,) each, 0 for an empty bin."""
+
+    counts: Numbers
+    sure: Reals
+    """The mean probability of a bin's answers."""
+    right: Reals
+    """The share of them that is right."""
+
+    @property
+    def centres(self) -> Reals:
+        """The middle of each bin."""
+        found: Reals = (np.arange(len(self.counts)) + 0.5) / len(self.counts)
+        return found
+
+
+def reliability(confidence: npt.ArrayLike, is_right: npt.ArrayLike) -> Reliability:
+    """How sure and how right the answers are, the less sure ones apart from the surer."""
     sure, right = np.asarray(confidence, np.float64), np.asarray(is_right, np.float64)
     bins = np.minimum((sure * _CALIBRATION_BINS).astype(np.int64), _CALIBRATION_BINS - 1)
-    gaps = np.bincount(bins, right - sure, _CALIBRATION_BINS)
-    return float(np.abs(gaps).sum() / len(sure))
+    counts = np.bincount(bins, minlength=_CALIBRATION_BINS)
+    sums = (np.bincount(bins, each, _CALIBRATION_BINS) for each in (sure, right))
+    means = [each / np.maximum(1, counts) for each in sums]
+    return Reliability(counts=counts, sure=means[0], right=means[1])
+
+
+def calibration_error(confidence: npt.ArrayLike, is_right: npt.ArrayLike) -> float:
+    """The mean distance, over ten equal bins, between how sure the answers are and how right."""
+    bins = reliability(confidence, is_right)
+    return float((bins.counts * np.abs(bins.right - bins.sure)).sum() / bins.counts.sum())
 
 
 def bootstrap(score: Callable[[Numbers], float], num_examples: int, *, seed: int = 0) -> Interval:

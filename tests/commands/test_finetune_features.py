@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from rich.console import Console
 
-from bertsmith import fusion
+from bertsmith import cli, fusion
 from bertsmith.checkpoints.store import load
 from bertsmith.commands.finetune import fine_tune
+from bertsmith.commands.sources.recipe import RecipeName
 from bertsmith.features.hidden_store import HiddenStore
 from bertsmith.model.bert import Bert
-from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.recipes.finetuning import RECIPES, FinetuneRun
 from bertsmith.runs.finetune_job import Job
 from bertsmith.runs.finetune_ongoing import OngoingFinetuning
 from bertsmith.runs.learning_set import LearningSet
@@ -71,10 +73,16 @@ def losses(directory: Path) -> list[float]:
     return [float(row["loss"] or 0.0) for row in rows if "loss" in row]
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_a_head_is_learned_and_the_encoder_stays_to_the_bit(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "precision"), [*((name, "fp32") for name in CHOICES), ("tagging, weighted", "bf16")]
+)
+def test_a_head_is_learned_and_the_encoder_stays_to_the_bit(
+    name: str, precision: Any, tmp_path: Path
+) -> None:
     kind, changes = CHOICES[name]
-    told = learned(tmp_path, "run", SETS[kind], run_of(changes))
+    run = replace(run_of(changes), precision=precision)
+    told = learned(tmp_path, "run", SETS[kind], run)
+    assert f" in {'bfloat16' if precision == 'bf16' else 'float32'}; " in told
     assert "of it to be made, in one pass of the encoder; in" in told
     before, after = load(tmp_path / "model").model.bert, load(tmp_path / "run")
     kept = after.model.bert.state_dict()
@@ -158,6 +166,25 @@ def test_killed_without_what_was_kept_ends_with_the_same_bytes(
         assert (directory / "best" / file.name).read_bytes() == file.read_bytes(), file
 
 
+def test_ctrl_c_while_the_encoder_reads_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_glue(tmp_path / "glue")
+    write_model(tmp_path / "model")
+    asked = (*begun(tmp_path, tmp_path / "run"), "--approach", "feature_based")
+
+    def stopped(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patches:
+        patches.setattr(HiddenStore, "fill", stopped)
+        assert bertsmith(*asked) == cli.EXIT_INTERRUPTED
+    *_, told, go_on = capsys.readouterr().out.splitlines()
+    assert told == "stopped before the first step, no features are kept; to go on:"
+    assert bertsmith(*shlex.split(go_on)[1:]) == 0
+    assert "Dev, the model of step" in capsys.readouterr().out
+
+
 def test_a_linear_probe_from_the_command_line_is_kept_told_and_scored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +208,34 @@ def test_a_linear_probe_from_the_command_line_is_kept_told_and_scored(
     out = tmp_path / "out"
     assert bertsmith("convert", tmp_path / "run", out, "--to", "hugging-face") == 2
     assert "no class for a BERT with a head on the layers weighted-sum" in capsys.readouterr().err
+
+
+def test_every_recipe_is_a_choice_of_the_command_line() -> None:
+    assert set(get_args(RecipeName)) == set(RECIPES)
+
+
+def test_a_row_of_table_7_is_one_command_and_its_run_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_model(tmp_path / "model")
+    words = (("the", "O"), ("dog", "O"), ("likes", "O"), ("paris", "B-LOC"), (".", "O"))
+    block = "".join(f"{word} {tag}\n" for word, tag in words)
+    for name, count in (("train.txt", 30), ("dev.txt", 6)):
+        (tmp_path / name).write_text("\n".join(["-DOCSTART- O\n"] + [block] * count) + "\n")
+    asked = (
+        "finetune", tmp_path / "model", "--tagged", tmp_path / "train.txt", "--max-tokens", "20",
+        "--recipe", "ner-features-second-to-last", "--lstm-size", "8",
+        "--epochs", "40", "--batch-size", "4", "--optimizer.learning-rate", "1e-2",
+        "--out", tmp_path / "run", "--threads", "1",
+    )  # fmt: skip
+    assert bertsmith(*asked, "--dev", tmp_path / "dev.txt") == 0
+    told = capsys.readouterr().out
+    assert "a BiLSTM of 2 x 8 states a direction, the layers second-to-last" in told
+    assert "layer 1 of every token" in told
+    score = next(line.split()[1] for line in told.splitlines() if line.startswith("  f1 "))
+    assert float(score) > 0.9
+    assert bertsmith("predict", tmp_path / "run", "the dog likes paris .") == 0
+    assert "paris" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

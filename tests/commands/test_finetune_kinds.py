@@ -106,6 +106,14 @@ SETS = {
 }
 
 
+PICTURES = {
+    "tagging": ["by-entity"],
+    "spans": [],
+    "choice": [],
+}
+"""Of each kind, beside those that all have; a single part makes none."""
+
+
 @pytest.mark.parametrize("kind", SETS)
 def test_every_kind_is_learned_and_its_directory_is_whole(kind: str, tmp_path: Path) -> None:
     learning, console = SETS[kind], Console(file=io.StringIO(), width=200)
@@ -129,6 +137,8 @@ def test_every_kind_is_learned_and_its_directory_is_whole(kind: str, tmp_path: P
     assert loaded.head is not None
     assert loaded.head.config.labels == learning.task.head.labels
     assert read_task(loaded.directory) == learning.task
+    pictures = {path.stem for path in (tmp_path / "run").glob("*.png")}
+    assert pictures == {"curves", "calibration", *PICTURES[kind]}
     score = next(line.split()[1] for line in console.file.getvalue().splitlines() if "(95%" in line)
     assert float(score) > (90 if kind == "spans" else 0.9)
 

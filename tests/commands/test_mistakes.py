@@ -54,7 +54,7 @@ def test_the_nearest_choice_is_named(
     [
         ("build-corpus X --format zzz", "auto, lines, prose, jsonl, parquet, wikiextractor"),
         ("learn-vocab X --out O --strip-accents zzz", "True, False"),
-        ("predict zzz", "fill-mask, next-sentence"),
+        ("predict zzz", "own questions: task, fill-mask, next-sentence"),
         ("predict", "fill-mask, next-sentence"),
         ("predict --jsonl", "fill-mask, next-sentence"),
         ("pretrain X --zzz", "bertsmith pretrain --help lists the options"),

@@ -7,25 +7,24 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from bertsmith.commands import quickstart as command
 from bertsmith.commands.quickstart import QUESTIONS, write_interpreter_text
 from bertsmith.reading.interpreter import InterpreterDocument
+from bertsmith.tasks.own.texts import TextColumns
+from bertsmith.tasks.own.texts import read as read_texts
 from bertsmith.train.log import read_metrics
 
 
-def test_the_text_is_one_json_object_a_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_text_is_one_json_object_a_document(tmp_path: Path) -> None:
     documents = [
         InterpreterDocument(name="with", paragraphs=("One sentence. Another.", "A third.")),
         InterpreterDocument(name="shelf", paragraphs=("Löwis wrote it. It works.",)),
     ]
-    monkeypatch.setattr(command, "interpreter_documents", lambda: iter(documents))
-    assert write_interpreter_text(tmp_path / "text.jsonl") == 2
+    write_interpreter_text(tmp_path / "text.jsonl", documents)
     rows = [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
     assert rows == [
         {"name": "with", "text": "One sentence. Another.\nA third."},
@@ -55,5 +54,10 @@ def test_it_beats_the_unigram_line_and_the_majority_class_within_five_minutes(
     last = [row for row in read_metrics(tmp_path / "run" / "metrics.jsonl")][-1]
     assert last["evaluation_loss"] < record["unigram_entropy"] - 0.5
     assert last["evaluation_next_accuracy"] >= last["evaluation_next_majority"] + 0.10
+    scores = json.loads((tmp_path / "fine-tuned" / "scores.json").read_text())
+    dev = read_texts(tmp_path / "chapters" / "dev.csv", TextColumns()).examples
+    majority = max(Counter(each.labels for each in dev).values()) / len(dev)
+    assert scores["scores"]["accuracy"] > majority + 0.2
     assert "bertsmith pretrain FOLDER" in ended.stdout
+    assert "--texts FILE.csv" in ended.stdout
     assert (tmp_path / "run" / "curves.png").is_file()

@@ -308,6 +308,25 @@ def test_a_broken_file_is_told_with_its_line_or_counted(
         assert counted in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("option", ["squad", "choices"])
+def test_ids_need_not_be_unique_where_that_is_said(
+    option: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    text = (squad if option == "squad" else choices)(path, 8, 1).read_text()
+    if option == "squad":
+        passages = json.loads(text)["data"][0]["paragraphs"]
+        asked = [(each["context"], each["qas"][0]) for each in passages]
+        rows = [{"context": context, **question} for context, question in asked]
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    path.write_text(text + text)
+    options = SPANS if option == "squad" else ()
+    begin = ("finetune", model, f"--{option}", path, "--max-tokens", "16", *options, "--plan-only")
+    assert bertsmith(*begin) == 2
+    assert "a.jsonl:9: id '" in capsys.readouterr().err
+    assert bertsmith(*begin, "--key-column", "") == 0
+
+
 @pytest.mark.parametrize(
     ("typed", "recipe"),
     [

@@ -37,6 +37,7 @@ def test_topics_come_first_then_modules_with_all_their_docstrings(tmp_path: Path
             paragraphs=(
                 "The with statement wraps a block of code.  It calls two methods of a manager.",
             ),
+            is_topic=True,
         ),
         InterpreterDocument(
             name="shelf",

@@ -14,7 +14,7 @@ from bertsmith.tasks.glue import (
     Split,
     average,
     read,
-    submission_text,
+    submission_lines,
     task_named,
     write_submission,
 )
@@ -57,6 +57,16 @@ def test_rows_of_another_width_are_told_in_training_and_refused_in_a_test(tmp_pa
         read(tmp_path, task_named("QQP"), "test", faults.append)
 
 
+def test_the_labelled_diagnostics_call_their_columns_otherwise(tmp_path: Path) -> None:
+    _write(tmp_path, "diagnostic/diagnostic-full.tsv", "Domain\tPremise\tHypothesis\tLabel",
+           "News\tA cat.\tNo cat.\tcontradiction")  # fmt: skip
+    _write(tmp_path, "diagnostic/diagnostic.tsv", "index\tsentence1\tsentence2", "0\ta\tb")
+    (dev,) = read(tmp_path, task_named("AX"), "dev", _refuse)
+    assert (dev.texts, dev.labels) == (("A cat.", "No cat."), ("contradiction",))
+    (test,) = read(tmp_path, task_named("AX"), "test", _refuse)
+    assert (test.texts, test.labels) == (("a", "b"), None)
+
+
 @pytest.mark.parametrize(
     ("name", "split", "message"),
     [("AX", "train", "answered by the model of MNLI-m"), ("RTE", "dev", "has no dev.tsv or")],
@@ -92,7 +102,8 @@ def test_a_submission_holds_all_eleven_files_spelt_as_the_benchmark_spells_them(
     assert files["CoLA.tsv"] == "index\tprediction\n0\t1\n"
     assert files["STS-B.tsv"] == "index\tprediction\n0\t5.000\n"
     similar = [TextAnswer(labels=("",), scores=(value,)) for value in (-0.2, 3.21449)]
-    assert submission_text(task_named("STS-B"), similar).endswith("0\t0.000\n1\t3.214\n")
+    lines = list(submission_lines(task_named("STS-B"), similar))
+    assert lines == ["index\tprediction", "0\t0.000", "1\t3.214"]
     with pytest.raises(ValueError, match="holds all 11 tasks; AX are missing"):
         write_submission(tmp_path / "a.zip", {k: v for k, v in answers.items() if k != "AX"})
 
@@ -122,7 +133,9 @@ def test_official_files_are_read_whole(name: str, counts: tuple[int | None, int,
     for split, count in zip(("train", "dev", "test"), counts, strict=True):
         examples = read(glue, task, split, _refuse)  # type: ignore[arg-type]
         assert count is None or len(examples) == count
-        if split != "test":
+        if split == "test":
+            assert len(examples) == task.num_test
+        else:
             for example in examples:
                 task.scheme.target(example)
 

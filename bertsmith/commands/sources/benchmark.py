@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bertsmith.commands.sources.source import Labelled, require_read, shortened, wrong_kind
 from bertsmith.commands.task_files import Split, TaskFiles, TaskValues, given, typed_words
@@ -87,7 +87,10 @@ class GlueFiles:
         which: Split = split or "dev"
         examples = self._read(which, task.scheme, told)
         return Labelled(
-            name=f"{which} of {self.name}", task=task, examples=examples, notes=shortened(told)
+            name=f"{which} of {self.name}",
+            task=replace(task, metrics=self.task.metrics),
+            examples=examples,
+            notes=shortened(told),
         )
 
     def _read(self, split: Split, scheme: LabelScheme, told: list[str]) -> list[TextExample]:

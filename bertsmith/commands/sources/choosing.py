@@ -85,7 +85,8 @@ class ChoiceFiles:
         layout = choices.layout_of(found)
         if files.text_columns or files.choice_columns or layout is None:
             layout = self._named(path, found, layout)
-        label, key = files.label_column or layout.label, files.key_column or layout.key
+        label = files.label_column or layout.label
+        key = layout.key if files.key_column is None else files.key_column
         named = {
             layout.text: "text-columns",
             layout.begun: "begun-column",

@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from bertsmith.commands.sources.question_columns import columns_of
 from bertsmith.commands.task_files import TaskFiles
 from bertsmith.commands.typed import word_behind
-from bertsmith.tasks.own.questions import version_of
 
-RecipeName = Literal["glue", "squad", "squad2", "swag", "ner"]
+RecipeName = Literal[
+    "glue",
+    "squad",
+    "squad2",
+    "swag",
+    "ner",
+    "ner-features-embeddings",
+    "ner-features-second-to-last",
+    "ner-features-last",
+    "ner-features-weighted-sum-last-four",
+    "ner-features-concat-last-four",
+    "ner-features-weighted-sum-all",
+    "probe",
+]
 
 _OF_KINDS: dict[str, RecipeName] = {"--tagged": "ner", "--choices": "swag"}
 
@@ -34,6 +45,10 @@ def recipe_for(arguments: Sequence[str]) -> RecipeName:
 
 def _squad_version(arguments: Sequence[str]) -> str:
     """Whose evaluator is meant; of files that cannot be read, which is told later, the first's."""
+    # Only here is a file read: help and typing errors are told without numpy.
+    from bertsmith.commands.sources.question_columns import columns_of
+    from bertsmith.tasks.own.questions import version_of
+
     typed = word_behind("--squad-version", arguments)
     if typed is not None:
         return typed

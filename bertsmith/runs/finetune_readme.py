@@ -1,0 +1,56 @@
+"""A fine-tuning run's record -> what its README says beside the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bertsmith.runs.answers_report import Described
+from bertsmith.runs.finetune_record import SCORES, FinetuneRecord
+from bertsmith.train.log import read_metrics
+
+
+def described_run(directory: Path, record: FinetuneRecord, name: str, use: str) -> Described:
+    """`name` is that of the examples, `use` a command that asks the model something."""
+    run = record.run
+    return Described(
+        title=directory.resolve().name,
+        examples=f"Dev of {name}",
+        before=(
+            f"`{record.model}`, fine-tuned by bertsmith {record.versions.get('bertsmith', '')} on "
+            f"{name} with the run `{run.name}`: {run.epochs:g} epochs, batches of "
+            f"{run.batch_size}, peak rate {run.optimizer.learning_rate:g}, seed {run.seed}.",
+            "",
+        ),
+        after=(
+            "## Use it",
+            "",
+            "```",
+            use,
+            "```",
+            "",
+            "## What lies here",
+            "",
+            "| file | what it is |",
+            "|---|---|",
+            "| `run.json` | every choice of the run, fingerprints, versions |",
+            "| `metrics.jsonl` | one line a step, and the evaluations |",
+            f"| `{SCORES}` | the results above as JSON |",
+            *_model_line(run.keep_best),
+            "| `checkpoints/` | the last model, with the trainer's state |",
+            "",
+            "## How it was made",
+            "",
+            f"`{record.command}`",
+            "",
+            *(f"- {note}" for note in record.notes),
+            f"- examples, fingerprint `{record.examples_fingerprint}`",
+            *(f"- {what} {version}" for what, version in record.versions.items()),
+        ),
+        metrics_rows=tuple(read_metrics(directory / "metrics.jsonl")),
+    )
+
+
+def _model_line(has_best: bool) -> tuple[str, ...]:
+    return (
+        ("| `best/` | the model that was best on Dev: the one that answers |",) if has_best else ()
+    )
