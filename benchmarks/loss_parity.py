@@ -5,9 +5,9 @@
 Two claims are measured. In float64, at Tiny size, the two losses differ by at most 1e-6 at every
 step. In float32, at Mini size, they differ by at most 1e-5 at the first step; later rounding grows
 in any implementation, so the yardstick is the peer itself: runs of it with other numbers of
-threads. Their band, at a step, is the widest gap between them so far (at least one unit in the last
-place of a float32 of the loss's size: a finer one cannot be written), and our loss is inside when
-it is that near to one of them.
+threads. Their band, at a step, is the widest gap between them so far (at least two units in the
+last place of a float32 of the loss's size, one for each of two rounded numbers), and our loss is
+inside when it is that near to one of them.
 
 Every run has a process of its own and the same optimizer (`loss_curves`). `--steps`, `--batch`
 and the two sizes make it cheap; without `--corpus` batches are drawn tokens of mixed lengths.
@@ -67,7 +67,7 @@ class Band:
     widths: list[float]
     """The widest gap between the peer's runs so far, at every step."""
     steps_inside: int
-    """Steps whose difference is at most the width, or one unit in the loss's last place; the first
+    """Steps whose difference is at most the width, or two units in the loss's last place; the first
     where it is within the first step's bound."""
     holds: bool
 
@@ -143,7 +143,8 @@ def compare_with_band(ours: Sequence[float], peers: Sequence[Sequence[float]]) -
     distances = np.abs(runs - np.asarray(ours))  # (runs, steps)
     first_difference, differences = float(distances[:, 0].max()), distances.min(axis=0)
     widths = np.maximum.accumulate(np.ptp(runs, axis=0))  # (steps,)
-    inside = differences <= np.maximum(widths, np.spacing(runs.max(axis=0).astype(np.float32)))
+    unit = np.spacing(runs.max(axis=0).astype(np.float32))
+    inside = differences <= np.maximum(widths, 2 * unit)
     inside[0] = first_difference <= FIRST_STEP_BOUND
     return Band(
         first_difference=first_difference,

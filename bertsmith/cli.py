@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from bertsmith.commands.mistakes import hint, mistake_in, switch_with_a_value, told_by_tyro
+from bertsmith.commands.spelling import in_their_case
 from bertsmith.files import InUseError
 from bertsmith.tasks.generation import refusal
 
@@ -51,6 +52,8 @@ class Command:
     """A function, arguments -> options, where the defaults depend on an argument (a recipe)."""
     shorthand: str = ""
     """A function, arguments -> arguments, where a word may be left out."""
+    check: str = ""
+    """A function that raises where the options name what is not there; imports nothing heavy."""
 
 
 COMMANDS = {
@@ -64,16 +67,19 @@ COMMANDS = {
         function="pretrain.pretrain",
         summary="A folder of text -> a pre-trained BERT; or resume a run.",
         default="pretrain_options.defaults_of",
+        check="named_texts.require_there",
     ),
     "learn-vocab": Command(
         options="text_options.LearnVocab",
         function="learn_vocab.learn_vocab",
         summary="A folder of text -> a WordPiece vocabulary.",
+        check="named_texts.require_there",
     ),
     "build-corpus": Command(
         options="text_options.BuildCorpus",
         function="build_corpus.build_corpus",
         summary="A folder of text and a vocabulary -> a tokenised corpus.",
+        check="named_texts.require_there",
     ),
     "finetune": Command(
         options="finetune_options.Finetune",
@@ -189,6 +195,8 @@ def _chosen(name: str) -> Command:
 
 def _run(command: Command, name: str, arguments: list[str]) -> None:
     options = _parsed(command, name, arguments)
+    if command.check:
+        cast(Callable[[object], None], _found(command.check))(options)
     cast(Callable[[object], None], _found(command.function))(options)
 
 
@@ -197,6 +205,7 @@ def _parsed(command: Command, name: str, arguments: list[str]) -> object:
     import tyro
 
     kind = cast(type[object], _found(command.options))
+    arguments = in_their_case(arguments, kind)
     default: object = tyro.MISSING_NONPROP
     if command.default:
         default = cast(Callable[[Sequence[str]], object], _found(command.default))(arguments)

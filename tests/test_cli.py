@@ -114,9 +114,30 @@ def test_a_misspelt_option_imports_only_what_reads_options(name: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["pretrian"], *([name, *MISSPELT[name][0]] for name in LIGHT)],
+    [["pretrain", "txt/enn"], ["pretrain", "txt", "txt/enn", "--minutes", "3"],
+     ["learn-vocab", "txt/enn", "--out", "v"],
+     ["build-corpus", "txt/enn", "--vocab", "v", "--out", "c"]],
     ids=" ".join,
-)
+)  # fmt: skip
+def test_a_misspelt_folder_of_text_is_told_before_anything_heavy_is_imported(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "txt").mkdir()
+    heavy = [module for module in HEAVY if module != "tyro"]
+    code = f"import os; os.chdir({str(tmp_path)!r})\n"
+    answer = run_python(code + NO_HEAVY_IMPORT.format(arguments=arguments, heavy=heavy))
+    assert answer.stderr == "bertsmith: txt/enn: no such file or folder\n"
+    assert answer.returncode == cli.EXIT_MISTAKE
+    assert [path.name for path in tmp_path.iterdir()] == ["txt"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["pretrian"], ["pretrain", "/nowhere/enn"],
+     ["pretrain", "texts", "--minuts", "3"], ["pretrain", "texts", "--masking.rat", "0.2"],
+     *([name, *MISSPELT[name][0]] for name in LIGHT)],
+    ids=" ".join,
+)  # fmt: skip
 def test_help_and_typing_errors_take_less_than_half_a_second_of_work(
     arguments: list[str], tmp_path: Path
 ) -> None:
@@ -142,7 +163,7 @@ def test_every_command_has_the_parts_its_row_names(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = cli.COMMANDS[name]
-    for place in filter(None, (command.options, command.function, command.default)):
+    for place in filter(None, (command.options, command.function, command.default, command.check)):
         file, part = place.split(".")
         assert part in vars(importlib.import_module(f"bertsmith.commands.{file}"))
     with pytest.raises(SystemExit) as stop:

@@ -45,7 +45,7 @@ def mistake_in(arguments: Sequence[str], kind: object, command: str) -> str | No
     `kind` is a dataclass or a union of subcommands; `command` was typed before the arguments.
     Misspelt names come first: a value or an option that seems missing may belong to one of them.
     """
-    if commands := _subcommands(kind):
+    if commands := subcommands(kind):
         name = arguments[0] if arguments else ""
         if name in commands:
             return mistake_in(arguments[1:], commands[name], f"{command} {name}")
@@ -64,7 +64,7 @@ def mistake_in(arguments: Sequence[str], kind: object, command: str) -> str | No
 
 def switch_with_a_value(arguments: Sequence[str], kind: object) -> str | None:
     """What is wrong with `--dropout True`, whose second word would be taken for something else."""
-    if commands := _subcommands(kind):
+    if commands := subcommands(kind):
         if not arguments or arguments[0] not in commands:
             return None
         return switch_with_a_value(arguments[1:], commands[arguments[0]])
@@ -106,7 +106,7 @@ def options_of(kind: type, prefix: str = "--") -> Iterator[Option]:
 
     hints = get_type_hints(kind, include_extras=True)
     for field in dataclasses.fields(kind):
-        inner, notes = _unwrapped(hints[field.name])
+        inner, notes = unwrapped(hints[field.name])
         if tyro.conf.Positional in notes or tyro.conf.Suppress in notes:
             continue
         name = field.name.replace("_", "-")
@@ -124,14 +124,14 @@ def options_of(kind: type, prefix: str = "--") -> Iterator[Option]:
             )
 
 
-def _subcommands(kind: object) -> dict[str, object]:
+def subcommands(kind: object) -> dict[str, object]:
     """Name -> dataclass of a union whose members are annotated with `tyro.conf.subcommand`."""
     if get_origin(kind) not in (Union, UnionType):
         return {}
     return {notes[0].name: inner for inner, *notes in map(get_args, get_args(kind))}
 
 
-def _unwrapped(kind: object) -> tuple[object, tuple[object, ...]]:
+def unwrapped(kind: object) -> tuple[object, tuple[object, ...]]:
     """A type without its annotations, and these."""
     if get_origin(kind) is not Annotated:
         return kind, ()
@@ -155,12 +155,23 @@ def _unknown(name: str, options: Iterable[str], command: str) -> str:
     meanings = {option.rpartition(".")[2].removeprefix("--"): option for option in options}
     meanings |= {option.removeprefix("--"): option for option in options}
     near = difflib.get_close_matches(name.lstrip("-"), meanings, n=1)
+    meant = _shortened(name, options) or [meanings[each] for each in near]
     told = (
-        f"did you mean '{meanings[near[0]]}'?"
-        if near
-        else f"bertsmith {command} --help lists the options"
+        f"did you mean '{meant[0]}'?" if meant else f"bertsmith {command} --help lists the options"
     )
     return f"there is no option '{name}'; {told}"
+
+
+def _shortened(name: str, options: Iterable[str]) -> list[str]:
+    """The options whose words begin with the letters of the name: `--optimizer.lr`, or `--lr`."""
+    group, _, letters = name.removeprefix("--").rpartition(".")
+    found = []
+    for option in options:
+        its_group, _, words = option.removeprefix("--").rpartition(".")
+        initials = "".join(word[:1] for word in words.split("-"))
+        if len(letters) > 1 and letters == initials and group in ("", its_group):
+            found.append(option)
+    return found
 
 
 def _refused(option: Option, words: Sequence[str]) -> str | None:
@@ -174,11 +185,11 @@ def _refused(option: Option, words: Sequence[str]) -> str | None:
 
 def _fault(name: str, kind: object, word: str) -> str | None:
     """Why the word is no value of this type; None where it is one, or where any word is."""
-    inner, notes = _unwrapped(kind)
+    inner, notes = unwrapped(kind)
     if get_origin(inner) in (Union, UnionType):
         faults = [_fault(name, each, word) for each in get_args(inner)]
         return None if None in faults else faults[0]
-    choices = _choices(inner)
+    choices = choices_of(inner)
     if choices:
         return None if word in choices else f"there is no {name} '{word}'; {hint(word, choices)}"
     try:
@@ -188,7 +199,7 @@ def _fault(name: str, kind: object, word: str) -> str | None:
     return None
 
 
-def _choices(kind: object) -> tuple[str, ...]:
+def choices_of(kind: object) -> tuple[str, ...]:
     """The only words that are values of this type; none where there is no list of them."""
     if get_origin(kind) is Literal:
         return get_args(kind)
@@ -230,7 +241,7 @@ def _places_of(kind: type) -> list[str]:
 
     hints = get_type_hints(kind, include_extras=True)
     needed = [each for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING]
-    kinds = {each.name: _unwrapped(hints[each.name]) for each in needed}
+    kinds = {each.name: unwrapped(hints[each.name]) for each in needed}
     return [
         name
         for name, (inner, notes) in kinds.items()

@@ -18,6 +18,7 @@ import torch
 from rich.console import Console
 
 from bertsmith.commands.beginning import begin, take_up
+from bertsmith.commands.named_texts import require_there
 from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import is_corpus
@@ -91,9 +92,7 @@ def directory_of(options: Pretrain) -> Path:
             "name a folder of text (bertsmith pretrain FOLDER), or a run to continue "
             "(bertsmith pretrain --resume RUN)"
         )
-    for path in options.texts:
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: no such file or folder")
+    require_there(options)
     directory = options.out or Path("runs") / options.texts[0].resolve().name
     texts = () if is_corpus(options.texts) else options.texts
     require_destination(directory, texts, "the run's")

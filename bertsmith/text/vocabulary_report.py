@@ -100,7 +100,7 @@ def described(report: VocabularyReport, is_warned_of_hangul: bool = False) -> li
         lines.append(
             f"{report.num_hangul_added:,} further Hangul syllables and letters have rows: this "
             f"text lacks them, the next may not, and a word with an unknown one is lost as a whole "
-            f"(--common-hangul False leaves them out)"
+            f"(--no-common-hangul leaves them out)"
         )
     if report.unknown_word_rate > _UNUSUAL_UNKNOWN and report.num_characters_dropped:
         lines.append(

@@ -39,7 +39,7 @@ def test_the_first_step_has_a_bound_of_its_own():
     assert (band.steps_inside, band.holds) == (1, False)
 
 
-@pytest.mark.parametrize(("units", "steps_inside"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize(("units", "steps_inside"), [(2, 2), (3, 1)])
 def test_no_band_is_finer_than_a_float32(units, steps_inside):
     peers = [[3.0, 2.5], [3.0, 2.5]]
     ours = [3.0, 2.5 + units * 2.0**-22]

@@ -34,6 +34,12 @@ def told(capsys: pytest.CaptureFixture[str], typed: str) -> str:
         ("pretrain X --objectives masked_lm nxt_sentence", "did you mean 'next_sentence'?"),
         ("learn-vocab X --out O --no-case", "'--no-case'; did you mean '--no-cased'?"),
         ("learn-vocab X --out O --vocab_sise 3", "did you mean '--vocab-size'?"),
+        (
+            "pretrain X --optimizer.lr 1",
+            "'--optimizer.lr'; did you mean '--optimizer.learning-rate'",
+        ),
+        ("pretrain X --lr 1", "'--lr'; did you mean '--optimizer.learning-rate'"),
+        ("pretrain X --vs 1", "'--vs'; did you mean '--vocab-size'"),
         ("predict fil-mask", "predict has no command 'fil-mask'; did you mean 'fill-mask'?"),
     ],
 )
