@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
 import io
 import os
 import sys
@@ -18,7 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from bertsmith.commands.mistakes import hint, mistake_in, switch_with_a_value, told_by_tyro
+from bertsmith.commands.mistakes import (
+    hint,
+    misspelt_option,
+    mistake_in,
+    switch_with_a_value,
+    told_by_tyro,
+)
 from bertsmith.commands.spelling import in_their_case
 from bertsmith.files import InUseError
 from bertsmith.tasks.generation import refusal
@@ -53,7 +58,7 @@ class Command:
     shorthand: str = ""
     """A function, arguments -> arguments, where a word may be left out."""
     check: str = ""
-    """A function that raises where the options name what is not there; imports nothing heavy."""
+    """A function, arguments -> None, that raises where they name what is not there."""
 
 
 COMMANDS = {
@@ -67,19 +72,19 @@ COMMANDS = {
         function="pretrain.pretrain",
         summary="A folder of text -> a pre-trained BERT; or resume a run.",
         default="pretrain_options.defaults_of",
-        check="named_texts.require_there",
+        check="named_texts.require_typed",
     ),
     "learn-vocab": Command(
         options="text_options.LearnVocab",
         function="learn_vocab.learn_vocab",
         summary="A folder of text -> a WordPiece vocabulary.",
-        check="named_texts.require_there",
+        check="named_texts.require_typed",
     ),
     "build-corpus": Command(
         options="text_options.BuildCorpus",
         function="build_corpus.build_corpus",
         summary="A folder of text and a vocabulary -> a tokenised corpus.",
-        check="named_texts.require_there",
+        check="named_texts.require_typed",
     ),
     "finetune": Command(
         options="finetune_options.Finetune",
@@ -180,7 +185,9 @@ def _obey(given: list[str]) -> None:
     if not given or given[0] in ("-h", "--help", "help"):
         print(overview())
     elif given[0] in ("-V", "--version"):
-        print(f"bertsmith {importlib.metadata.version('bertsmith')}")
+        from importlib.metadata import version  # a tenth of what a typing error may take
+
+        print(f"bertsmith {version('bertsmith')}")
     else:
         _run(_chosen(given[0]), given[0], given[1:])
 
@@ -195,8 +202,6 @@ def _chosen(name: str) -> Command:
 
 def _run(command: Command, name: str, arguments: list[str]) -> None:
     options = _parsed(command, name, arguments)
-    if command.check:
-        cast(Callable[[object], None], _found(command.check))(options)
     cast(Callable[[object], None], _found(command.function))(options)
 
 
@@ -205,6 +210,10 @@ def _parsed(command: Command, name: str, arguments: list[str]) -> object:
     import tyro
 
     kind = cast(type[object], _found(command.options))
+    if told := misspelt_option(arguments, kind, name):
+        raise ValueError(told)
+    if command.check and not {"-h", "--help"} & set(arguments):
+        cast(Callable[[Sequence[str]], None], _found(command.check))(arguments)
     arguments = in_their_case(arguments, kind)
     default: object = tyro.MISSING_NONPROP
     if command.default:

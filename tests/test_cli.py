@@ -131,6 +131,15 @@ def test_a_misspelt_folder_of_text_is_told_before_anything_heavy_is_imported(
     assert [path.name for path in tmp_path.iterdir()] == ["txt"]
 
 
+def test_help_is_given_beside_a_folder_that_is_not_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["pretrain", "/nowhere/enn", "--help"])
+    assert not stop.value.code
+    assert "--minutes" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["pretrian"], ["pretrain", "/nowhere/enn"],

@@ -1,7 +1,7 @@
 """Arguments that a command cannot take -> one line: what is wrong, and what was perhaps meant.
 
 It looks at the dataclass that tyro makes the command line of. It knows no command, and parses
-nothing: tyro has refused the arguments before, in a box of many lines.
+nothing: that is tyro's, whose own reason for a refusal is a box of many lines.
 """
 
 from __future__ import annotations
@@ -60,6 +60,19 @@ def mistake_in(arguments: Sequence[str], kind: object, command: str) -> str | No
         (_refused(options[name], words) for name, words in typed if name in options),
     )
     return next(filter(None, mistakes), None) or _missing(kind, options, arguments, command)
+
+
+def misspelt_option(arguments: Sequence[str], kind: object, command: str) -> str | None:
+    """The first name that is no option's, in one line: found in a fifth of tyro's time."""
+    if commands := subcommands(kind):
+        if not arguments or arguments[0] not in commands:
+            return None
+        name, *rest = arguments
+        return misspelt_option(rest, commands[name], f"{command} {name}")
+    assert isinstance(kind, type)
+    names = {"--help", "-h", *(options := [option.name for option in options_of(kind)])}
+    misspelt = (name for name, _ in _typed(arguments) if name not in names)
+    return next((_unknown(name, options, command) for name in misspelt), None)
 
 
 def switch_with_a_value(arguments: Sequence[str], kind: object) -> str | None:

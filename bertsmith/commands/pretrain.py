@@ -92,7 +92,7 @@ def directory_of(options: Pretrain) -> Path:
             "name a folder of text (bertsmith pretrain FOLDER), or a run to continue "
             "(bertsmith pretrain --resume RUN)"
         )
-    require_there(options)
+    require_there(options.texts)
     directory = options.out or Path("runs") / options.texts[0].resolve().name
     texts = () if is_corpus(options.texts) else options.texts
     require_destination(directory, texts, "the run's")

@@ -7,12 +7,20 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from bertsmith import cli
 from bertsmith.commands.mistakes import options_of, told_by_tyro
 from bertsmith.commands.predict import FillMask, NextSentence
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder X of text, which would be missed first."""
+    (tmp_path / "X").mkdir()
+    monkeypatch.chdir(tmp_path)
 
 
 def told(capsys: pytest.CaptureFixture[str], typed: str) -> str:
