@@ -70,7 +70,7 @@ def wanted(options: argparse.Namespace) -> list[tuple[ProofSet, Key]]:
         if model in (options.model or row.models)
         for seed in range(row.seeds)
         for system in SYSTEMS
-        if system in (options.system or SYSTEMS) and _is_made(row, model, system)
+        if system in (options.system or SYSTEMS) and _is_made(row, model, system, seed)
     ]
 
 
@@ -160,11 +160,12 @@ def _random_model(model: Path, directory: Path, seed: int) -> Path:
     return directory
 
 
-def _is_made(row: ProofSet, model: str, system: str) -> bool:
-    """Random weights need no second, larger model; the peer learns what it can in the time."""
-    if system == "transformers":
-        return row.with_peer
-    return system == "bertsmith" or (model == row.models[-1] and row.with_peer)
+def _is_made(row: ProofSet, model: str, system: str, seed: int) -> bool:
+    """Random weights need no second, larger model; the others learn what they can in the time."""
+    if system == "bertsmith":
+        return True
+    is_model = system == "transformers" or model == row.models[-1]
+    return row.with_peer and is_model and seed < row.other_seeds
 
 
 def _settings(row: ProofSet) -> dict[str, object]:

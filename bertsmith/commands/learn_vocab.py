@@ -36,7 +36,7 @@ from bertsmith.text.counting import CountRules, WordCounts, count_batches
 from bertsmith.text.learn import learn
 from bertsmith.text.sentences import Language
 from bertsmith.text.tokenizer import Tokenizer, warn_about_hangul
-from bertsmith.text.vocabulary_report import described, report_on
+from bertsmith.text.vocabulary_report import described, report_on, warn_about_alphabet
 from bertsmith.workers import choose_workers
 
 REPORT_FILE = "vocabulary-report.json"
@@ -70,8 +70,9 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     require_text(run.inputs, "name the text that it was built from")
     _require_own(run.out)
     sources = find_sources(run.inputs, run.reading.format, run.reading.text_field, skipped=skipped)
-    warning = warn_about_hangul(config.tokenizer, sample_sentences(sources, run.reading.language))
-    if warning is not None:
+    sample = list(sample_sentences(sources, run.reading.language))
+    of_hangul = warn_about_hangul(config.tokenizer, sample)
+    for warning in filter(None, (of_hangul, warn_about_alphabet(config, sample))):
         say(console, f"warning: {warning}")
     with claimed(run.out):
         remove_leftovers(run.out)
@@ -87,7 +88,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
         origin = {"settings": settings_of(run, sources), "fingerprint": tokenizer.fingerprint}
         write_json(run.out / REPORT_FILE, {**asdict(report), **origin})
         tokenizer.save(run.out)
-    for line in described(report, is_warned_of_hangul=warning is not None):
+    for line in described(report, is_warned_of_hangul=of_hangul is not None):
         say(console, line)
     say(console, f"{run.out} written in {time.perf_counter() - started:.0f} s")
     return run.out

@@ -154,7 +154,7 @@ def _write_shard(directory: Path, name: str, documents: Documents) -> ShardFacts
     assert len(documents.token_ids) < 1 << 32
     arrays: Mapping[str, IntArray] = {
         "tokens": documents.token_ids,
-        "sentences": lengths,
+        "sentences": lengths.astype(np.min_scalar_type(lengths.max())),
         "documents": np.column_stack([first_sentences, first_tokens]).astype(np.uint32),
         "every64": sentence_starts[::SENTENCES_A_MARK].astype(np.uint32),
     }

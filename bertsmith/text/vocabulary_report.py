@@ -6,15 +6,16 @@ It does not learn, and does not know where the text came from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 
 from bertsmith.text.config import VocabularyConfig
 from bertsmith.text.counting import WordCounts
-from bertsmith.text.learn import LearnedVocabulary
+from bertsmith.text.learn import LearnedVocabulary, learn, special_rows
 from bertsmith.text.tokenizer import Tokenizer
 
 _WORDS_AT_ONCE = 20_000
@@ -83,6 +84,25 @@ def report_on(
         num_hangul_added=learned.num_hangul_added,
         min_word_count=learned.min_word_count,
         skipped=dict(sorted(skipped.items())),
+    )
+
+
+def warn_about_alphabet(config: VocabularyConfig, sample_texts: Iterable[str]) -> str | None:
+    """The warning that the rows are too few for the text's letters, or None: before the long work.
+
+    The vocabulary of the sample is learned, with every character that occurs in it.
+    """
+    tokenizer = Tokenizer(special_rows(0), config.tokenizer)
+    words = Counter(word for text in sample_texts for word, _ in tokenizer.words(text))
+    if not words:
+        return None
+    learned = learn(words, replace(config, min_count=1))
+    share = learned.num_unknown_words / learned.num_words
+    if share <= _UNUSUAL_UNKNOWN:
+        return None
+    return (
+        f"{share:.1%} of the words would be unknown, going by a sample: {config.vocab_size:,} rows "
+        f"do not hold its characters; raise --vocab-size or --alphabet-limit"
     )
 
 

@@ -175,6 +175,24 @@ def test_a_vocabulary_too_small_for_its_alphabet_is_warned_of(
     assert warned in "".join(warnings)
 
 
+def test_rows_too_few_for_the_characters_are_warned_of_before_the_words_are_counted(
+    english: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CountingBeganError(Exception):
+        pass
+
+    def counting(*arguments: object) -> None:
+        raise CountingBeganError
+
+    monkeypatch.setattr(command, "_count", counting)
+    console = quiet()
+    for size in (160, 10):
+        assert "would be unknown" not in said(console)
+        with pytest.raises(CountingBeganError):
+            learn_vocab(run(english, tmp_path / "vocab", vocab_size=size), console)
+    assert re.search(r"warning: \d+\.\d% of the words would be unknown", said(console))
+
+
 def test_impossible_size_is_refused_when_the_options_are_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="vocab_size 3 "):
         run(tmp_path, tmp_path / "vocab", vocab_size=3)

@@ -131,11 +131,21 @@ def test_a_token_takes_two_bytes_up_to_65536_entries_and_four_above(tmp_path: Pa
     assert corpus.document_sentences(0)[0].tolist() == [65_535, 65_536, 69_999]
 
 
-def test_at_most_2_2_bytes_a_token_for_sentences_of_twenty_tokens(tmp_path: Path) -> None:
-    documents = [[list(range(20))] * 10 for _ in range(500)]
-    write_corpus(tmp_path, {"train": documents})
+@pytest.mark.parametrize(("length", "longest"), [(20, 300), (20, 20), (8, 255)])
+def test_at_most_2_2_bytes_a_token(length: int, longest: int, tmp_path: Path) -> None:
+    sentences = [[5] * length] * 50
+    write_corpus(tmp_path, {"train": [sentences] * 100 + [[[5] * longest]]})
     used = sum(file.stat().st_size for file in (tmp_path / "train").iterdir())
-    assert used / (500 * 10 * 20) <= 2.2
+    assert used / (100 * 50 * length + longest) <= 2.2
+
+
+def test_a_length_takes_one_byte_where_no_sentence_of_the_shard_is_longer(tmp_path: Path) -> None:
+    short, long = [[5] * 255, [6]], [[7] * 256, [8] * 3]
+    write_corpus(tmp_path, {"train": [short, long]}, shard_tokens=200)
+    corpus = Corpus.open(tmp_path)
+    assert [shard.sentence_lengths.dtype for shard in corpus.shards] == [np.uint8, np.uint16]
+    for number, document in enumerate((short, long)):
+        assert [each.tolist() for each in corpus.document_sentences(number)] == document
 
 
 def test_the_unigram_entropy_is_that_of_the_training_tokens(tmp_path: Path) -> None:
