@@ -81,7 +81,7 @@ class Shard:
 
     @property
     def sentence_lengths(self) -> IntArray:
-        """(S,) tokens of each sentence, at least 1: uint8 where none has more than 255, or uint16."""
+        """(S,) tokens of each sentence, at least 1: uint8 where none has over 255, or uint16."""
         return self.open_arrays(array_path(self.directory, self.facts.name, "sentences"))
 
     @property
