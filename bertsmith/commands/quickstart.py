@@ -31,7 +31,7 @@ QUESTIONS = (
 )
 _VOCAB_SIZE = 5_000
 _HELD_OUT = 0.08
-_SHARE_OF_PRETRAINING = 0.76
+_SHARE_OF_PRETRAINING = 0.68
 """Of the minutes."""
 _TEXT_FILE = "python.jsonl"
 
