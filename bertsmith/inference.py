@@ -22,6 +22,7 @@ from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item
 from bertsmith.model.config import DIRECTION_OF
+from bertsmith.model.linear import lay_out
 from bertsmith.model.sentence import Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.packing import Packing, Watch, part
@@ -66,6 +67,7 @@ class Predictor:
         self.name = str(loaded.directory)
         self.notes = loaded.notes
         self.model = loaded.model.to(device).eval()
+        lay_out(self.model)
         self.tokenizer = loaded.tokenizer
         self.sentence = loaded.sentence or SentenceConfig()
         self.dense = None if loaded.dense is None else loaded.dense.to(device)

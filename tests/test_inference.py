@@ -1,4 +1,5 @@
 import contextlib
+import copy
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ from bertsmith.checkpoints import store
 from bertsmith.data.items import Item
 from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
+from bertsmith.model.linear import can_lay_out
 from bertsmith.model.stream import Stream
 from bertsmith.tasks.fill_mask import encode
 from bertsmith.text.tokenizer import Tokenizer
@@ -43,11 +45,21 @@ def plain_distributions(predictor, text):
     """The definition: one text alone, every row's logits, softmax over the vocabulary."""
     (question,) = encode([text], predictor.tokenizer, CONFIG.max_position_embeddings)
     (window,) = question.windows
-    model, ids = predictor.model, window.item.token_ids
+    # A copy: it takes the weights as they are, not as they were laid out.
+    model, ids = copy.deepcopy(predictor.model), window.item.token_ids
     stream = Stream.of(PackedBatch.from_padded(ids[None], None, window.item.segment_ids[None]))
     with torch.no_grad(), unfused():
         logits = model.masked_lm(model.bert(stream), model.bert.embeddings.token.weight)
     return logits.softmax(1)[torch.from_numpy(ids == predictor.tokenizer.mask_id)]
+
+
+def test_the_weights_of_all_layers_are_laid_out():
+    rows = torch.zeros(1, CONFIG.hidden_size)
+    with torch.inference_mode():
+        for layer in predictor_of().model.bert.layers:
+            linears = (layer.attention.qkv, layer.attention.output, layer.feed_forward.up)
+            expected = can_lay_out(layer.attention.qkv.weight)
+            assert [each.is_laid_out(rows) for each in linears] == [expected] * 3
 
 
 @pytest.mark.parametrize("tokens_per_batch", [1, 16, 4096])

@@ -30,8 +30,9 @@ from bertsmith.model.dropout import (
     keep_factors,
     site_words,
 )
-from bertsmith.model.elementwise import add_and_norm, widened
+from bertsmith.model.elementwise import widened
 from bertsmith.model.inference_attention import attend_without_gradient
+from bertsmith.model.linear import Linear, project_and_norm
 from bertsmith.model.stream import Block, Stream
 
 # Attention dropout is keyed by (query, head, key): the head number stands above the key's position.
@@ -62,8 +63,8 @@ class SelfAttention(nn.Module):
             direction=config.direction,
             probability=config.attention_probs_dropout_prob,
         )
-        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.qkv = Linear(config.hidden_size, 3 * config.hidden_size)
+        self.output = Linear(config.hidden_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None = None) -> Tensor:
@@ -76,7 +77,7 @@ class SelfAttention(nn.Module):
         if rows is not None:
             context, hidden = context.index_select(0, rows), hidden.index_select(0, rows)  # (R, H)
         words = site_words(stream.keys_of(rows), self.number, ATTENTION_OUTPUT_SITE)
-        return add_and_norm(self.output(context), hidden, words, self.dropout, self.norm)  # (R, H)
+        return project_and_norm(self.output, context, hidden, words, self.dropout, self.norm)
 
 
 def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
-from bertsmith.model.elementwise import activate, add_and_norm
+from bertsmith.model.linear import Linear, project_and_norm
 from bertsmith.model.stream import Stream
 
 
@@ -43,12 +43,12 @@ class FeedForward(nn.Module):
         self.number = number
         self.activation = config.hidden_act
         self.dropout = config.hidden_dropout_prob
-        self.up = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.down = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.up = Linear(config.hidden_size, config.intermediate_size)
+        self.down = Linear(config.intermediate_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden: Tensor, row_keys: Tensor | None) -> Tensor:
         """(T, H) -> (T, H)."""
-        inner = activate(self.up(hidden), self.activation)  # (T, F)
+        inner = self.up.activated(hidden, self.activation)  # (T, F)
         words = site_words(row_keys, self.number, FEED_FORWARD_SITE)
-        return add_and_norm(self.down(inner), hidden, words, self.dropout, self.norm)  # (T, H)
+        return project_and_norm(self.down, inner, hidden, words, self.dropout, self.norm)  # (T, H)

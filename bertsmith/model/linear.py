@@ -1,0 +1,127 @@
+"""A linear map, whose weights can be laid out ahead for a CPU's matrix products.
+
+Training takes the weights as they are, for every step changes them. A model that only answers lays
+them out once: a product of few rows no longer waits for its weights, and the activation, or the
+residual's addition, is done to each tile of the result while it is in the cache. The plain
+functions are the definition; here they are only done together. It does not know layers.
+
+Legend: T tokens, I width of a row, O width of a result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertsmith.model.config import Activation
+from bertsmith.model.elementwise import activate, add_and_norm
+
+# What oneDNN calls our activations: its name and its variant.
+_IN_ONE: dict[Activation, tuple[str, str]] = {
+    "gelu": ("gelu", "none"),
+    "gelu_tanh": ("gelu", "tanh"),
+    "relu": ("relu", ""),
+    "silu": ("swish", ""),
+    "tanh": ("tanh", ""),
+}
+
+
+class Linear(nn.Linear):
+    """(T, I) -> (T, O), as `nn.Linear`, with the same names and values."""
+
+    _laid_out: Tensor | None = None
+    """The weights as oneDNN wants them."""
+    _origin: tuple[int, int] = (0, 0)
+    """Which weights these are: their place and version."""
+
+    def lay_out(self) -> None:
+        """Lays the weights out for products without a gradient, where this CPU and build can.
+
+        They stand in memory twice then. What changes the weights afterwards undoes it, but for
+        changes through `.data`, which nobody can see.
+        """
+        if can_lay_out(self.weight):
+            self._laid_out = torch.ops.mkldnn._reorder_linear_weight(self.weight.detach())
+            self._origin = _origin(self.weight)
+
+    def is_laid_out(self, rows: Tensor) -> bool:
+        """Whether a product with these rows is made from the weights that were laid out."""
+        return (
+            self._laid_out is not None
+            and not torch.is_grad_enabled()
+            and rows.dtype == self.weight.dtype
+            and len(rows) > 0
+            and self._origin == _origin(self.weight)
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(T, I) -> (T, O)."""
+        if not self.is_laid_out(input):
+            return super().forward(input)
+        return self._product(input, "none", [], "")
+
+    def activated(self, rows: Tensor, activation: Activation) -> Tensor:
+        """activation(self(rows))."""
+        if not self.is_laid_out(rows):
+            return activate(self(rows), activation)
+        name, variant = _IN_ONE[activation]
+        return self._product(rows, name, [], variant)
+
+    def plus(self, rows: Tensor, residual: Tensor) -> Tensor:
+        """The residual, (T, O), and self(rows) added up."""
+        if not self.is_laid_out(rows):
+            return torch.add(residual, self(rows))
+        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+            rows, residual, self._laid_out, self.bias, "add"
+        )
+        return total
+
+    def _product(self, rows: Tensor, *then: object) -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._laid_out, self.bias, *then)
+        return product
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was laid out, which can be neither copied nor pickled."""
+        return {name: value for name, value in vars(self).items() if name != "_laid_out"}
+
+
+def project_and_norm(
+    linear: Linear,
+    rows: Tensor,
+    residual: Tensor,
+    words: Tensor | None,
+    probability: float,
+    norm: nn.LayerNorm,
+) -> Tensor:
+    """LayerNorm(residual + dropout(linear(rows))), (T, O): how both sub-layers of a layer end."""
+    is_dropping = words is not None and probability > 0.0
+    # In half precision the sum itself has to be in float32, as `add_and_norm` makes it.
+    if is_dropping or rows.dtype != torch.float32 or not linear.is_laid_out(rows):
+        return add_and_norm(linear(rows), residual, words, probability, norm)
+    total = linear.plus(rows, residual)
+    return functional.layer_norm(total, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+def lay_out(model: nn.Module) -> None:
+    """Lays out every `Linear` of a model that is to answer."""
+    for module in model.modules():
+        if isinstance(module, Linear):
+            module.lay_out()
+
+
+def can_lay_out(weight: Tensor) -> bool:
+    """Whether this build of torch and this CPU have such products for weights of this dtype."""
+    if weight.device.type != "cpu" or weight.is_inference():
+        return False
+    if not torch._C._has_mkldnn or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    if weight.dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return weight.dtype == torch.float32
+
+
+def _origin(weight: Tensor) -> tuple[int, int]:
+    return weight.data_ptr(), weight._version
