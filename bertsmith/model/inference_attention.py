@@ -22,8 +22,7 @@ def attend_without_gradient(
     qkv: Tensor, stream: Stream, num_heads: int, direction: Direction
 ) -> Tensor:
     """(T, 3H) queries, keys and values side by side -> (T, H) contexts."""
-    width = qkv.shape[1] // 3
-    contexts = []
+    contexts = qkv.new_empty(len(qkv), qkv.shape[1] // 3)  # (T, H)
     for one in stream.rectangles:
         cells = qkv[one.start : one.end].view(one.num_sequences, one.length, 3, num_heads, -1)
         queries, keys, values = cells.permute(2, 0, 3, 1, 4)  # (n, A, S, K) each
@@ -33,9 +32,9 @@ def attend_without_gradient(
             values,
             attn_mask=_later(one.length, qkv.device) if direction == "right_to_left" else None,
             is_causal=direction == "left_to_right",
-        )  # (n, A, S, K)
-        contexts.append(context.transpose(1, 2).reshape(-1, width))  # (n * S, H)
-    return contexts[0] if len(contexts) == 1 else torch.cat(contexts)  # (T, H)
+        ).transpose(1, 2)  # (n, S, A, K)
+        contexts[one.start : one.end].view(context.shape).copy_(context)
+    return contexts
 
 
 def _later(length: int, device: torch.device) -> Tensor:

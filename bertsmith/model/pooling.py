@@ -7,7 +7,7 @@ Source: Reimers and Gurevych 2019, Sentence-BERT, section 3; sentence-transforme
 and Normalize.
 
 Legend: T tokens, N sequences, H hidden size, P poolings, D width of a vector (P * H without a dense
-layer), n tokens of one sequence.
+layer); n sequences of a rectangle, S tokens of each.
 """
 
 from __future__ import annotations
@@ -83,27 +83,33 @@ def _pooled(hidden: Tensor, stream: Stream, pooling: Pooling, num_before: Sequen
         return hidden.index_select(0, stream.first_rows)
     if pooling == "lasttoken":
         return hidden.index_select(0, stream.last_rows)
-    lengths = stream.last_rows - stream.first_rows + 1  # (N,)
-    sequences = torch.split(hidden, lengths.tolist())
-    if pooling == "weightedmean":
-        pairs = zip(sequences, num_before, strict=True)
-        return torch.stack([_weighted_mean(rows, before) for rows, before in pairs])
-    return torch.stack([_REDUCED[pooling](rows) for rows in sequences])
+    parts, number = [], 0
+    for one in stream.rectangles:
+        states = hidden[one.start : one.end].view(one.num_sequences, one.length, -1)  # (n, S, H)
+        if pooling == "weightedmean":
+            before = num_before[number : number + one.num_sequences]
+            parts.append(_weighted_mean(states, before))
+        else:
+            parts.append(_REDUCED[pooling](states))
+        number += one.num_sequences
+    return torch.cat(parts)
 
 
-def _weighted_mean(rows: Tensor, num_before: int) -> Tensor:
-    """(n, H) -> (H,): a token weighs the number of its place in the text, the first one 1."""
-    weights = num_before + torch.arange(1, len(rows) + 1, device=rows.device, dtype=rows.dtype)
-    return (weights[:, None] * rows).sum(dim=0) / weights.sum()
+def _weighted_mean(states: Tensor, num_before: Sequence[int]) -> Tensor:
+    """(n, S, H) -> (n, H): a token weighs the number of its place in the text, the first one 1."""
+    places = torch.arange(1, states.shape[1] + 1, device=states.device)  # (S,)
+    before = torch.tensor(num_before, device=states.device)  # (n,)
+    weights = (before[:, None] + places).to(states.dtype)  # (n, S)
+    return (weights[:, :, None] * states).sum(dim=1) / weights.sum(dim=1, keepdim=True)
 
 
-def _sum_by_root(rows: Tensor) -> Tensor:
-    """(n, H) -> (H,)."""
-    return rows.sum(dim=0) / math.sqrt(len(rows))
+def _sum_by_root(states: Tensor) -> Tensor:
+    """(n, S, H) -> (n, H)."""
+    return states.sum(dim=1) / math.sqrt(states.shape[1])
 
 
 _REDUCED: dict[Pooling, Callable[[Tensor], Tensor]] = {
-    "mean": partial(torch.mean, dim=0),
-    "max": partial(torch.amax, dim=0),
+    "mean": partial(torch.mean, dim=1),
+    "max": partial(torch.amax, dim=1),
     "mean_sqrt_len_tokens": _sum_by_root,
 }
