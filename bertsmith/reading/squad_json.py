@@ -48,13 +48,18 @@ class Question:
     """None where the passage has no answer, and in files to predict on."""
     place: str
     """`file: data[0].paragraphs[1].qas[2]`, or `file:line` of a row."""
-    num_lost: int = 0
+    lost: tuple[str, ...] = ()
     """Answers of the file that stand nowhere in the passage, and are none of `answers`."""
 
     @property
+    def gold(self) -> tuple[str, ...]:
+        """The texts that are right, wherever they stand: an evaluator compares nothing else."""
+        return (*(answer.text for answer in self.answers), *self.lost)
+
+    @property
     def is_lost(self) -> bool:
-        """Whether it had answers and none is left: not to be taken for one without an answer."""
-        return not self.answers and self.num_lost > 0
+        """Whether it has answers and none to learn: not to be taken for one without an answer."""
+        return not self.answers and bool(self.lost)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +88,8 @@ class Questions:
 def read_questions(path: Path, on_malformed: Callable[[str], None] = refuse) -> Questions:
     """Reads a whole file, compressed or not.
 
-    A question without text or with an answer that is none, one whose id stands there already, and a
-    passage that is none are told to `on_malformed`, and left out.
+    A question with an answer that is none, one whose id stands there already, and a passage that is
+    none are told to `on_malformed`, and left out.
 
     Raises FileNotFoundError; ValueError, with the place in the file, for what is not SQuAD's JSON,
     for a file without questions, and for what nobody is told of.
@@ -171,8 +176,6 @@ class _Reader:
     def _question(self, value: object, passage: str, place: str) -> Question:
         question = _expect(value, dict, place)
         text = _field(question, "question", str, place)
-        if not text.strip():
-            raise ValueError(f"{place}: the question is empty")
         listed = self._listed(question, place)
         found = {at: located(passage, *answer) for at, answer in listed.items()}
         answers = [answer for answer in found.values() if answer is not None]
@@ -186,7 +189,7 @@ class _Reader:
             passage=passage,
             answers=tuple(answers),
             place=place,
-            num_lost=len(found) - len(answers),
+            lost=tuple(listed[at][0] for at, answer in found.items() if answer is None),
         )
 
     def _listed(self, question: Mapping[str, object], place: str) -> dict[str, tuple[str, int]]:

@@ -84,7 +84,14 @@ def text_to_tag(text: str, document: int, place: str, by_character: bool) -> Tex
 
 
 def questions_of(pairs: Iterable[tuple[str, str]]) -> list[Question]:
-    """(question, passage), each question called by its number from 1; raises as `given` does."""
+    """(question, passage), each question called by its number from 1.
+
+    Raises as `given` does, and ValueError for a question of which nothing can be read.
+    """
+    listed = given.pairs(pairs, "answer")
+    for number, (question, _) in enumerate(listed, start=1):
+        if not given.is_readable(question):
+            raise ValueError(f"question {number}: no word in the question {question!r}")
     return [
         Question(
             key=str(number),
@@ -93,7 +100,7 @@ def questions_of(pairs: Iterable[tuple[str, str]]) -> list[Question]:
             answers=(),
             place=f"question {number}",
         )
-        for number, (question, passage) in enumerate(given.pairs(pairs, "answer"), start=1)
+        for number, (question, passage) in enumerate(listed, start=1)
     ]
 
 

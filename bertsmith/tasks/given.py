@@ -6,9 +6,14 @@ The one door of every question: behind it a text is a `str` of whole characters.
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Mapping, Set
 
 Pair = tuple[str, str]
+
+_NOT_PRINTED = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_REPLACEMENT = "\ufffd"
+"""What a decoder left of broken bytes; no tokenizer of BERT keeps it."""
 
 
 def texts(given: Iterable[str], name: str, kind: str = "text") -> list[str]:
@@ -57,6 +62,14 @@ def text(given: object, place: str) -> str:
             f"{error.start}: it was cut, or decoded with surrogates"
         ) from error
     return given
+
+
+def is_readable(text: str) -> bool:
+    """Whether one of its characters is one that a model could read."""
+    return any(
+        character != _REPLACEMENT and unicodedata.category(character) not in _NOT_PRINTED
+        for character in text
+    )
 
 
 def require_token(text: str, num_tokens: int, place: str = "") -> None:

@@ -27,9 +27,7 @@ def judged_spans(
     questions: Sequence[Question], answers: Sequence[FoundAnswer], version: SquadVersion
 ) -> Judged:
     """A question is right where its answer matches exactly; the worst share no word with one."""
-    gold = {
-        str(n): [each.text for each in question.answers] for n, question in enumerate(questions)
-    }
+    gold = {str(n): question.gold for n, question in enumerate(questions)}
     texts = {str(n): answer.text for n, answer in enumerate(answers)}
     exact_of, f1_of = question_scores(texts, gold, version)
     exact = np.array([exact_of[key] for key in gold])
@@ -63,7 +61,7 @@ def _mistake(question: Question, answer: FoundAnswer, probability: float) -> Mis
     return Mistake(
         place=question.place,
         asked=f"{question.question} ||| {passage}",
-        right=" / ".join(dict.fromkeys(each.text for each in question.answers)) or _NO_ANSWER,
+        right=" / ".join(dict.fromkeys(question.gold)) or _NO_ANSWER,
         answer=answer.text or _NO_ANSWER,
         probability=probability,
     )
@@ -103,14 +101,14 @@ def _first_words(questions: Sequence[Question]) -> Callable[[Question], tuple[in
 
 
 def _first_word(question: Question) -> str:
-    return question.question.split()[0].casefold()
+    return next(iter(question.question.split()), "").casefold() or "no word"
 
 
 def _length(question: Question) -> tuple[int, str]:
     """By the words of the shortest right answer."""
-    if not question.answers:
+    if not question.gold:
         return 0, "no answer"
-    words = min(len(answer.text.split()) for answer in question.answers)
+    words = min(len(answer.split()) for answer in question.gold)
     first = 1
     for last in _LENGTHS:
         if words <= last:

@@ -24,6 +24,7 @@ from bertsmith.batch import IntArray
 from bertsmith.data.items import Item
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.data.windows import Window, windows_of
+from bertsmith.reading.counted import counted
 from bertsmith.reading.squad_json import Question
 from bertsmith.text.encoding import Encoding
 from bertsmith.text.tokenizer import Tokenizer
@@ -91,6 +92,8 @@ class EncodedQuestions:
     """Of each question: (P, 2) the characters of its passage's tokens."""
     num_unread: Sequence[int]
     """Of each question: tokens at its own end that are not read."""
+    num_without_word: int
+    """Questions of which nothing can be read."""
 
     @property
     def num_cut_questions(self) -> int:
@@ -99,12 +102,15 @@ class EncodedQuestions:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many questions are cut."""
-        if not self.num_cut_questions:
-            return ()
-        return (
-            f"{self.num_cut_questions:,} of {len(self.spans):,} questions are longer than "
-            f"max_question_tokens: their end is not read",
+        """How many questions are cut, and how many have nothing to read."""
+        told = (
+            (self.num_cut_questions, "longer than max_question_tokens: the end is not read"),
+            (self.num_without_word, "without a word: the passage alone is read"),
+        )
+        return tuple(
+            f"{counted(count, 'question')} of {len(self.spans):,} {what}"
+            for count, what in told
+            if count
         )
 
 
@@ -143,7 +149,8 @@ def encode(
     """Windows of `[CLS] question [SEP] passage [SEP]`, each question's one after the other.
 
     Of a question with several answers the first is the target; a window that does not hold all of
-    it has the target `[CLS]`. Raises ValueError for a question without a token.
+    it has the target `[CLS]`. Of a question without a token the passage alone is read, which is
+    counted: an evaluator counts it too.
     """
     asked = tokenizer.encode_batch([each.question for each in questions], add_special_tokens=False)
     passages = _passages(questions, tokenizer)
@@ -151,8 +158,6 @@ def encode(
     windows: list[PassageWindow] = []
     targets: list[IntArray] = []
     for number, (question, encoding) in enumerate(zip(questions, asked, strict=True)):
-        if not len(encoding.ids):
-            raise ValueError(f"{question.place}: no word in the question {question.question!r}")
         ids = encoding.ids[: config.max_question_tokens]
         passage = passages[question.passage]
         answer = _token_range(question, passage)
@@ -168,6 +173,7 @@ def encode(
         ),
         windows=windows,
         spans=[passages[question.passage].spans for question in questions],
+        num_without_word=sum(not len(each.ids) for each in asked),
         num_unread=[max(0, len(each.ids) - config.max_question_tokens) for each in asked],
     )
 

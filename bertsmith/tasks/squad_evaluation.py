@@ -56,10 +56,7 @@ def tuned_threshold(questions: Sequence[Question], answers: Sequence[FoundAnswer
     0 there, which is right of probabilities alone.
     """
     keys = [str(number) for number in range(len(questions))]
-    gold = {
-        key: [answer.text for answer in each.answers]
-        for key, each in zip(keys, questions, strict=True)
-    }
+    gold = {key: each.gold for key, each in zip(keys, questions, strict=True)}
     odds = {key: each.null_odds for key, each in zip(keys, answers, strict=True)}
     texts = {key: each.best.text for key, each in zip(keys, answers, strict=True)}
     _, f1 = question_scores(texts, gold, "2.0")

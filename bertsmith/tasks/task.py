@@ -231,10 +231,7 @@ class SpanAnswering:
         self, examples: Sequence[Question], answers: Sequence[FoundAnswer]
     ) -> dict[str, float]:
         """`f1` and `exact`, in percent; a question that stands there twice counts twice."""
-        gold = {
-            str(number): [answer.text for answer in each.answers]
-            for number, each in enumerate(examples)
-        }
+        gold = {str(number): each.gold for number, each in enumerate(examples)}
         texts = {str(number): each.text for number, each in enumerate(answers)}
         found = squad_scores(texts, gold, self.version)
         return {"f1": found.f1, "exact": found.exact}

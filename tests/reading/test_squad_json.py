@@ -78,7 +78,6 @@ def test_a_file_without_answers_is_one_to_predict_on(tmp_path: Path) -> None:
     ("question", "message"),
     [
         ({"id": "a"}, r"qas\[0\]: no field 'question', found 'id'"),
-        ({"id": "a", "question": " "}, "the question is empty"),
         (_question("a", ("", 0)), "the answer is empty"),
         ({"id": "a", "question": "?", "answers": {}}, "expected list, found dict"),
         (

@@ -136,12 +136,15 @@ def test_a_passage_without_words_has_no_answer(tokenizer: Tokenizer) -> None:
     assert (answer.text, [each.text for each in answer.candidates]) == ("", [""])
 
 
-def test_long_questions_are_cut_and_counted_and_empty_ones_refused(tokenizer: Tokenizer) -> None:
+def test_long_questions_are_cut_and_empty_ones_asked_and_both_are_counted(
+    tokenizer: Tokenizer,
+) -> None:
     encoded = encode([_question("a", "who " * 20)], tokenizer, SMALL)
     assert encoded.num_cut_questions == 1
     assert {window.offset for window in encoded.windows} == {SMALL.max_question_tokens + 2}
-    with pytest.raises(ValueError, match="q b: no word in the question"):
-        encode([_question("b", "\u200b")], tokenizer, SMALL)
+    empty = encode([_question("b", "\u200b")], tokenizer, SMALL)
+    assert {window.offset for window in empty.windows} == {2}
+    assert empty.notes == ("1 question of 1 without a word: the passage alone is read",)
 
 
 def test_steps_that_would_leave_tokens_unread_are_refused() -> None:

@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 from bertsmith.commands.sources.source import Labelled, shortened
 from bertsmith.commands.task_files import Split, TaskFiles, given, typed_words
+from bertsmith.reading.counted import counted
 from bertsmith.runs.learning_set import LearningSet
 from bertsmith.tasks.own.files import OwnFile
 from bertsmith.tasks.own.sets import OwnSets, sets_of
@@ -111,7 +112,8 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
         if split is not None and dev is None:
             file = kind.read(self.path, task)
             sets = self._sets([file])
-            examples = sets.train if split == "train" else sets.dev
+            learned = (*sets.train, *sets.unlearnable)
+            examples = learned if split == "train" else sets.dev
             name = f"the share of {self.path} to {_PURPOSES[split]}"
         else:
             path = self.path if split == "train" or dev is None else dev
@@ -134,7 +136,13 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
         told = [f"{file.path.name}: {note}" for note in self.kind.notes(file, task)]
         if file.left_out:
             first = "; ".join(shortened(file.left_out))
-            told.append(f"{file.path.name}: {len(file.left_out):,} rows left out: {first}")
+            told.append(f"{file.path.name}: {counted(len(file.left_out), 'row')} left out: {first}")
+        if file.unlearnable:
+            first = "; ".join(shortened(list(file.unlearnable.values())))
+            told.append(
+                f"{file.path.name}: {counted(len(file.unlearnable), 'example')} not to be learned, "
+                f"left out of training and scored in Dev: {first}"
+            )
         return told
 
     def _scoring_words(self) -> list[str]:

@@ -78,7 +78,7 @@ class SpanFiles:
         """Questions without an answer are asked of those who may answer nothing."""
         if self.fitting(task).config.with_null:
             return
-        without = [example for example in examples if not example.answers]
+        without = [example for example in examples if not example.gold]
         if without:
             raise ValueError(
                 f"{without[0].place}: the question has no answer, as have {len(without):,} of "

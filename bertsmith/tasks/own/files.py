@@ -7,21 +7,19 @@ refused, or left out where that is asked for. Either is told with its file and l
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from bertsmith.reading.counted import counted
 from bertsmith.reading.faults import refuse
 from bertsmith.reading.tables import Row, rows
+from bertsmith.tasks.given import is_readable
 
 ExampleT = TypeVar("ExampleT")
 
 _ADVICE = "mend it, or leave such rows out with --skip-malformed"
-_NOT_PRINTED = ("Cc", "Cf", "Zs", "Zl", "Zp")
-_REPLACEMENT = "\ufffd"
-"""What a decoder left of broken bytes; no tokenizer of BERT keeps it."""
 
 
 class UnusableRow(ValueError):
@@ -64,6 +62,8 @@ class OwnFile(Generic[ExampleT]):
     """Of each row that is none of them: where it stands, and why."""
     notes: tuple[str, ...] = ()
     """What was read otherwise than it stands."""
+    unlearnable: Mapping[int, str] = field(default_factory=dict)
+    """Of examples that can be scored and not learned, by number: where they stand, and why."""
 
 
 def read_rows(
@@ -101,7 +101,8 @@ def whole(
     """The value of a file that was read. Raises ValueError where no example is left."""
     if not examples:
         first = f", the first because: {left_out[0]}" if left_out else ""
-        raise ValueError(f"{path}: no example in it; {len(left_out):,} rows were left out{first}")
+        told = f"{counted(len(left_out), 'row')} {'was' if len(left_out) == 1 else 'were'}"
+        raise ValueError(f"{path}: no example in it; {told} left out{first}")
     return OwnFile(
         path=path, examples=tuple(examples), left_out=tuple(left_out), notes=tuple(notes)
     )
@@ -109,10 +110,7 @@ def whole(
 
 def require_text(text: str, place: str, column: str) -> str:
     """The text. Raises UnusableRow for one without a character that a model could read."""
-    if not any(
-        character != _REPLACEMENT and unicodedata.category(character) not in _NOT_PRINTED
-        for character in text
-    ):
+    if not is_readable(text):
         raise UnusableRow(f"{place}: column {column!r} is empty")
     return text
 

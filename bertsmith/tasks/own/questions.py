@@ -1,16 +1,18 @@
 """A file of questions about passages -> examples whose answers stand in their passage.
 
 SQuAD's JSON, or JSONL and Parquet in the Hub's layout: a row a question, `answers` with `text` and
-`answer_start`, each a list. A question whose answers stand nowhere in its passage is left out and
-told: it has an answer, which nobody could learn.
+`answer_start`, each a list. A question whose answers stand nowhere in its passage, and one without
+text or passage, is not to be learned. Where it is scored it counts, as the official evaluators
+count every question of their file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bertsmith.reading.counted import counted
 from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.squad_json import Question, located, marks_of, read_questions
 from bertsmith.reading.tables import Row, rows, table_format
@@ -21,7 +23,6 @@ from bertsmith.tasks.own.files import (
     LeftOut,
     OwnFile,
     read_rows,
-    require_text,
     whole,
 )
 from bertsmith.tasks.own.split import content_of
@@ -46,7 +47,7 @@ class QuestionColumns:
 def read(
     path: Path, columns: QuestionColumns | None = None, options: FileOptions | None = None
 ) -> OwnFile[Question]:
-    """The questions of a file; what `Question.answers` lacks has no answer in its passage.
+    """The questions of a file; those that cannot be learned are told in `unlearnable`.
 
     Raises as `read_questions` and `read_rows` do.
     """
@@ -55,19 +56,16 @@ def read(
         faults = LeftOut(options)
         file = read_questions(path, faults.malformed)
         examples, num_moved = list(file.questions), file.num_moved
-        left_out = tuple(faults.faults)
+        left_out: Sequence[str] = faults.faults
     else:
         reader = _Rows(path, columns or QuestionColumns())
         read_file = reader.read(options)
         examples, num_moved = list(read_file.examples), reader.num_moved
         left_out = read_file.left_out
-    lost = [
-        f"{each.place}: none of its {each.num_lost} answers stands in the passage"
-        for each in examples
-        if each.is_lost
-    ]
-    kept = [each for each in examples if not each.is_lost]
-    return whole(path, kept, (*left_out, *lost), tuple(_notes(kept, num_moved)))
+    faults_of = ((number, _fault(each)) for number, each in enumerate(examples))
+    unlearnable = {number: fault for number, fault in faults_of if fault}
+    notes = tuple(_notes(examples, num_moved))
+    return replace(whole(path, examples, left_out, notes), unlearnable=unlearnable)
 
 
 def version_of(paths: Sequence[Path], columns: QuestionColumns | None = None) -> SquadVersion:
@@ -97,17 +95,16 @@ def contents(examples: Sequence[Question]) -> list[str]:
 def balance(examples: Sequence[Question]) -> str:
     """A line on how many passages there are, and how many questions without an answer."""
     num_passages = len({example.passage for example in examples})
-    num_without = sum(not example.answers for example in examples)
-    return (
-        f"{num_passages:,} passages; {num_without:,} questions without an answer "
-        f"({num_without / len(examples):.1%})"
-    )
+    num_without = sum(not example.gold for example in examples)
+    without = counted(num_without, "question")
+    share = num_without / len(examples)
+    return f"{counted(num_passages, 'passage')}; {without} without an answer ({share:.1%})"
 
 
 def summary(file: OwnFile[Question]) -> Summary:
     """What was read."""
     passages = dict.fromkeys(example.passage for example in file.examples)
-    answers = [answer.text for example in file.examples for answer in example.answers]
+    answers = [answer for example in file.examples for answer in example.gold]
     lengths = [
         lengths_of("characters of a passage", map(len, passages)),
         lengths_of("characters of a question", (len(each.question) for each in file.examples)),
@@ -157,8 +154,7 @@ class _Rows:
 
     def _question(self, row: Row) -> Question:
         columns, place = self._columns, row.place
-        question = require_text(row.text(columns.question), place, columns.question)
-        passage = require_text(row.text(columns.passage), place, columns.passage)
+        question, passage = row.text(columns.question), row.text(columns.passage)
         passage = self._passages.setdefault(passage, passage)
         listed = _answers(row.values[columns.answers], place) if columns.answers else []
         found = [located(passage, text, start) for text, start in listed]
@@ -173,7 +169,9 @@ class _Rows:
             passage=passage,
             answers=answers,
             place=place,
-            num_lost=len(found) - len(answers),
+            lost=tuple(
+                text for (text, _), answer in zip(listed, found, strict=True) if answer is None
+            ),
         )
 
 
@@ -199,8 +197,26 @@ def _answer(text: object, start: object, place: str) -> tuple[str, int]:
     return given.text(text, f"{place}: an answer"), start
 
 
+def _fault(question: Question) -> str:
+    """Why nothing can be learned of it, with its place; empty where something can."""
+    for name, text in (("question", question.question), ("passage", question.passage)):
+        if not given.is_readable(text):
+            return f"{question.place}: the {name} is empty"
+    if not question.is_lost:
+        return ""
+    if len(question.lost) == 1:
+        return f"{question.place}: its answer {question.lost[0]!r:.40} is not in the passage"
+    return f"{question.place}: none of its {len(question.lost):,} answers is in the passage"
+
+
 def _notes(examples: Sequence[Question], num_moved: int) -> Iterator[str]:
     if num_moved:
-        yield f"{num_moved:,} answers stand elsewhere in their passage than the file says: moved"
-    if num_partly := sum(example.num_lost > 0 for example in examples):
-        yield f"{num_partly:,} questions lost some of their answers, which stand nowhere"
+        yield (
+            f"{counted(num_moved, 'answer')} not where the file says, and found elsewhere in the "
+            f"passage: moved"
+        )
+    if num_partly := sum(bool(example.answers and example.lost) for example in examples):
+        yield (
+            f"{counted(num_partly, 'question')} with answers of which some stand nowhere in the "
+            f"passage: these are not learned, and count where they are scored"
+        )

@@ -32,36 +32,40 @@ ROWS = [_row("a", ("cat", 4)), _row("b", ("mat", 2), ("bird", 0)), _row("c", ("d
 
 
 def _squad(path: Path, *rows: dict[str, object]) -> Path:
-    questions = []
+    paragraphs = []
     for row in rows:
         answers = row["answers"]
         assert isinstance(answers, dict)
         pairs = zip(answers["text"], answers["answer_start"], strict=True)
         listed = [{"text": text, "answer_start": start} for text, start in pairs]
-        questions.append({"id": row["id"], "question": row["question"], "answers": listed})
-    paragraph = {"context": PASSAGE, "qas": questions}
-    return lines_at(path, json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+        asked = {"id": row["id"], "question": row["question"], "answers": listed}
+        paragraphs.append({"context": row["context"], "qas": [asked]})
+    return lines_at(path, json.dumps({"data": [{"paragraphs": paragraphs}]}))
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.parquet"])
-def test_answers_stand_in_the_passage_and_lost_questions_are_left_out(
+def test_answers_stand_in_the_passage_and_lost_questions_are_only_scored(
     tmp_path: Path, name: str
 ) -> None:
     path = tmp_path / name
     file = read(_squad(path, *ROWS) if path.suffix == ".json" else rows_at(path, *ROWS))
-    assert [each.key for each in file.examples] == ["a", "b", "d"]
+    assert [each.key for each in file.examples] == ["a", "b", "c", "d"]
     assert [each.answers for each in file.examples] == [
         (Answer(text="cat", start=4),),
         (Answer(text="mat", start=19),),
         (),
+        (),
     ]
-    (told,) = file.left_out
-    assert told.endswith("none of its 1 answers stands in the passage")
+    assert [each.gold for each in file.examples] == [("cat",), ("mat", "bird"), ("dog",), ()]
+    assert list(file.unlearnable) == [2]
+    assert file.unlearnable[2].endswith("its answer 'dog' is not in the passage")
+    assert file.left_out == ()
     assert file.notes == (
-        "1 answers stand elsewhere in their passage than the file says: moved",
-        "1 questions lost some of their answers, which stand nowhere",
+        "1 answer not where the file says, and found elsewhere in the passage: moved",
+        "1 question with answers of which some stand nowhere in the passage: these are not "
+        "learned, and count where they are scored",
     )
-    assert summary(file).balance == "1 passages; 1 questions without an answer (33.3%)"
+    assert summary(file).balance == "1 passage; 1 question without an answer (25.0%)"
 
 
 def test_other_ways_to_list_answers(tmp_path: Path) -> None:
@@ -103,7 +107,6 @@ def test_a_mark_is_found_wherever_a_block_of_the_file_ends(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("question", "fault"),
     [
-        ({"id": "b", "question": " "}, r"qas\[1\]: the question is empty"),
         ({"id": "b"}, r"qas\[1\]: no field 'question'"),
         ({"id": "a", "question": "q"}, r"qas\[1\]: id 'a' stands at .*qas\[0\] too"),
         ({"id": "b", "question": "q", "answers": [{"text": "", "answer_start": 0}]}, "is empty"),
@@ -169,15 +172,29 @@ def test_a_broken_row_is_refused_or_left_out(
     assert (len(file.examples), len(file.left_out)) == (1, 1)
 
 
-def test_rows_without_text_are_left_out_and_other_files_refused(tmp_path: Path) -> None:
-    path = rows_at(tmp_path / "a.jsonl", ROWS[0], {**_row("b"), "question": " "})
-    assert read(path).left_out == (f"{path}:2: column 'question' is empty",)
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+@pytest.mark.parametrize(
+    ("empty", "fault"),
+    [
+        ({"question": " "}, "the question is empty"),
+        ({"context": "\u200b"}, "the passage is empty"),
+        ({"answers": {"text": ["x", "y"], "answer_start": [0, 1]}}, "none of its 2 answers is in"),
+    ],
+)
+def test_what_cannot_be_learned_is_kept_to_be_scored(
+    tmp_path: Path, name: str, empty: dict[str, object], fault: str
+) -> None:
+    path, rows = tmp_path / name, [ROWS[0], {**_row("b", ("cat", 4)), **empty}]
+    file = read(_squad(path, *rows) if path.suffix == ".json" else rows_at(path, *rows))
+    assert (len(file.examples), file.left_out, list(file.unlearnable)) == (2, (), [1])
+    assert fault in file.unlearnable[1]
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"questions are read from SQuAD's .json, or"):
         read(lines_at(tmp_path / "a.csv", "id,question"))
     with pytest.raises(FileNotFoundError, match=r"none.json: no such file"):
         read(tmp_path / "none.json")
-    with pytest.raises(ValueError, match=r"no example in it; 1 rows were left out, .*\.jsonl:1"):
-        read(rows_at(path, ROWS[2]))
 
 
 @pytest.mark.data

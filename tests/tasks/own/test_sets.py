@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from bertsmith.tasks.own.files import OwnFile
 from bertsmith.tasks.own.sets import sets_of
@@ -28,3 +31,16 @@ def test_what_stands_in_both_files_is_counted() -> None:
     assert (found.train, found.dev) == (TRAIN.examples, dev.examples)
     assert found.notes[0].startswith("1 of the 2 examples of dev.csv share their content")
     assert sets_of(TRAIN, OwnFile(path=Path("d"), examples=("x",)), _contents).notes == ()
+
+
+def test_what_cannot_be_learned_is_scored_alone() -> None:
+    broken = replace(TRAIN, unlearnable={1: "2: why", 3: "4: why"})
+    given = sets_of(broken, TRAIN, _contents)
+    assert (given.train, given.unlearnable) == (("a", "c"), ("b", "A"))
+    assert given.dev == TRAIN.examples
+    parted = sets_of(broken, None, _contents)
+    assert sorted(parted.train + parted.unlearnable + parted.dev) == ["A", "a", "b", "c"]
+    assert not {"b", "A"} & {*parted.train}
+    nothing = replace(TRAIN, unlearnable=dict.fromkeys(range(4), "1: why"))
+    with pytest.raises(ValueError, match=r"train.csv: nothing to learn in its 4 .*: 1: why"):
+        sets_of(nothing, TRAIN, _contents)

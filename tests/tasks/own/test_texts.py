@@ -104,7 +104,7 @@ def test_empty_texts_are_left_out_and_told(tmp_path: Path) -> None:
     lines = summary(file, LabelScheme.of(file.examples)).lines()
     assert lines[:2] == [f"{path}: 2 examples", "x 1 (50.0%), y 1 (50.0%)"]
     assert lines[-3:] == ["2 left out:", *(f"  {fault}" for fault in file.left_out)]
-    with pytest.raises(ValueError, match=r"no example in it; 1 rows were left out, .*:2: column"):
+    with pytest.raises(ValueError, match=r"no example in it; 1 row was left out, .*:2: column"):
         read(lines_at(path, "text\tlabel", "\tx"), TextColumns())
 
 
