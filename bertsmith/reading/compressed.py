@@ -113,6 +113,11 @@ def checked_utf8(
 
     `offset` and `line` say where `data` begins, for the error.
     """
+    if not offset and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ValueError(
+            f"{name}: not UTF-8 but UTF-16, by its first two bytes. Convert the file first: "
+            f"iconv -f UTF-16 -t UTF-8"
+        )
     if (nul := data.find(b"\0")) >= 0:
         raise ValueError(
             f"{name}: NUL byte at byte {offset + nul}: this is not UTF-8 text but a binary file "

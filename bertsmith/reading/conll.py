@@ -32,6 +32,12 @@ class TaggedSentence:
     """One a word; None in a file of a single column."""
     document: int
     """Which document of the file it is in, from 0: all in one where the file marks none."""
+    lines: tuple[int, ...] = ()
+    """The line of each word, in files of a word a line."""
+
+    def place_of(self, word: int) -> str:
+        """Where a word stands, counted from 0; in a row of words the place is the row's."""
+        return f"{self.place.rpartition(':')[0]}:{self.lines[word]}" if self.lines else self.place
 
 
 def tagged_sentences(
@@ -94,6 +100,7 @@ class _Reader:
             words=tuple(fields[0] for _, fields in words),
             tags=tuple(self._tag(*line) for line in words) if self.width > 1 else None,
             document=self.document,
+            lines=tuple(number for number, _ in words),
         )
 
     def _fields(self, number: int, line: str) -> tuple[int, list[str]]:

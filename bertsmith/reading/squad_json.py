@@ -144,7 +144,13 @@ class _Reader:
 
     def questions(self) -> Iterator[Question]:
         place = f"{self.path}: "
-        content = _expect(_json(self.path), dict, str(self.path))
+        content = _json(self.path)
+        if not isinstance(content, dict):
+            raise ValueError(
+                f"{self.path}: expected SQuAD's JSON, an object with 'data', a list of articles; "
+                f"found {type(content).__name__} {content!s:.40}. A list of rows is read from "
+                f".jsonl, a row a line"
+            )
         for article_number, article in enumerate(_field(content, "data", list, str(self.path))):
             at = f"{place}data[{article_number}]"
             for number, paragraph in enumerate(self._paragraphs(article, at)):

@@ -54,9 +54,10 @@ class TagScheme:
         for number, tag in enumerate(tags):
             if tag not in known:
                 raise ValueError(
-                    f"{sentence.place}: word {number + 1} ({sentence.words[number]!r}) has the tag "
-                    f"{tag!r}, none of the {len(self.labels)} that were learned: "
-                    f"{', '.join(self.labels)}"
+                    f"{sentence.place_of(number)}: word {number + 1} ({sentence.words[number]!r}) "
+                    f"has the tag {_tags_of(sentence)[number]!r}, none of the {len(self.labels)} "
+                    f"that were learned: {', '.join(self.labels):.200}. What is scored must stand "
+                    f"in the training file too: mend the tag, or learn it"
                 )
         return tags
 

@@ -251,8 +251,8 @@ BROKEN = {
         ("--texts", "a.jsonl"), "a.jsonl:2: not JSON", "a.jsonl: 1 row left out: ",
     ),
     "a tag that is no BIO": (
-        "a.txt", "dog O\nparis B-LOC\n\nlondon LOC\n\nmy O\n", ("--tagged", "a.txt"),
-        "a.txt:4: word 1 ('london'): 'LOC' is no tag", "a.txt: 1 row left out: ",
+        "a.txt", "dog O\nparis B-LOC\n\nmy O\nlondon LOC\n\nmy O\n", ("--tagged", "a.txt"),
+        "a.txt:5: word 2 ('london'): 'LOC' is no tag", "a.txt: 1 row left out: ",
     ),
     "a tag column that is not there": (
         "a.txt", "dog O\nparis B-LOC\n", ("--tagged", "a.txt", "--tag-column", "2"),
@@ -273,7 +273,9 @@ BROKEN = {
     "a choice that is none": (
         "a.csv", "question,a,b,label\nthe dog,my,he,2\nthe cat,my,he,1\nmy cat,my,he,0\n",
         ("--choices", "a.csv", "--text-columns", "question", "--choice-columns", "a", "b"),
-        "a.csv:2: label '2' is none of the 2 choices counted from 0", "a.csv: 1 row left out: ",
+        "a.csv:2: label '2' is none of the 2 choices counted from 0; where the file "
+        "counts otherwise, say what it calls the first with --first-choice",
+        "a.csv: 1 row left out: ",
     ),
 }  # fmt: skip
 
@@ -368,7 +370,7 @@ def test_labels_and_tags_of_dev_must_have_been_learned(
         "train.csv": "text,label\nthe dog,beast\nmy cat,beast\nparis,place\n",
         "dev.csv": "text,label\nlondon,place\nmy dog,beats\nthe dog,beats\n",
         "train.txt": "dog O\nparis B-LOC\n\nmy O\n",
-        "dev.txt": "dog O\n\nfrance B-LAND\n",
+        "dev.txt": "dog O\n\nmy O\nfrance I-LAND\n",
         "characters.tsv": "d\tO\n \tO\np\tB-LOC\n",
     }
     for name, text in files.items():
@@ -378,7 +380,7 @@ def test_labels_and_tags_of_dev_must_have_been_learned(
          "dev.csv:3: label 'beats' (2 in all) is none of the 2 that are learned: beast, place; "
          "did you mean 'beast'?"),
         (("--tagged", "train.txt", "--dev", "dev.txt"),
-         "dev.txt:3: word 1 ('france') has the tag 'B-LAND', none of the 3"),
+         "dev.txt:4: word 2 ('france') has the tag 'I-LAND', none of the 3"),
         (("--tagged", "train.txt", "--dev", "characters.tsv"),
          "characters.tsv:1: the file tags characters, blanks among them, and the task words"),
     ):  # fmt: skip

@@ -258,7 +258,7 @@ def test_a_record_after_a_book_is_no_book(tmp_path, monkeypatch):
         ("a.txt", "One.\n두 번째.\n".encode("cp949"), r"a\.txt:2: not UTF-8.*iconv -f CP949"),
         ("a.txt", "第二行是汉字。\n".encode("gbk"), r"a\.txt:1: not UTF-8.*iconv -f LATIN1"),
         ("a.txt", b"A line.\n" * 100_000 + b"\xff\n", r"a\.txt:100001: not UTF-8"),
-        ("a.txt", "One.".encode("utf-16"), r"a\.txt: NUL byte at byte 3.*UTF-16"),
+        ("a.txt", "One.".encode("utf-16"), r"UTF-16.*iconv -f UTF-16 -t UTF-8"),
         ("a.docx", b"PK", r"a\.docx: unknown extension '\.docx', expected \.txt.*--format"),
         ("a.jsonl", b"\n{'text': 1}\n", r"a\.jsonl:2: not JSON"),
         ("a.jsonl", b'{"body": "a"}\n', r"a\.jsonl:1: no text field 'text', found 'body'"),

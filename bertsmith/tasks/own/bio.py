@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bertsmith.reading.conll import TaggedSentence
+from bertsmith.reading.counted import counted
 from bertsmith.tasks.entities import OUTSIDE, split_tag
 
 _INSIDE = "I"
@@ -24,8 +25,8 @@ def require_bio(sentences: Sequence[TaggedSentence]) -> None:
     if faults:
         first = next(iter(faults.values()))
         raise ValueError(
-            f"{first}; such tags stand in {len(faults):,} sentences, and the others are BIO: mend "
-            f"them, or leave such sentences out with --skip-malformed"
+            f"{first}; such tags stand in {counted(len(faults), 'sentence')}, and the "
+            f"others are BIO: mend them, or leave such sentences out with --skip-malformed"
         )
 
 
@@ -41,7 +42,7 @@ def no_bio(sentences: Sequence[TaggedSentence]) -> dict[str, str]:
         for number, tag in enumerate(sentence.tags or ()):
             if tag in wrong:
                 fault = f"word {number + 1} ({sentence.words[number]!r:.40}): {wrong[tag]}"
-                found.setdefault(sentence.place, f"{sentence.place}: {fault}")
+                found.setdefault(sentence.place, f"{sentence.place_of(number)}: {fault}")
     return found
 
 
@@ -74,12 +75,12 @@ def _neighbours(
     parts: dict[str, tuple[str, str]] = {}
     for sentence in sentences:
         before = (OUTSIDE, "")
-        for tag in sentence.tags or ():
+        for number, tag in enumerate(sentence.tags or ()):
             if tag not in parts:
                 if _fault(tag):
                     return
                 parts[tag] = split_tag(tag)
-            yield sentence.place, before, parts[tag]
+            yield sentence.place_of(number), before, parts[tag]
             before = parts[tag]
 
 

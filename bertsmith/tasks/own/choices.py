@@ -10,6 +10,7 @@ Source: Zellers et al. 2018 (SWAG) and Clark et al. 2018 (ARC), the files of the
 
 from __future__ import annotations
 
+import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ from bertsmith.tasks.own.summary import Summary, lengths_of, num_repeated, summa
 
 _FEWEST = 2
 _LETTERS = string.ascii_uppercase
+_WHOLE_NUMBER = re.compile(r"([0-9]+)(?:\.0+)?")
+"""Also 1.0, as a column of numbers is written where a row has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,13 +194,13 @@ def _number(
         return own_labels.index(spelt)
     if len(spelt) == 1 and spelt.upper() in _LETTERS:
         number, counted = _LETTERS.index(spelt.upper()), "from A"
-    elif spelt.isascii() and spelt.isdigit():
-        number, counted = int(spelt) - columns.first_number, f"from {columns.first_number}"
+    elif whole := _WHOLE_NUMBER.fullmatch(spelt):
+        number, counted = int(whole[1]) - columns.first_number, f"from {columns.first_number}"
     else:
         raise ValueError(f"{place}: label {spelt!r:.40} is no letter and no number of a choice")
     if not 0 <= number < count:
         raise ValueError(
             f"{place}: label {spelt!r} is none of the {count} choices counted {counted}; where the "
-            f"file counts otherwise, say what it calls the first"
+            f"file counts otherwise, say what it calls the first with --first-choice"
         )
     return number

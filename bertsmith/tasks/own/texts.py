@@ -126,7 +126,8 @@ def _labels(
         return spelling.labels(value, row.place, separator)
     if isinstance(value, list):
         raise ValueError(
-            f"{row.place}: a list of labels where one is expected: is this a multi-label task?"
+            f"{row.place}: a list of labels where one is expected: if a text may have several, "
+            f"take --problem multi_label"
         )
     return (spelling.label(value, row.place),)
 

@@ -17,6 +17,7 @@ from bertsmith.reading.conll import (
     marks_documents,
     tagged_sentences,
 )
+from bertsmith.reading.counted import counted
 from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.hub_features import class_names
 from bertsmith.reading.tables import Row, table_format
@@ -149,8 +150,8 @@ def summary(file: OwnFile[TaggedSentence], scheme: TagScheme | None) -> Summary:
         balance=balance(file.examples, scheme) if scheme else "",
         lengths=[lengths_of("words", (len(example.words) for example in file.examples))],
         notes=[
-            f"{num_words:,} words; documents: {len(documents):,}",
-            *([f"{repeated:,} sentences occur before"] if repeated else []),
+            f"{counted(num_words, 'word')}; documents: {len(documents):,}",
+            *([f"{counted(repeated, 'sentence')} met before in the file"] if repeated else []),
         ],
     )
 
@@ -205,6 +206,6 @@ def _tags(
     if not has_names and any(isinstance(tag, int) for tag in value):
         raise ValueError(
             f"{place}: the tags are numbers, and nothing says what they mean: give the names of 0, "
-            f"1, ... in their order"
+            f"1, ... in their order with --tag-names"
         )
     return tuple(spelling.label(tag, place) for tag in value)

@@ -52,7 +52,16 @@ def test_the_right_choice_is_named_by_its_own_label(tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize(
     ("answer", "first_number", "label"),
-    [("C", 0, 2), ("b", 0, 1), (0, 0, 0), ("2", 0, 2), (3, 1, 2), ("1", 1, 0)],
+    [
+        ("C", 0, 2),
+        ("b", 0, 1),
+        (0, 0, 0),
+        ("2", 0, 2),
+        (3, 1, 2),
+        ("1", 1, 0),
+        ("1.0", 0, 1),
+        (2.0, 1, 1),
+    ],
 )
 def test_choices_without_labels_are_counted_by_letters_or_numbers(
     tmp_path: Path, answer: object, first_number: int, label: int
@@ -82,6 +91,7 @@ def test_a_column_whose_name_holds_a_point_is_found(tmp_path: Path) -> None:
          "label '2' is none of the 2 choices counted from 0; where"),
         (LISTS, {"question": "?", "choices": ["x", "y"], "answer": "D"}, "counted from A"),
         (LISTS, {"question": "?", "choices": ["x", "y"], "answer": "no"}, "is no letter and no"),
+        (LISTS, {"question": "?", "choices": ["x", "y"], "answer": 0.5}, "is no letter and no"),
         (LISTS, {"question": "?", "choices": ["", "y"], "answer": 0}, "choice 1 of 2 is empty"),
         (LISTS, {"question": "?", "choices": [1, 2], "answer": 0}, "a choice must hold text"),
         (LISTS, {"question": "?", "choices": "x", "answer": 0}, "choices must be a list of texts"),

@@ -114,7 +114,7 @@ MALFORMED: list[tuple[str, TextColumns, str]] = [
     ('{"text": "b", "label": " "}', TextColumns(), "a.jsonl:2: the label is empty"),
     ('{"text": "b", "label": {}}', TextColumns(), "a label is text, a number or a boolean"),
     ('{"text": "b", "label": NaN}', TextColumns(), "a.jsonl:2: a label is text"),
-    ('{"text": "b", "label": ["x"]}', TextColumns(), "is this a multi-label task"),
+    ('{"text": "b", "label": ["x"]}', TextColumns(), "take --problem multi_label"),
     ('{"text": "b", "label": "x"}', TextColumns(problem="regression"), "'x' is no number"),
     ('{"text": 3, "label": "1"}', TextColumns(), "column 'text' must hold text, found int"),
     ('{"text": "b", "label": "\\ud800"}', TextColumns(), "the label holds half a character"),
