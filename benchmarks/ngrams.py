@@ -179,9 +179,9 @@ def _merged(parts: list[tuple[Int64Array, Int64Array]]) -> tuple[Int64Array, Int
 
 def _chunks(shard: Shard, unit: Unit, mark: int) -> Iterator[tuple[IntArray, Int64Array]]:
     """Whole units of about _CHUNK_TOKENS with two marks around each, and their tokens' rows."""
-    unit_lengths = shard.sentence_lengths
+    unit_lengths = shard.sentences.lengths
     if unit == "document":
-        unit_lengths = np.diff(shard.documents[:, 1].astype(np.int64))
+        unit_lengths = np.diff(shard.sentences.edges()[shard.documents.edges()])
     ends = np.cumsum(unit_lengths, dtype=np.int64)  # (S,)
     start = 0
     for end in _cuts(ends):

@@ -18,7 +18,7 @@ Split = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = ("train", "held_out")
 
 FILE_NAME = "manifest.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,9 @@ class Manifest:
                 return _manifest(content)
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path} is not a corpus manifest of bertsmith: {error!r}") from error
-        raise ValueError(f"{path} has format {version}, this version reads {FORMAT_VERSION}")
+        raise ValueError(
+            f"{path} has format {version}, this version reads {FORMAT_VERSION}: build it again"
+        )
 
 
 def shard_facts(content: Mapping[str, Any]) -> ShardFacts:

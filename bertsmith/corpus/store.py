@@ -1,8 +1,8 @@
 """A corpus on disk -> documents, sentences and tokens, memory-mapped.
 
-A split is a list of shards. A shard is four standard .npy files: its tokens, the length of each
-sentence, where each document begins, and where every 64th sentence begins (so that any sentence is
-found without a walk from the start). Opening a corpus reads the manifest alone, whatever the
+A split is a list of shards. A shard is five standard .npy files: its tokens, the tokens of each
+sentence, the sentences of each document, and marks among both (so that any is found without a walk
+from the start; see `spans`). Opening a corpus reads the manifest alone, whatever the
 corpus's size, and a bounded number of files is open at once. `corpus.writer` writes what is read
 here. Nothing here knows pairs or masks.
 """
@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from bertsmith.batch import IntArray, starts_of
 from bertsmith.corpus.manifest import Manifest, ShardFacts, Split
+from bertsmith.corpus.spans import Spans
 from bertsmith.files import sha256
 from bertsmith.text.tokenizer import Tokenizer
 
-ARRAYS = ("tokens", "sentences", "documents", "every64")
-SENTENCES_A_MARK = 64
+ARRAYS = ("tokens", "sentences", "sentence_marks", "documents", "document_marks")
 COUNTS_FILE = "counts.npy"
 VOCABULARY_FOLDER = "vocab"
 
@@ -77,22 +77,20 @@ class Shard:
     @property
     def tokens(self) -> IntArray:
         """(T,) uint16, or uint32 for more than 65,536 entries in the vocabulary."""
-        return self.open_arrays(array_path(self.directory, self.facts.name, "tokens"))
+        return self._array("tokens")
 
     @property
-    def sentence_lengths(self) -> IntArray:
-        """(S,) tokens of each sentence, at least 1: uint8 where none has over 255, or uint16."""
-        return self.open_arrays(array_path(self.directory, self.facts.name, "sentences"))
+    def sentences(self) -> Spans:
+        """S of them, in tokens."""
+        return Spans(lengths=self._array("sentences"), marks=self._array("sentence_marks"))
 
     @property
-    def documents(self) -> IntArray:
-        """(D + 1, 2) uint32: each document's first sentence and token; the last row is (S, T)."""
-        return self.open_arrays(array_path(self.directory, self.facts.name, "documents"))
+    def documents(self) -> Spans:
+        """D of them, in sentences."""
+        return Spans(lengths=self._array("documents"), marks=self._array("document_marks"))
 
-    @property
-    def every64(self) -> IntArray:
-        """(ceil(S / 64),) uint32: first token of sentences 0, 64, 128, ..."""
-        return self.open_arrays(array_path(self.directory, self.facts.name, "every64"))
+    def _array(self, name: str) -> IntArray:
+        return self.open_arrays(array_path(self.directory, self.facts.name, name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,10 +140,13 @@ class Corpus:
     def document_sentences(self, document: int) -> list[Int32Array]:
         """The token ids of one document, sentence by sentence."""
         shard = self.shards[int(self.shard_of_document(np.array([document]))[0])]
-        local = document - shard.document_base
-        (first, start), (end, stop) = shard.documents[local : local + 2].tolist()
-        edges = np.cumsum(shard.sentence_lengths[first : end - 1], dtype=np.int64)
-        return np.split(shard.tokens[start:stop].astype(np.int32), edges)
+        local = np.array([document - shard.document_base])
+        first = shard.documents.starts(local)
+        start = int(shard.sentences.starts(first)[0])
+        end = int(first[0] + shard.documents.lengths[local][0])
+        edges = np.cumsum(shard.sentences.lengths[int(first[0]) : end], dtype=np.int64)
+        tokens = shard.tokens[start : start + int(edges[-1])]
+        return np.split(tokens.astype(np.int32), edges[:-1])
 
     def read(self, token_start: Int64Array, token_end: Int64Array) -> tuple[Int32Array, Int64Array]:
         """Gathers n ranges of tokens, laid end to end: ids (T,) and lengths (n,).

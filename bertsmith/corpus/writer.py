@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from bertsmith.batch import IntArray, starts_of
 from bertsmith.corpus.manifest import ShardFacts
-from bertsmith.corpus.store import SENTENCES_A_MARK, array_path
+from bertsmith.corpus.spans import Spans
+from bertsmith.corpus.store import array_path
 from bertsmith.files import atomic_file, sha256
 
 SHARD_TOKENS = 1 << 24
@@ -154,15 +155,14 @@ def token_type(vocab_size: int) -> type[np.unsignedinteger]:
 
 def _write_shard(directory: Path, name: str, documents: Documents) -> ShardFacts:
     lengths, counts = documents.sentence_lengths, documents.sentence_counts
-    sentence_starts = starts_of(lengths)
-    first_sentences = np.append(starts_of(counts), len(lengths))
-    first_tokens = np.append(sentence_starts, len(documents.token_ids))[first_sentences]
     assert len(documents.token_ids) < 1 << 32
+    in_tokens, in_sentences = Spans.of(lengths), Spans.of(counts)
     arrays: Mapping[str, IntArray] = {
         "tokens": documents.token_ids,
-        "sentences": lengths.astype(np.min_scalar_type(lengths.max())),
-        "documents": np.column_stack([first_sentences, first_tokens]).astype(np.uint32),
-        "every64": sentence_starts[::SENTENCES_A_MARK].astype(np.uint32),
+        "sentences": in_tokens.lengths,
+        "sentence_marks": in_tokens.marks,
+        "documents": in_sentences.lengths,
+        "document_marks": in_sentences.marks,
     }
     checksums = {}
     for array, values in arrays.items():

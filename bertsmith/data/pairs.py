@@ -116,11 +116,9 @@ class _Chunks:
 
 def _chunks(shard: Shard, rules: PairRules, key: Key) -> _Chunks:
     """Asks every sentence where the next chunk would begin, and follows the answers."""
-    edges = np.zeros(shard.num_sentences + 1, dtype=np.int64)
-    np.cumsum(shard.sentence_lengths, out=edges[1:])
-    edges += shard.token_base
-    borders = np.asarray(shard.documents[:, 0], dtype=np.int64)  # first sentence of each document
-    documents = np.repeat(np.arange(shard.num_documents), np.diff(borders))  # (S,)
+    edges = shard.token_base + shard.sentences.edges()
+    borders = shard.documents.edges()  # first sentence of each document
+    documents = np.repeat(np.arange(shard.num_documents), shard.documents.lengths)  # (S,)
     targets = _targets(shard.document_base + np.arange(shard.num_documents), rules, key)[documents]
 
     begins, tokens = np.arange(shard.num_sentences), edges[:-1]
@@ -187,9 +185,10 @@ def _random_seconds(
     for shard_number, rows in _by_shard(corpus.shard_of_document(documents)):
         shard = corpus.shards[shard_number]
         local = documents[rows] - shard.document_base
-        first, end = (shard.documents[local + side, 0].astype(np.int64) for side in (0, 1))
-        sentences = first + integers(end - first, *key, _Purpose.SENTENCE, tokens[rows])
-        ranges[rows] = fill(shard, sentences, end, wanted[rows])
+        first = shard.documents.starts(local)
+        counts = shard.documents.lengths[local].astype(np.int64)
+        sentences = first + integers(counts, *key, _Purpose.SENTENCE, tokens[rows])
+        ranges[rows] = fill(shard, sentences, first + counts, wanted[rows])
     return ranges
 
 

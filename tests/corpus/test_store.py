@@ -62,10 +62,11 @@ def test_marks_and_borders_agree_with_a_plain_walk(tmp_path: Path) -> None:
         assert (shard.document_base, shard.token_base) == (number, token_base)
         here = documents[number : number + shard.num_documents]
         sentence_starts = np.cumsum([0] + [len(s) for d in here for s in d])
-        assert shard.every64.tolist() == sentence_starts[:-1:64].tolist()
+        assert shard.sentences.edges().tolist() == sentence_starts.tolist()
+        assert shard.sentences.marks.tolist() == sentence_starts[:-1:64].tolist()
         first_sentences = np.cumsum([0] + [len(document) for document in here])
-        assert shard.documents[:, 0].tolist() == first_sentences.tolist()
-        assert shard.documents[:, 1].tolist() == sentence_starts[first_sentences].tolist()
+        assert shard.documents.edges().tolist() == first_sentences.tolist()
+        assert shard.documents.marks.tolist() == first_sentences[:-1:64].tolist()
         number, token_base = number + shard.num_documents, token_base + shard.num_tokens
     assert number == 40
     asked = np.arange(40)
@@ -146,19 +147,23 @@ def test_a_token_takes_two_bytes_up_to_65536_entries_and_four_above(tmp_path: Pa
     assert corpus.document_sentences(0)[0].tolist() == [65_535, 65_536, 69_999]
 
 
-@pytest.mark.parametrize(("length", "longest"), [(20, 300), (20, 20), (8, 255)])
-def test_at_most_2_2_bytes_a_token(length: int, longest: int, tmp_path: Path) -> None:
-    sentences = [[5] * length] * 50
-    write_corpus(tmp_path, {"train": [sentences] * 100 + [[[5] * longest]]})
+@pytest.mark.parametrize(
+    ("length", "sentences", "longest"), [(20, 50, 300), (20, 50, 20), (6, 50, 255), (8, 3, 99)]
+)
+def test_at_most_2_2_bytes_a_token(
+    length: int, sentences: int, longest: int, tmp_path: Path
+) -> None:
+    documents = [[[5] * length] * sentences] * 4000
+    write_corpus(tmp_path, {"train": [*documents, [[5] * longest]]})
     used = sum(file.stat().st_size for file in (tmp_path / "train").iterdir())
-    assert used / (100 * 50 * length + longest) <= 2.2
+    assert used / (4000 * sentences * length + longest) <= 2.2
 
 
 def test_a_length_takes_one_byte_where_no_sentence_of_the_shard_is_longer(tmp_path: Path) -> None:
     short, long = [[5] * 255, [6]], [[7] * 256, [8] * 3]
     write_corpus(tmp_path, {"train": [short, long]}, shard_tokens=200)
     corpus = Corpus.open(tmp_path)
-    assert [shard.sentence_lengths.dtype for shard in corpus.shards] == [np.uint8, np.uint16]
+    assert [shard.sentences.lengths.dtype for shard in corpus.shards] == [np.uint8, np.uint16]
     for number, document in enumerate((short, long)):
         assert [each.tolist() for each in corpus.document_sentences(number)] == document
 
@@ -196,7 +201,8 @@ def test_an_unfinished_corpus_is_named_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["train/shard-00001.documents.npy", "train/shard-00000.every64.npy", "counts.npy"]
+    "name",
+    ["train/shard-00001.documents.npy", "train/shard-00000.sentence_marks.npy", "counts.npy"],
 )
 def test_a_missing_file_is_named_when_the_corpus_is_opened(tmp_path: Path, name: str) -> None:
     corpus = Corpus.open(write_corpus(tmp_path, {"train": some_documents(9)}, shard_tokens=999))
@@ -211,7 +217,7 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a corpus manifest"):
         Corpus.open(tmp_path)
     (tmp_path / "manifest.json").write_text('{"format": 99}')
-    with pytest.raises(ValueError, match="format 99, this version reads 1"):
+    with pytest.raises(ValueError, match="format 99, this version reads 2"):
         Corpus.open(tmp_path)
 
 
@@ -220,7 +226,7 @@ def test_the_manifest_comes_back_equal(tmp_path: Path) -> None:
     manifest = Manifest.read(tmp_path)
     manifest.write(tmp_path)
     assert Manifest.read(tmp_path) == manifest
-    assert json.loads((tmp_path / "manifest.json").read_text())["format"] == 1
+    assert json.loads((tmp_path / "manifest.json").read_text())["format"] == 2
 
 
 def test_verifying_finds_one_changed_byte(tmp_path: Path) -> None:

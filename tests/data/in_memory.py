@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bertsmith.corpus.spans import Spans
 from bertsmith.randomness import integers
 
 Document = list[int]  # sentence lengths in tokens
@@ -14,23 +15,22 @@ Document = list[int]  # sentence lengths in tokens
 
 @dataclass(frozen=True, kw_only=True)
 class InMemoryShard:
-    sentence_lengths: np.ndarray
-    documents: np.ndarray
-    every64: np.ndarray
+    sentences: Spans
+    documents: Spans
     token_base: int
     document_base: int
 
     @property
     def num_documents(self) -> int:
-        return len(self.documents) - 1
+        return len(self.documents.lengths)
 
     @property
     def num_sentences(self) -> int:
-        return len(self.sentence_lengths)
+        return len(self.sentences.lengths)
 
     @property
     def num_tokens(self) -> int:
-        return int(self.documents[-1, 1])
+        return int(self.sentences.edges()[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +85,9 @@ class InMemoryCorpus:
 
 
 def _shard(documents: Sequence[Document], token_base: int, document_base: int) -> InMemoryShard:
-    lengths = np.array([n for document in documents for n in document], dtype=np.uint16)
-    edges = np.append(0, np.cumsum(lengths, dtype=np.int64))
-    first = np.append(0, np.cumsum([len(document) for document in documents])).astype(np.int64)
     return InMemoryShard(
-        sentence_lengths=lengths,
-        documents=np.column_stack([first, edges[first]]),
-        every64=edges[:-1][::64],
+        sentences=Spans.of(np.array([n for document in documents for n in document])),
+        documents=Spans.of(np.array([len(document) for document in documents])),
         token_base=token_base,
         document_base=document_base,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -36,9 +37,9 @@ def documents_of(corpus: InMemoryCorpus) -> Iterator[list[list[int]]]:
     """Every document as its sentences, each the list of its token numbers."""
     token = 0
     for shard in corpus.shards:
-        for first, end in zip(shard.documents[:-1, 0], shard.documents[1:, 0], strict=True):
+        for first, end in pairwise(shard.documents.edges().tolist()):
             document = []
-            for length in shard.sentence_lengths[first:end].tolist():
+            for length in shard.sentences.lengths[first:end].tolist():
                 document.append(list(range(token, token + length)))
                 token += length
             yield document
