@@ -1,13 +1,15 @@
 """The loss beside `transformers`', on equal batches and weights, dropout off.
 
     python -m benchmarks.loss_parity --corpus CORPUS --plot
+    python -m benchmarks.loss_parity --report
 
 Two claims are measured. In float64, at Tiny size, the two losses differ by at most 1e-6 at every
 step. In float32, at Mini size, they differ by at most 1e-5 at the first step; later rounding grows
 in any implementation, so the yardstick is the peer itself: runs of it with other numbers of
 threads. Their band, at a step, is the widest gap between them so far (at least two units in the
 last place of a float32 of the loss's size, one for each of two rounded numbers), and our loss is
-inside when it is that near to one of them.
+inside when it is that near to one of them. Beside it stand what stricter yardsticks would count.
+`--report` runs nothing and prints the newest row again.
 
 Every run has a process of its own and the same optimizer (`loss_curves`). `--steps`, `--batch`
 and the two sizes make it cheap; without `--corpus` batches are drawn tokens of mixed lengths.
@@ -20,20 +22,27 @@ import multiprocessing
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from benchmarks.loss_curves import System, Trial, losses
-from benchmarks.machine import append_row
-from benchmarks.plots import LOSS_PARITY, draw_loss_parity
+from benchmarks.loss_yardsticks import (
+    FIRST_STEP_BOUND,
+    FLOAT64_BOUND,
+    Band,
+    Exact,
+    StricterCounts,
+    compare_exactly,
+    compare_with_band,
+    stricter_counts,
+)
+from benchmarks.machine import RESULTS, append_row
+from benchmarks.plots import LOSS_PARITY, Row, draw_loss_parity, rows_of
 from bertsmith.model.config import SIZES
 
 SYSTEMS: tuple[System, ...] = ("bertsmith", "transformers")
-FLOAT64_BOUND = 1e-6
-FIRST_STEP_BOUND = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,34 +56,12 @@ class Run:
     """With the process's start and, for our own model, the compilation of its kernels."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exact:
-    """Two curves that must be one."""
-
-    largest_difference: float
-    at_step: int
-    holds: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """A curve beside several of the peer."""
-
-    first_difference: float
-    """From the farthest of the peer's runs, at the first step."""
-    differences: list[float]
-    """From the nearest of the peer's runs, at every step."""
-    widths: list[float]
-    """The widest gap between the peer's runs so far, at every step."""
-    steps_inside: int
-    """Steps whose difference is at most the width, or two units in the loss's last place; the first
-    where it is within the first step's bound."""
-    holds: bool
-
-
 def main() -> None:
     """Runs both comparisons, prints them, appends one row, and draws it where asked to."""
     options = _options()
+    if options.report:
+        print(_report(rows_of(RESULTS / "loss_parity.jsonl")))
+        return
     float64 = Trial(
         model=SIZES[options.float64_size],
         dtype="float64",
@@ -91,7 +78,9 @@ def main() -> None:
     ours = in_own_process("bertsmith", float32, options.threads)
     peers = [in_own_process("transformers", float32, count) for count in options.peer_threads]
     band = compare_with_band(ours.losses, [run.losses for run in peers])
+    stricter = stricter_counts(ours.losses, [run.losses for run in peers])
     print(_band_line(band, options.peer_threads))
+    print(_stricter_line(stricter, options.steps))
     row = {
         "corpus": options.corpus.resolve().name if options.corpus else "drawn tokens",
         "steps": options.steps,
@@ -99,7 +88,12 @@ def main() -> None:
         "length": options.length,
         "learning_rate": options.rate,
         "float64": {**_size(float64), **asdict(exact), "runs": [asdict(run) for run in pair]},
-        "float32": {**_size(float32), **asdict(band), "runs": [asdict(r) for r in (ours, *peers)]},
+        "float32": {
+            **_size(float32),
+            **asdict(band),
+            **asdict(stricter),
+            "runs": [asdict(run) for run in (ours, *peers)],
+        },
     }
     append_row("loss_parity", row)
     if options.plot:
@@ -121,38 +115,28 @@ def in_own_process(system: System, trial: Trial, threads: int) -> Run:
     return Run(system=system, threads=threads, losses=curve, seconds=seconds)
 
 
-def compare_exactly(ours: Sequence[float], theirs: Sequence[float]) -> Exact:
-    """The largest difference of two curves against the float64 bound."""
-    differences = np.abs(np.subtract(ours, theirs))
-    worst = int(differences.argmax())
-    return Exact(
-        largest_difference=float(differences[worst]),
-        at_step=worst + 1,
-        holds=bool(differences[worst] <= FLOAT64_BOUND),
+def stricter_counts_of(row: Row) -> StricterCounts:
+    """The stricter counts of a stored row, from the losses that it holds."""
+    runs = row["float32"]["runs"]
+    (ours,) = (run["losses"] for run in runs if run["system"] == "bertsmith")
+    return stricter_counts(ours, [run["losses"] for run in runs if run["system"] != "bertsmith"])
+
+
+def _report(rows: Sequence[Row]) -> str:
+    """The newest row in words."""
+    if not rows:
+        return "no row is stored: run `python -m benchmarks.loss_parity` without --report first"
+    row = rows[-1]
+    exact = Exact(**{field.name: row["float64"][field.name] for field in fields(Exact)})
+    band = Band(**{field.name: row["float32"][field.name] for field in fields(Band)})
+    threads = [run["threads"] for run in row["float32"]["runs"] if run["system"] != "bertsmith"]
+    lines = (
+        f"{row['time']}, commit {row['commit']}, {row['corpus']}, batches of {row['batch']}",
+        _exact_line(exact, row["steps"]),
+        _band_line(band, threads),
+        _stricter_line(stricter_counts_of(row), row["steps"]),
     )
-
-
-def compare_with_band(ours: Sequence[float], peers: Sequence[Sequence[float]]) -> Band:
-    """Our curve's distance from the nearest of the peer's runs against the gap between these.
-
-    Raises ValueError for fewer than two of the peer's runs.
-    """
-    if len(peers) < 2:
-        raise ValueError(f"a band needs at least 2 runs of the peer, found {len(peers)}")
-    runs = np.asarray(peers, dtype=np.float64)  # (runs, steps)
-    distances = np.abs(runs - np.asarray(ours))  # (runs, steps)
-    first_difference, differences = float(distances[:, 0].max()), distances.min(axis=0)
-    widths = np.maximum.accumulate(np.ptp(runs, axis=0))  # (steps,)
-    unit = np.spacing(runs.max(axis=0).astype(np.float32))
-    inside = differences <= np.maximum(widths, 2 * unit)
-    inside[0] = first_difference <= FIRST_STEP_BOUND
-    return Band(
-        first_difference=first_difference,
-        differences=differences.tolist(),
-        widths=widths.tolist(),
-        steps_inside=int(np.count_nonzero(inside)),
-        holds=bool(inside.all()),
-    )
+    return "\n".join(lines)
 
 
 def _compute_with(threads: int) -> None:
@@ -179,6 +163,14 @@ def _band_line(band: Band, threads: Sequence[int]) -> str:
     )
 
 
+def _stricter_line(stricter: StricterCounts, steps: int) -> str:
+    return (
+        f"of {steps} steps ours is strictly between the peer's runs at {stricter.steps_between}, "
+        f"within their gap of the same step at {stricter.steps_in_own_gap}, within their widest "
+        f"gap so far, without the floor, at {stricter.steps_in_running_gap}"
+    )
+
+
 def _verdict(holds: bool) -> str:
     return "holds" if holds else "DOES NOT HOLD"
 
@@ -195,6 +187,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--peer-threads", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--plot", action="store_true", help="draw docs/loss_parity.png")
+    parser.add_argument("--report", action="store_true", help="print the newest stored row again")
     options = parser.parse_args()
     if len(options.peer_threads) < 2:
         parser.error("--peer-threads needs two numbers or more: their runs are the band")

@@ -128,9 +128,8 @@ bertsmith predict fill-mask --model {name} "{EXAMPLES[row.language]}"
 
 ## Results
 
-On {row.held_out_sequences:,} sequences of held-out documents, and on {row.questions} of the 200
-cloze sentences in `benchmarks/cloze/{row.language}.jsonl` (the answers of the others are no single
-token of this vocabulary), beside n-gram models counted on the same training text:
+On {row.held_out_sequences:,} sequences of held-out documents, and on \
+{cloze_sentences(row)}, beside n-gram models counted on the same training text:
 
 {chr(10).join([*result_lines(row), "", *perplexity_lines(results.perplexity)])}
 
@@ -161,6 +160,17 @@ The corpus `{row.corpus}`: {row.train_tokens:,} tokens to train on, fingerprint
 A small model of an hour's training, kept so that the project answers without a network: it knows
 grammar and frequent phrases, few facts, and it repeats what its texts say.
 """
+
+
+def cloze_sentences(row: Row) -> str:
+    """Which cloze sentences were asked, and why the others were not where there are others."""
+    of = f"cloze sentences in `benchmarks/cloze/{row.language}.jsonl`"
+    if not row.questions_left_out:
+        return f"the {row.questions}\n{of}"
+    return (
+        f"{row.questions} of the {row.questions + row.questions_left_out}\n{of} (the answers of "
+        f"the others are no single\ntoken of this vocabulary)"
+    )
 
 
 def result_lines(row: Row) -> list[str]:

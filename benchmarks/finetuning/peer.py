@@ -23,6 +23,7 @@ from bertsmith.recipes.finetuning import FinetuneRun
 FloatArray = npt.NDArray[np.floating]
 _UNDECAYED = ("bias", "LayerNorm.weight")
 _ANSWERED_AT_ONCE = 64
+_BATCHES_SORTED = 8
 
 
 def peer_model(directory: Path, head: TaskHeadConfig) -> nn.Module:
@@ -165,12 +166,35 @@ def _own_rows(scores: Tensor, labelled: LabelledItems, number: int, head: TaskHe
 
 
 def _shuffled(labelled: LabelledItems, run: FinetuneRun) -> Iterator[npt.NDArray[np.integer]]:
-    """Groups of a step, without end: every epoch in an order of its own."""
+    """Groups of a step, without end: every epoch in an order of its own.
+
+    Groups of nearly one length share a step, as its Trainer can have it too, for else half of what
+    it computes is padding; here the steps then come in random order.
+    """
     generator = torch.Generator().manual_seed(run.seed)
+    lengths = np.zeros(labelled.num_groups, dtype=np.int64)
+    np.maximum.at(lengths, labelled.groups, [len(item.token_ids) for item in labelled.items])
     waiting: npt.NDArray[np.integer] = np.empty(0, dtype=np.int64)
     while True:
         while len(waiting) < run.batch_size:
             order = torch.randperm(labelled.num_groups, generator=generator).numpy()
-            waiting = np.concatenate([waiting, order])
+            waiting = np.concatenate(
+                [waiting, near_lengths(order, lengths, run.batch_size, generator)]
+            )
         yield waiting[: run.batch_size]
         waiting = waiting[run.batch_size :]
+
+
+def near_lengths(
+    order: npt.NDArray[np.integer],
+    lengths: npt.NDArray[np.int64],
+    batch_size: int,
+    generator: torch.Generator,
+) -> npt.NDArray[np.integer]:
+    """The order, in which every few batches are sorted by length and all batches are shuffled."""
+    many = _BATCHES_SORTED * batch_size
+    parts = [order[start : start + many] for start in range(0, len(order), many)]
+    by_length = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in parts])
+    batches = [by_length[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    shuffled = torch.randperm(len(batches), generator=generator).tolist()
+    return np.concatenate([batches[number] for number in shuffled])

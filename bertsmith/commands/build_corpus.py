@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.stages import Stage
-from bertsmith.commands.text_options import BuildCorpus
+from bertsmith.commands.text_options import HELD_OUT, BuildCorpus
 from bertsmith.corpus import build
 from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.manifest import FILE_NAME, Manifest
@@ -34,7 +34,12 @@ def build_corpus(run: BuildCorpus, console: Console | None = None) -> Manifest:
     """
     console = console or Console()
     reading = run.reading
-    rules = BuildRules(language=reading.language, held_out=run.held_out, seed=run.seed)
+    rules = BuildRules(
+        language=reading.language,
+        held_out=HELD_OUT if run.held_out is None else run.held_out,
+        holds_out_one=run.held_out is None,
+        seed=run.seed,
+    )
     require_destination(run.out, run.inputs, "the corpus's")
     require_text(run.inputs, "name the text that it was built from")
     tokenizer = Tokenizer.load(run.vocab)
@@ -86,11 +91,17 @@ def _report(console: Console, out: Path, manifest: Manifest, seconds: float | No
     if seconds is None:
         say(console, f"corpus: {out}, made before ({on_disk})")
     else:
-        rate = report.characters / 1e6 / seconds
-        took = f"{duration(seconds)}, {rate:.1f} million characters/s"
+        took = f"{duration(seconds)}, {_rate(report.characters / seconds)}"
         say(console, f"corpus: {out} ({on_disk}; {took})")
     for warning in _warnings(manifest):
         say(console, f"warning: {warning}")
+
+
+def _rate(characters_per_second: float) -> str:
+    millions = characters_per_second / 1e6
+    if millions >= 1:
+        return f"{millions:.1f} million characters/s"
+    return f"{characters_per_second / 1e3:.1f} thousand characters/s"
 
 
 def _warnings(manifest: Manifest) -> list[str]:

@@ -13,12 +13,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from bertsmith.commands.paths import require_destination, require_text
+from bertsmith.commands.script_needs import keeping_hangul
 from bertsmith.commands.stages import Stage
 from bertsmith.commands.text_options import LearnVocab
 from bertsmith.corpus.build_rules import input_digest
@@ -64,13 +65,14 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     """
     console = console or Console()
     started = time.perf_counter()
-    config = run.vocabulary_config()
     skipped: Counter[str] = Counter()
     require_destination(run.out, run.inputs, "the vocabulary's")
     require_text(run.inputs, "name the text that it was built from")
     _require_own(run.out)
     sources = find_sources(run.inputs, run.reading.format, run.reading.text_field, skipped=skipped)
     sample = list(sample_sentences(sources, run.reading.language))
+    run = replace(run, vocabulary=keeping_hangul(run.vocabulary, sample, console))
+    config = run.vocabulary_config()
     of_hangul = warn_about_hangul(config.tokenizer, sample)
     for warning in filter(None, (of_hangul, warn_about_alphabet(config, sample))):
         say(console, f"warning: {warning}")

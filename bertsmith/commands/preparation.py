@@ -5,17 +5,13 @@ found again, the rest is made by learn-vocab and build-corpus. It does not know 
 
 Vocabulary sizes by bytes of text (compressed files count three times): below 1 MB 2,000 entries,
 5 MB 4,000, 20 MB 8,000, 100 MB 16,000, above it the paper's 30,522. An entry should be seen some
-hundred times. Kana and ideographs get 8,000 at least, however little text there is: the alphabet
-alone takes half of them. Hangul gets 12,000: all its common syllables, whether the text has them or
-not, take a fifth.
+hundred times. A script of thousands of characters may ask for more (`script_needs`).
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +19,7 @@ from rich.console import Console
 
 from bertsmith.commands.build_corpus import build_corpus
 from bertsmith.commands.learn_vocab import REPORT_FILE, learn_vocab, settings_of
+from bertsmith.commands.script_needs import keeping_hangul, least_rows
 from bertsmith.commands.text_options import BuildCorpus, LearnVocab, TextChoices
 from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings, input_digest
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
@@ -37,12 +34,6 @@ from bertsmith.text.tokenizer import Tokenizer
 _VOCABULARY_SIZES = ((1, 2_000), (5, 4_000), (20, 8_000), (100, 16_000))  # megabytes, entries
 _LARGEST_VOCABULARY = 30_522
 _COMPRESSION = 3
-_LEAST_OF_LARGE_SCRIPT = 8_000
-_LEAST_OF_HANGUL = 12_000
-_HANGUL = re.compile("[가-힣]")
-_LARGE_SCRIPT = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-"""Kana, ideographs."""
-_STRAY_SHARE = 0.02
 _OWN_MARK = ".made-by-pretrain"
 """Lies in a corpus that pretrain began: only such a one may it delete."""
 
@@ -137,18 +128,14 @@ def _to_learn(
     """How to learn the vocabulary; None where it was so learned before, from this text."""
     sources = _sources_of(texts, choices)
     sentences = list(sample_sentences(sources, choices.reading.language))
-    how = choices.vocabulary
-    if how.strip_accents is None and not how.cased and _is_common(_HANGUL, sentences):
-        say(console, "the text holds Korean: accents are kept, so that Hangul stays whole")
-        how = replace(how, strip_accents=False)
     rows = choices.vocab_size or vocabulary_size(
-        sum(map(_text_bytes, sources)), _least_rows(sentences)
+        sum(map(_text_bytes, sources)), least_rows(sentences)
     )
     run = LearnVocab(
         inputs=tuple(texts),
         out=vocabulary,
         vocab_size=rows,
-        vocabulary=how,
+        vocabulary=keeping_hangul(choices.vocabulary, sentences, console),
         reading=choices.reading,
     )
     if (vocabulary / "vocab.txt").is_file():
@@ -184,19 +171,6 @@ def _differing(run: LearnVocab, sources: Sequence[Source]) -> str:
             f"text, move it away or delete it"
         )
     return differing
-
-
-def _least_rows(sentences: Sequence[str]) -> int:
-    """Rows that a script of thousands of characters needs, however little text there is."""
-    if _is_common(_HANGUL, sentences):
-        return _LEAST_OF_HANGUL
-    return _LEAST_OF_LARGE_SCRIPT if _is_common(_LARGE_SCRIPT, sentences) else 0
-
-
-def _is_common(script: re.Pattern[str], sentences: Sequence[str]) -> bool:
-    """True when more than a stray sentence of the sample holds a character of the script."""
-    found = sum(script.search(sentence) is not None for sentence in sentences)
-    return found > _STRAY_SHARE * len(sentences)
 
 
 def _text_bytes(source: Source) -> int:

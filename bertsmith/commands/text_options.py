@@ -18,6 +18,9 @@ from bertsmith.text.config import Score, VocabularyConfig
 from bertsmith.text.rules import TokenizerConfig, UnicodeForm
 from bertsmith.text.sentences import Language
 
+HELD_OUT = 0.01
+"""Share of the documents kept for evaluation where none was given, and then one at least."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingChoices:
@@ -46,7 +49,7 @@ class VocabularyChoices:
     """Keep capital letters, and accents unless --strip-accents says otherwise."""
     strip_accents: bool | None = None
     """Decompose and drop accents, which breaks Hangul into jamo; by default with lower-casing, but
-    not where pretrain finds Korean."""
+    not in Korean text."""
     unicode_form: UnicodeForm = "none"
     """Unicode form to bring the text into first (original: none)."""
     split_cjk: bool = True
@@ -138,8 +141,9 @@ class BuildCorpus:
     """A vocab.txt, a tokenizer.json or a directory that holds them."""
     out: Path
     """The corpus's directory."""
-    held_out: float = 0.01
-    """Share of the documents kept for evaluation."""
+    held_out: float | None = None
+    """Share of the documents kept for evaluation; by default 0.01, and of several documents one at
+    least."""
     seed: int = 0
     """Chooses the documents that are held out."""
     reading: Annotated[ReadingChoices, tyro.conf.arg(name="")] = field(
@@ -160,8 +164,9 @@ class TextChoices:
         default_factory=VocabularyChoices
     )
     """How a vocabulary is learned."""
-    held_out: float = 0.01
-    """Share of documents kept for evaluation."""
+    held_out: float | None = None
+    """Share of documents kept for evaluation; by default 0.01, and of several documents one at
+    least."""
     reading: Annotated[ReadingChoices, tyro.conf.arg(name="")] = field(
         default_factory=ReadingChoices
     )
@@ -169,7 +174,7 @@ class TextChoices:
 
     def __post_init__(self) -> None:
         """Refuses what would fail later: a vocabulary or a division that cannot be."""
-        if not 0.0 <= self.held_out < 1.0:
+        if self.held_out is not None and not 0.0 <= self.held_out < 1.0:
             raise ValueError(f"held_out must be at least 0 and below 1, found {self.held_out}")
         if self.vocab_size:
             self.vocabulary.config(self.vocab_size)
@@ -178,4 +183,8 @@ class TextChoices:
         """The choices as JSON values; workers left out, since they change nothing."""
         values = dataclasses.asdict(self)
         del values["reading"]["workers"]
-        return {**values, "vocab": None if self.vocab is None else str(self.vocab.resolve())}
+        return {
+            **values,
+            "vocab": None if self.vocab is None else str(self.vocab.resolve()),
+            "held_out": HELD_OUT if self.held_out is None else self.held_out,
+        }

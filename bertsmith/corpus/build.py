@@ -145,6 +145,7 @@ class _Builder:
         """Writes what is left, the vocabulary, the counts and, last of all, the manifest."""
         if not self._counts["documents"]:
             raise ValueError(_nothing_kept(files, skipped + self._skipped))
+        self._hold_out_one()
         for writer in self._writers.values():
             writer.flush()
         self._spill()
@@ -191,6 +192,14 @@ class _Builder:
             is_held_out[:1] = False
         self._counts["held_out_documents"] += int(np.count_nonzero(is_held_out))
         return is_held_out
+
+    def _hold_out_one(self) -> None:
+        """Moves the last document to those held out, where the rules want one and none is."""
+        train = self._writers["train"]
+        is_wanted = self._rules.holds_out_one and not self._counts["held_out_documents"]
+        if is_wanted and train.num_documents > 1:
+            self._writers["held_out"].append(train.take_last())
+            self._counts += Counter(held_out_documents=1, held_out_beyond_share=1)
 
     def _save(self, end: Position) -> None:
         self._spill()

@@ -28,11 +28,15 @@ READER_VERSION = 1
 
 _SETTING_NAMES = {
     "input": "input files",
+    "holds_out_one": "whether one document is held out at least",
     "modified": "times of the input files",
     "reader": "version of bertsmith's reader",
     "unicode": "version of Python's Unicode",
     "tokenizers": "version of tokenizers",
 }
+
+_UNNAMED_BEFORE = {"holds_out_one"}
+"""Settings that older corpora do not name: such a corpus is taken for what is asked."""
 
 _END_BYTES = 1 << 16
 
@@ -56,6 +60,8 @@ class BuildRules:
     """Whose rules split prose into sentences."""
     held_out: float = 0.01
     """Share of the documents kept for evaluation."""
+    holds_out_one: bool = False
+    """Whether the last of several documents is kept for evaluation where the share finds none."""
     seed: int = 0
     """Chooses the documents that are held out."""
     shard_tokens: int = SHARD_TOKENS
@@ -159,7 +165,7 @@ def differing_settings(stored: Mapping[str, str], asked: Mapping[str, str]) -> s
     return ", ".join(
         f"{_SETTING_NAMES.get(name, name)} (there {_short(stored.get(name))}, now {_short(value)})"
         for name, value in asked.items()
-        if stored.get(name) != value
+        if stored.get(name) != value and (name in stored or name not in _UNNAMED_BEFORE)
     )
 
 

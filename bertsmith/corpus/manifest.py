@@ -48,6 +48,8 @@ class Report:
     sentences: int = 0
     tokens: int = 0
     held_out_documents: int = 0
+    held_out_beyond_share: int = 0
+    """Of these, the last document of all, where the share found none."""
     unknown_tokens: int = 0
     """Words that became `[UNK]`."""
     duplicate_lines: int = 0
@@ -63,8 +65,10 @@ class Report:
         """The report for a person, a fact a line."""
         share = self.unknown_tokens / max(self.tokens, 1)
         repeated = self.duplicate_lines / max(self.sentences, 1)
+        last = ", the last: the share found none" if self.held_out_beyond_share else ""
+        held_out = f"{self.held_out_documents:,} held out{last}"
         facts = [
-            f"documents               {self.documents:,} ({self.held_out_documents:,} held out)",
+            f"documents               {self.documents:,} ({held_out})",
             f"sentences               {self.sentences:,}",
             f"tokens                  {self.tokens:,}",
             f"unknown tokens          {self.unknown_tokens:,} ({share:.3%})",

@@ -1,7 +1,8 @@
 """Documents of token ids -> shards on disk.
 
 A shard is cut at the first document border at or past its size, so the same documents in the same
-order give the same bytes, however they were handed over. Finished shards are written atomically;
+order give the same bytes, however they were handed over. It is written when a document follows, so
+that the latest one can still be taken back. Finished shards are written atomically;
 what is not yet a whole shard is held in memory, and can be set aside and taken up again. It does
 not know where documents come from.
 """
@@ -111,16 +112,21 @@ class ShardWriter:
         return pending + sum(shard.num_documents for shard in self.shards)
 
     def append(self, documents: Documents) -> None:
-        """Adds documents; writes every shard that they fill."""
+        """Adds documents; writes every shard that is full before the last of them."""
         while len(documents.sentence_counts):
+            if self._num_pending >= self._shard_tokens:
+                self.flush()
             filled = self._num_pending + np.cumsum(documents.token_counts)
             last = int(np.searchsorted(filled, self._shard_tokens))
-            if last == len(filled):
-                self._hold(documents)
-                return
             head, documents = documents.cut(last + 1)
             self._hold(head)
-            self.flush()
+
+    def take_last(self) -> Documents:
+        """Takes the latest document back, as if it had never come, and returns it."""
+        pending = self.pending()
+        rest, latest = pending.cut(len(pending.sentence_counts) - 1)
+        self._parts, self._num_pending = [rest], len(rest.token_ids)
+        return latest
 
     def pending(self) -> Documents:
         """The documents that no finished shard holds yet."""

@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.finetuning import rows, speed, table
 from benchmarks.finetuning.__main__ import run_of
-from benchmarks.finetuning.peer import peer_loss, peer_model, peer_scores
+from benchmarks.finetuning.peer import near_lengths, peer_loss, peer_model, peer_scores
 from benchmarks.finetuning.rows import Key
 from benchmarks.finetuning.sets import SETS as PROOF_SETS
 from benchmarks.finetuning.sets import Examples, set_named, shortened
@@ -75,6 +75,18 @@ def test_shortened_keeps_the_task() -> None:
     whole = Examples(task=KINDS["labels"].task, train=TEXTS, dev=TEXTS)
     assert shortened(whole, None) is whole
     assert len(shortened(whole, 5).train) == 5
+
+
+def test_the_peers_batches_hold_near_lengths_and_every_group_once() -> None:
+    generator = torch.Generator().manual_seed(3)
+    lengths = np.random.default_rng(1).integers(1, 129, 1000)
+    order = near_lengths(np.random.default_rng(2).permutation(1000), lengths, 32, generator)
+    assert sorted(order.tolist()) == list(range(1000))
+    batches = [lengths[order[start : start + 32]] for start in range(0, 992, 32)]
+    padded = sum(int(each.max()) * len(each) for each in batches)
+    assert padded < 1.25 * sum(int(each.sum()) for each in batches)
+    longest = [int(each.max()) for each in batches]
+    assert sorted(longest) != longest != sorted(longest, reverse=True)
 
 
 def test_two_systems_agree_when_seeds_make_the_difference() -> None:

@@ -1,6 +1,11 @@
+import json
+import sys
+from dataclasses import asdict
+
 import pytest
 
-from benchmarks.loss_parity import compare_exactly, compare_with_band
+from benchmarks import loss_parity
+from benchmarks.loss_yardsticks import compare_exactly, compare_with_band, stricter_counts
 
 
 def test_the_largest_difference_and_its_step_are_found():
@@ -44,6 +49,42 @@ def test_no_band_is_finer_than_a_float32(units, steps_inside):
     peers = [[3.0, 2.5], [3.0, 2.5]]
     ours = [3.0, 2.5 + units * 2.0**-22]
     assert compare_with_band(ours, peers).steps_inside == steps_inside
+
+
+@pytest.mark.parametrize(
+    ("ours", "counts"),
+    [
+        ([3.0, 2.05, 1.0], (1, 3, 3)),  # between at step 2, on one of the runs at the others
+        ([3.0, 2.3, 1.05], (0, 2, 2)),  # farther outside than the gap is wide, then nearer
+        ([3.1, 2.3, 1.09], (0, 0, 1)),  # only the gap of step 2 is wide enough at step 3
+    ],
+)
+def test_stricter_yardsticks_count_fewer_steps(ours, counts):
+    peers = [[3.0, 2.0, 1.0], [3.0, 2.125, 1.03125]]
+    found = stricter_counts(ours, peers)
+    assert (found.steps_between, found.steps_in_own_gap, found.steps_in_running_gap) == counts
+
+
+def test_a_stored_row_is_told_again_with_the_stricter_counts(tmp_path, monkeypatch, capsys):
+    curves = {"bertsmith": [[3.0, 2.05]], "transformers": [[3.0, 2.0], [3.0, 2.125]]}
+    runs = [
+        {"system": system, "threads": threads, "losses": losses}
+        for system, each in curves.items()
+        for threads, losses in enumerate(each, start=1)
+    ]
+    band = compare_with_band(curves["bertsmith"][0], curves["transformers"])
+    row = {
+        **dict(time="2026-01-02", commit="abc", corpus="texts", steps=2, batch=8),
+        "float64": asdict(compare_exactly([3.0, 2.0], [3.0, 2.0])),
+        "float32": {**asdict(band), "runs": runs},
+    }
+    (tmp_path / "loss_parity.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    monkeypatch.setattr(loss_parity, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["loss_parity", "--report"])
+    loss_parity.main()
+    said = capsys.readouterr().out
+    assert "inside at 2 of 2 steps: holds" in said
+    assert "strictly between the peer's runs at 1, within their gap of the same step at 2" in said
 
 
 def test_one_run_of_the_peer_is_no_band():

@@ -110,6 +110,19 @@ def test_a_model_is_written_in_bf16_with_the_figures_that_were_measured_on_it(
         models.main()
 
 
+@pytest.mark.parametrize(
+    ("left_out", "sentence"),
+    [
+        (0, "the 4 cloze sentences in `benchmarks/cloze/en.jsonl`"),
+        (2, "4 of the 6 cloze sentences in `benchmarks/cloze/en.jsonl` (the answers of the others "
+            "are no single token of this vocabulary)"),
+    ],
+)  # fmt: skip
+def test_sentences_left_out_are_told_where_there_are_any(left_out: int, sentence: str) -> None:
+    told = models.cloze_sentences(replace(ROW, questions_left_out=left_out))
+    assert told.replace("\n", " ") == sentence
+
+
 def test_a_trainings_tokens_and_seconds_are_those_of_its_steps(run: Path) -> None:
     training = models.training_of(run)
     assert (training.tokens, training.seconds) == (8_000_000, 240.0)

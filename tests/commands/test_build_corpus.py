@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from bertsmith.commands import build_corpus as command
 from bertsmith.commands.build_corpus import build_corpus
 from bertsmith.commands.text_options import BuildCorpus, ReadingChoices
 from bertsmith.corpus import build
+from bertsmith.corpus.build_rules import OtherSettingsError
 from bertsmith.corpus.store import Corpus
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -68,6 +71,46 @@ def test_a_single_document_is_warned_of(tmp_path: Path, vocab: Path) -> None:
     output = run(text, vocab, tmp_path / "out")
     assert "warning: the corpus is a single document: next-sentence prediction needs" in output
     assert "warning: no document is held out" in output
+
+
+@pytest.mark.parametrize(
+    ("choices", "held_out", "is_warned"),
+    [
+        ({}, "1 held out, the last: the share found none", False),
+        ({"held_out": 0.01}, "0 held out", True),
+    ],
+)
+def test_a_typed_share_is_taken_at_its_word_and_the_default_one_finds_a_document(
+    tmp_path: Path, vocab: Path, choices: dict[str, float], held_out: str, is_warned: bool
+) -> None:
+    text = written(tmp_path / "text", "The cat sleeps.\nThe dog runs.\n\n" * 12)
+    output = run(text, vocab, tmp_path / "out", **choices)
+    assert f"documents               12 ({held_out})" in output
+    assert ("warning: no document is held out" in output) is is_warned
+    assert "thousand characters/s" in output
+    other = {} if choices else {"held_out": 0.01}
+    with pytest.raises(OtherSettingsError, match="one document is held out at least"):
+        run(text, vocab, tmp_path / "out", **other)
+
+
+@pytest.mark.parametrize("choices", [{}, {"held_out": 0.01}])
+def test_a_corpus_of_before_the_rule_is_found(
+    tmp_path: Path, vocab: Path, choices: dict[str, float]
+) -> None:
+    text = written(tmp_path / "text", DOCUMENTS)
+    run(text, vocab, tmp_path / "out")
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
+    del manifest["settings"]["holds_out_one"], manifest["report"]["held_out_beyond_share"]
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert "made before" in run(text, vocab, tmp_path / "out", **choices)
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"),
+    [(40.0, "0.0 thousand"), (31_400.0, "31.4 thousand"), (2_340_000.0, "2.3 million")],
+)
+def test_a_slow_rate_is_told_in_thousands(rate: float, told: str) -> None:
+    assert command._rate(rate) == f"{told} characters/s"
 
 
 def test_documents_of_one_sentence_are_warned_of(tmp_path: Path, vocab: Path) -> None:

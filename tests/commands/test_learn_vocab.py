@@ -107,15 +107,27 @@ def test_cased_keeps_capitals_and_uncased_does_not(english: Path, tmp_path: Path
     assert uncased.tokenize("The")[0] == "the"
 
 
-def test_uncased_hangul_is_warned_about_and_cased_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("choices", "is_told", "is_warned"),
+    [
+        ({}, True, False),
+        ({"strip_accents": True}, False, True),
+        ({"strip_accents": False}, False, False),
+        ({"cased": True}, False, False),
+    ],
+)
+def test_korean_keeps_its_accents_unless_told_otherwise_and_stripping_is_warned_of(
+    tmp_path: Path, choices: dict[str, bool], is_told: bool, is_warned: bool
+) -> None:
     source = tmp_path / "korean.txt"
     source.write_text(KOREAN * 20, encoding="utf-8")
-    for cased, is_warned in ((False, True), (True, False)):
-        console = quiet()
-        learn_vocab(run(source, tmp_path / f"vocab{cased}", cased=cased), console)
-        assert ("jamo" in said(console)) is is_warned
-        assert said(console).count("warning: strip_accents is on") == is_warned
-        assert said(console).count("--strip-accents False") == is_warned
+    console = quiet()
+    out = learn_vocab(run(source, tmp_path / "vocab", **choices), console)
+    assert said(console).count("the text holds Korean: accents are kept") == is_told
+    assert ("jamo" in said(console)) is is_warned
+    assert said(console).count("warning: strip_accents is on") == is_warned
+    assert said(console).count("--strip-accents False") == is_warned
+    assert Tokenizer.load(out).config.strip_accents is is_warned
 
 
 def test_hangul_far_behind_the_beginnings_is_warned_of_with_its_share(tmp_path: Path) -> None:

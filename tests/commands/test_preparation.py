@@ -217,7 +217,8 @@ def test_accents_are_kept_where_a_part_of_the_text_is_korean(
         english = (text / "text.txt").read_text() + "\n\nHangul is called 한글 .\n"
         content = KOREAN * 40 if number in korean_files else english
         (text / f"{number}.txt").write_text(content)
-    prepare(text, tmp_path / "run")
+    said = prepare(text, tmp_path / "run")
+    assert said.count("accents are kept") == keeps_accents  # once, though two commands ask
     tokenizer = Tokenizer.load(tmp_path / "run" / "vocab")
     assert tokenizer.config.strip_accents is not keeps_accents
 

@@ -15,6 +15,7 @@ from tests.corpus.building import (
     RULES,
     build_from,
     files_of,
+    some_text,
 )
 
 
@@ -92,6 +93,38 @@ def test_the_only_document_is_trained_on(tmp_path: Path, tokenizer: Tokenizer) -
     build_from(tmp_path / "one.txt", tmp_path / "out", tokenizer, rules=rules)
     assert Corpus.open(tmp_path / "out").num_documents == 1
     assert Corpus.open(tmp_path / "out", "held_out").num_documents == 0
+
+
+@pytest.mark.parametrize(
+    ("num_documents", "rules", "held_out"),
+    [
+        (12, BuildRules(holds_out_one=True), 1),
+        (12, BuildRules(holds_out_one=True, shard_tokens=1), 1),
+        (2, BuildRules(holds_out_one=True), 1),
+        (1, BuildRules(holds_out_one=True), 0),
+        (12, BuildRules(), 0),
+    ],
+)
+def test_of_several_documents_the_last_is_held_out_where_the_share_finds_none(
+    tmp_path: Path, tokenizer: Tokenizer, num_documents: int, rules: BuildRules, held_out: int
+) -> None:
+    (tmp_path / "text.txt").write_text(some_text(num_documents), encoding="utf-8")
+    report = build_from(tmp_path / "text.txt", tmp_path / "out", tokenizer, rules=rules).report
+    assert report.held_out_documents == report.held_out_beyond_share == held_out
+    assert ("1 held out, the last: the share found none" in report.lines()[0]) == (held_out == 1)
+    build_from(tmp_path / "text.txt", tmp_path / "all", tokenizer, rules=BuildRules(held_out=0))
+    *trained_on, last = all_documents(Corpus.open(tmp_path / "all"))
+    expected = (trained_on, [last]) if held_out else ([*trained_on, last], [])
+    assert all_documents(Corpus.open(tmp_path / "out", verify=True)) == expected[0]
+    assert all_documents(Corpus.open(tmp_path / "out", "held_out")) == expected[1]
+
+
+def test_nothing_is_added_to_what_the_share_finds(
+    tmp_path: Path, folder: Path, tokenizer: Tokenizer
+) -> None:
+    drawn = build_from(folder, tmp_path / "drawn", tokenizer)
+    rules = replace(RULES, holds_out_one=True)
+    assert build_from(folder, tmp_path / "out", tokenizer, rules=rules).shards == drawn.shards
 
 
 def test_token_counts_are_those_of_the_training_split(

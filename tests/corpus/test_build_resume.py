@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from bertsmith.corpus import blocks, build
+from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.text.tokenizer import Tokenizer
-from tests.corpus.building import build_from, files_of
+from tests.corpus.building import RULES, build_from, files_of
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,9 @@ class Stopped(Exception):
     pass
 
 
+@pytest.mark.parametrize(
+    "rules", [RULES, BuildRules(held_out=0.0, holds_out_one=True, shard_tokens=2000)]
+)
 @pytest.mark.parametrize("stop_after", [1, 9, 22])
 def test_a_stopped_build_goes_on_to_the_same_bytes(
     tmp_path: Path,
@@ -33,8 +37,9 @@ def test_a_stopped_build_goes_on_to_the_same_bytes(
     tokenizer: Tokenizer,
     monkeypatch: pytest.MonkeyPatch,
     stop_after: int,
+    rules: BuildRules,
 ) -> None:
-    build_from(folder, tmp_path / "whole", tokenizer)
+    build_from(folder, tmp_path / "whole", tokenizer, rules=rules)
     encoded: list[int] = []
     encode = BlockEncoder.__call__
 
@@ -47,11 +52,11 @@ def test_a_stopped_build_goes_on_to_the_same_bytes(
     with monkeypatch.context() as patch:
         patch.setattr(BlockEncoder, "__call__", counted)
         with pytest.raises(Stopped):
-            build_from(folder, tmp_path / "out", tokenizer)
+            build_from(folder, tmp_path / "out", tokenizer, rules=rules)
         stopped_at = encoded[-1]
         encoded.clear()
         stop_after = -1
-        build_from(folder, tmp_path / "out", tokenizer)
+        build_from(folder, tmp_path / "out", tokenizer, rules=rules)
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
     if stopped_at > 100:  # a shard was finished before: its documents are not encoded again
         assert encoded[0] > 20

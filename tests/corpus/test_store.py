@@ -93,6 +93,21 @@ def test_shards_do_not_depend_on_how_documents_are_handed_over(
     assert parts.counts.tolist() == whole.counts.tolist()
 
 
+@pytest.mark.parametrize("shard_tokens", [1, 3000, 1 << 24])
+def test_a_document_taken_back_leaves_no_trace(tmp_path: Path, shard_tokens: int) -> None:
+    documents = documents_of(some_documents(30))
+    without = ShardWriter(tmp_path / "without", 1000, shard_tokens=shard_tokens)
+    without.append(documents.cut(29)[0])
+    taken = ShardWriter(tmp_path / "taken", 1000, shard_tokens=shard_tokens)
+    taken.append(documents)
+    latest = taken.take_last()
+    for writer in (without, taken):
+        writer.flush()
+    assert taken.shards == without.shards
+    assert taken.counts.tolist() == without.counts.tolist()
+    assert latest.token_ids.tolist() == documents.cut(29)[1].token_ids.tolist()
+
+
 def test_a_writer_continues_from_what_was_set_aside(tmp_path: Path) -> None:
     documents = documents_of(some_documents(30))
     first, second = documents.cut(17)

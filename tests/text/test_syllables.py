@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.commands import preparation
+from bertsmith.commands import script_needs
 from bertsmith.commands.preparation import vocabulary_size
 from bertsmith.text.config import VocabularyConfig
 from bertsmith.text.learn import LearnedVocabulary, learn
@@ -48,7 +48,7 @@ def learned(text: str, rows: int, **choices: object) -> LearnedVocabulary:
 
 def test_everyday_sentences_survive_a_vocabulary_of_a_small_encyclopaedic_text() -> None:
     text = ENCYCLOPAEDIC * 3
-    rows = vocabulary_size(len(text.encode()), preparation._LEAST_OF_HANGUL)
+    rows = vocabulary_size(len(text.encode()), script_needs._LEAST_OF_HANGUL)
     without = Tokenizer(learned(text, rows, common_hangul=False).vocabulary, RULES)
     tokenizer = Tokenizer(learned(text, rows).vocabulary, RULES)
     for sentence in EVERYDAY:
@@ -117,7 +117,7 @@ def test_the_first_megabyte_of_an_encyclopaedia_is_enough_for_everyday_sentences
     folder = Path(os.environ["BERTSMITH_DATA"]) / "corpora/kowiki-2020"
     with lzma.open(next(folder.glob("*.xz")), "rt", encoding="utf-8") as file:
         text = file.read(400_000)
-    found = learned(text, vocabulary_size(len(text.encode()), preparation._LEAST_OF_HANGUL))
+    found = learned(text, vocabulary_size(len(text.encode()), script_needs._LEAST_OF_HANGUL))
     tokenizer = Tokenizer(found.vocabulary, RULES)
     for sentence in EVERYDAY:
         assert tokenizer.unk_id not in tokenizer.encode(sentence).ids, sentence
