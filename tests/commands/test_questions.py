@@ -117,17 +117,17 @@ def test_the_pipe_is_utf8_whatever_the_terminals_encoding(encoding, monkeypatch)
 
 NOT_UTF8 = [
     (b"x\ncaf\xe9 noir\n", r":2: not UTF-8: byte 0xe9 at byte offset 5 .* Convert the file"),
-    ("x\n".encode("utf-16"), r":1: not UTF-8: byte 0xff at byte offset 0|NUL byte"),
+    ("x\n".encode("utf-16"), r": not UTF-8 but UTF-16, .* iconv -f UTF-16"),
 ]
 
 
 @pytest.mark.parametrize(("content", "told"), NOT_UTF8)
 def test_what_is_not_utf8_is_named_with_its_line_and_byte(content, told, tmp_path, monkeypatch):
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(ValueError, match=f"a{told}|a: {told}"):
+    with pytest.raises(ValueError, match=f"a{told}"):
         Questions([], [tmp_path / "a"], str).check()
     monkeypatch.setattr(sys, "stdin", piped(content, "latin-1"))
-    with pytest.raises(ValueError, match=f"standard input{told}|standard input: {told}"):
+    with pytest.raises(ValueError, match=f"standard input{told}"):
         list(Questions([], [], str).windows())
 
 
