@@ -87,9 +87,11 @@ def test_nothing_is_read_where_all_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bert = tiny_model().bert
-    filled(store(tmp_path / "k", (0, 2)), bert)
+    before = filled(store(tmp_path / "k", (0, 2)), bert)
+    files = {path: path.read_bytes() for path in before.directory.glob("*.npy")}
     monkeypatch.setattr(Bert, "chosen_states", None)
-    filled(store(tmp_path / "k", (2,)), bert)
+    again = filled(store(tmp_path / "k", (2,)), bert)
+    assert {path: path.read_bytes() for path in again.directory.glob("*.npy")} == files
 
 
 def test_an_encoder_that_fails_leaves_no_file_and_a_second_process_is_told(tmp_path: Path) -> None:
