@@ -179,7 +179,7 @@ def _merged(parts: list[tuple[Int64Array, Int64Array]]) -> tuple[Int64Array, Int
 
 def _chunks(shard: Shard, unit: Unit, mark: int) -> Iterator[tuple[IntArray, Int64Array]]:
     """Whole units of about _CHUNK_TOKENS with two marks around each, and their tokens' rows."""
-    unit_lengths = shard.sentences.lengths
+    unit_lengths = shard.sentences.all_lengths()
     if unit == "document":
         unit_lengths = np.diff(shard.sentences.edges()[shard.documents.edges()])
     ends = np.cumsum(unit_lengths, dtype=np.int64)  # (S,)

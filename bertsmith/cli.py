@@ -91,17 +91,20 @@ COMMANDS = {
         function="finetune.finetune",
         summary="A BERT and labelled examples -> a model of a task; or resume a run.",
         default="finetune_options.defaults_of",
+        check="named_models.require_typed",
     ),
     "search": Command(
         options="search_options.Search",
         function="search.search",
         summary="A grid of values and random restarts -> the best fine-tuned model on Dev.",
         default="search_options.defaults_of",
+        check="named_models.require_typed",
     ),
     "evaluate": Command(
         options="finetune_options.Evaluate",
         function="evaluate.evaluate",
         summary="Fine-tuned models and labelled examples -> their scores, as one where several.",
+        check="named_models.require_typed",
     ),
     "predict": Command(
         options="predict_options.Predict",
@@ -109,6 +112,7 @@ COMMANDS = {
         summary="A fine-tuned model's answers; fill masks, embed, compare, score, look.",
         default="predict_options.refuse_to_generate",
         shorthand="predict_options.run_or_question",
+        check="named_models.require_typed",
     ),
     "write-submission": Command(
         options="write_submission.WriteSubmission",
@@ -119,16 +123,19 @@ COMMANDS = {
         options="convert.Convert",
         function="convert.convert",
         summary="Any BERT -> transformers, sentence-transformers, ONNX or TensorFlow files.",
+        check="named_models.require_typed",
     ),
     "extract": Command(
         options="extract.Extract",
         function="extract.extract",
         summary="A file of texts -> the hidden states of any BERT, as vectors on disk.",
+        check="named_models.require_option",
     ),
     "verify": Command(
         options="verify.Verify",
         function="verify.verify",
         summary="A certificate: whether a model, here, computes what BERT is defined to compute.",
+        check="named_models.require_typed",
     ),
     "plot": Command(
         options="plot.Plot",

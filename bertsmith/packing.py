@@ -28,9 +28,9 @@ TOKENS_PER_BATCH = 2048
 _TOKENS_PER_BATCH_ON_GPU = 16_384
 # Fewer in a batch than this do not fill a core.
 _FEWEST_TOKENS_PER_BATCH = 512
-# Fusing costs 14 seconds of compilation (one busy core). In float32 on a CPU it saves nothing (the
-# figures stand in docs/log.md); else it saves passes over hidden states, so it is their values that
-# count, tokens * L * H: from about 250,000 tokens of Mini on, whose L * H is 1,024.
+# Fusing costs 14 seconds of compilation. On a CPU it saves nothing that the products of
+# `model.linear` do not (figures in docs/log.md); on a GPU it saves passes over hidden states, so it
+# is their values that count, tokens * L * H: from about 250,000 tokens of Mini on.
 _VALUES_BEFORE_FUSING = 250_000 * 1024
 
 
@@ -82,7 +82,7 @@ class Packing:
                 watch(read / total)
             return found
 
-        if self.device.type == "cpu" and not is_fused:
+        if self.device.type == "cpu":
             answered = one_a_thread(answers, self._even_batches(items))
         else:
             answered = [answers(batch) for batch in packs(items, self.tokens_per_batch)]
@@ -92,9 +92,8 @@ class Packing:
     def _fuses(self, num_tokens: int) -> bool:
         """True when so much has been read, these tokens included, that fused kernels pay."""
         self.num_values_read += num_tokens * self.values_per_token
-        saves = self.device.type != "cpu" or self.dtype == torch.bfloat16
         is_enough = self.num_values_read >= _VALUES_BEFORE_FUSING
-        return saves and is_enough and is_available(self.device.type)
+        return self.device.type != "cpu" and is_enough and is_available(self.device.type)
 
     def _even_batches(self, items: Sequence[Item]) -> list[tuple[list[int], PackedBatch]]:
         """Batches that give every thread as much to do, where there is enough for all."""

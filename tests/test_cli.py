@@ -39,6 +39,19 @@ MISSPELT = {
 }
 """An option of every command that is not quite one, and the nearest; some lack another one too."""
 
+MISNAMED = [
+    ["predict", "fill-mask", "--model", "mini-tset", "A [MASK]."],
+    ["predict", "embed", "--model=mini-tset", "a"],
+    ["predict", "mini-tset", "a"],
+    ["finetune", "mini-tset", "--glue", "g", "--task", "RTE"],
+    ["search", "mini-tset", "--glue", "g", "--task", "RTE"],
+    ["evaluate", "mini-tset", "--glue", "g"],
+    ["verify", "mini-tset"],
+    ["convert", "mini-tset", "out"],
+    ["extract", "a.txt", "--model", "mini-tset"],
+]
+"""Model arguments that nearly spell `mini-test`."""
+
 LIGHT = (
     "pretrain", "finetune", "search", "evaluate", "learn-vocab", "build-corpus", "quickstart",
     "predict", "write-submission",
@@ -131,6 +144,20 @@ def test_a_misspelt_folder_of_text_is_told_before_anything_heavy_is_imported(
     assert [path.name for path in tmp_path.iterdir()] == ["txt"]
 
 
+@pytest.mark.parametrize("arguments", MISNAMED, ids=" ".join)
+def test_a_misspelt_model_is_told_before_anything_heavy_is_imported(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "models/mini-test").mkdir(parents=True)
+    (tmp_path / "models/mini-test/config.json").touch()
+    heavy = ("torch", "tokenizers", "huggingface_hub")
+    code = f"import os; os.chdir({str(tmp_path)!r})\n"
+    answer = run_python(code + NO_HEAVY_IMPORT.format(arguments=arguments, heavy=heavy))
+    assert answer.stderr.startswith("bertsmith: no model 'mini-tset': there is no ")
+    assert "did you mean 'mini-test'?" in answer.stderr
+    assert answer.returncode == cli.EXIT_MISTAKE
+
+
 def test_help_is_given_beside_a_folder_that_is_not_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -144,7 +171,8 @@ def test_help_is_given_beside_a_folder_that_is_not_there(
     "arguments",
     [["--help"], ["pretrian"], ["pretrain", "/nowhere/enn"],
      ["pretrain", "texts", "--minuts", "3"], ["pretrain", "texts", "--masking.rat", "0.2"],
-     *([name, *MISSPELT[name][0]] for name in LIGHT)],
+     *([name, *MISSPELT[name][0]] for name in LIGHT),
+     ["predict", "fill-mask", "--model", "mini-em", "A [MASK]."], ["verify", "mini-em"]],
     ids=" ".join,
 )  # fmt: skip
 def test_help_and_typing_errors_take_less_than_half_a_second_of_work(

@@ -202,7 +202,25 @@ def test_the_public_names_are_those_of_their_rooms():
         _ = bertsmith.Bort
 
 
-def test_only_long_work_waits_for_a_compiler(monkeypatch):
+def test_only_long_work_on_a_gpu_waits_for_a_compiler(monkeypatch):
+    monkeypatch.setattr(packing, "is_available", lambda _: True)
+    monkeypatch.setattr(packing, "_VALUES_BEFORE_FUSING", 14 * 8)
+
+    def of(device):
+        return packing.Packing(
+            device=torch.device(device),
+            dtype=torch.bfloat16,
+            values_per_token=8,
+            tokens_per_batch=None,
+        )
+
+    on_gpu = of("cuda")
+    assert [on_gpu._fuses(9), on_gpu._fuses(3), on_gpu._fuses(2)] == [False, False, True]
+    assert of("cuda")._fuses(14)  # what is known to come counts at once
+    assert not of("cpu")._fuses(14)
+
+
+def test_nothing_is_compiled_for_answers_on_a_cpu(monkeypatch):
     asked = []
 
     @contextlib.contextmanager
@@ -212,21 +230,9 @@ def test_only_long_work_waits_for_a_compiler(monkeypatch):
             yield
 
     monkeypatch.setattr(packing, "unfused", recorded)
-    values_a_token = CONFIG.num_hidden_layers * CONFIG.hidden_size
-    monkeypatch.setattr(packing, "_VALUES_BEFORE_FUSING", 14 * values_a_token)
-    predictor = predictor_of()
-    predictor.packing.dtype = torch.bfloat16
-    predictor.fill_mask(TEXTS[:2])  # 9 tokens and 3
-    predictor.fill_mask(TEXTS[1:2])
-    assert asked == [True, False]
-    # What is known to come counts at once.
-    predictor = predictor_of()
-    predictor.packing.dtype = torch.bfloat16
-    predictor.fill_mask(TEXTS[:1] * 2)
-    assert asked == [True, False, False]
-    # In float32 it would save nothing on a CPU.
-    predictor_of().fill_mask(TEXTS[:1] * 2)
-    assert asked == [True, False, False, True]
+    monkeypatch.setattr(packing, "_VALUES_BEFORE_FUSING", 1)
+    predictor_of().fill_mask(TEXTS[:2])
+    assert asked == [True]
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

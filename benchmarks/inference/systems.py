@@ -9,7 +9,6 @@ are timed.
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,6 @@ from benchmarks.inference.padded import (
     length_sorted,
 )
 from bertsmith.batch import PackedBatch
-from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
 from bertsmith.model.stream import Stream
 from bertsmith.tasks import sentence_vectors
@@ -66,27 +64,8 @@ class Entry:
 
 
 def ours(folder: Path, threads: int) -> System:
-    """A `Predictor` that has read so much that it builds fused kernels, where they save time."""
+    """A `Predictor` as it comes."""
     predictor = Predictor.load(folder / OURS)
-    predictor.packing.num_values_read = sys.maxsize
-    return _predicting(predictor)
-
-
-def ours_on_few_texts(folder: Path, threads: int) -> System:
-    """A `Predictor` at its first texts, when a compiler would take longer than it saves.
-
-    In float32 on a CPU nothing is compiled: there this is the same system twice.
-    """
-    system = _predicting(Predictor.load(folder / OURS))
-
-    def ask(question: Question, texts: list[str]) -> Rows:
-        with unfused():
-            return system(question, texts)
-
-    return ask
-
-
-def _predicting(predictor: Predictor) -> System:
     model = predictor.model
 
     def logits(numbers: list[int], packed: PackedBatch) -> Rows:
@@ -172,7 +151,6 @@ def sentence_transformers(folder: Path, threads: int) -> System:
 
 SYSTEMS: dict[str, Entry] = {
     "bertsmith": Entry(make=ours),
-    "bertsmith, few texts": Entry(make=ours_on_few_texts),
     "transformers default": Entry(make=transformers_default, needs=("transformers",)),
     "transformers best": Entry(make=transformers_best, needs=("transformers",)),
     "transformers compiled": Entry(make=transformers_compiled, needs=("transformers",)),

@@ -7,15 +7,19 @@ Hugging Face Hub id. It does not open the files it finds.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import snapshot_download
 
 from bertsmith.checkpoints import prefixes, sentence_transformers
+from bertsmith.checkpoints.project_models import (
+    is_plain_name,
+    nearest_name,
+    project_models,
+    require_spelt,
+)
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -44,11 +48,12 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 def find_model(name_or_path: str | Path) -> Path:
     """The directory of a model's files; downloads it into the Hub's own cache where it must.
 
-    Raises FileNotFoundError saying where was looked, and the nearest name of the project's models.
+    Raises FileNotFoundError saying where was looked, and the nearest name of the project's models;
+    without asking the Hub where the name nearly spells one of them.
     """
     text = str(name_or_path)
-    for models in _project_models():
-        if _is_plain_name(text) and is_model(models / text):
+    for models in project_models():
+        if is_plain_name(text) and is_model(models / text):
             return models / text
     path = Path(name_or_path).expanduser()
     if path.is_dir():
@@ -60,7 +65,8 @@ def find_model(name_or_path: str | Path) -> Path:
             f"{path} is a file, expected the directory of a checkpoint or of a run"
         )
     if isinstance(name_or_path, Path) or not _HUB_ID.fullmatch(text):
-        raise FileNotFoundError(f"no model at {path}: {_tried(text)}{_nearest(text)}")
+        raise FileNotFoundError(f"no model at {path}: {_tried(text)}{nearest_name(text)}")
+    require_spelt(text)
     return _downloaded(text)
 
 
@@ -96,22 +102,6 @@ def is_model(directory: Path) -> bool:
     return has_config and (has_bundle or any(file.is_file() for file in pickled))
 
 
-def _project_models() -> Iterator[Path]:
-    """`models/` of the checkout that runs, wherever it is called from; then of this directory.
-
-    An installed wheel carries no models, and what lies beside it belongs to other packages.
-    """
-    project = Path(__file__).parents[2]
-    if (project / "pyproject.toml").is_file():
-        yield project / "models"
-    if Path.cwd() != project:
-        yield Path.cwd() / "models"
-
-
-def _is_plain_name(text: str) -> bool:
-    return bool(text) and "/" not in text and "\\" not in text and not text.startswith(".")
-
-
 def _inside(directory: Path) -> Path:
     if is_model(directory):
         return directory
@@ -143,7 +133,7 @@ def _downloaded(hub_id: str) -> Path:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise FileNotFoundError(
             f"no model {hub_id!r}: {_tried(hub_id)}, and the Hugging Face Hub gave none "
-            f"({reason[0]}){_nearest(hub_id)}"
+            f"({reason[0]}){nearest_name(hub_id)}"
         ) from error
     if not is_model(directory):
         raise FileNotFoundError(f"the Hub's {hub_id} has no {CONFIG} with {WEIGHTS} or {PICKLED}")
@@ -151,17 +141,5 @@ def _downloaded(hub_id: str) -> Path:
 
 
 def _tried(text: str) -> str:
-    places = [str(models / text) for models in _project_models() if _is_plain_name(text)]
+    places = [str(models / text) for models in project_models() if is_plain_name(text)]
     return f"there is no {' and no '.join([*places, str(Path(text).expanduser().absolute())])}"
-
-
-def _nearest(text: str) -> str:
-    names = sorted(
-        entry.name
-        for models in _project_models() if models.is_dir()
-        for entry in models.iterdir() if is_model(entry)
-    )  # fmt: skip
-    near = difflib.get_close_matches(text, names, n=1)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; models here: {', '.join(dict.fromkeys(names))}" if names else ""

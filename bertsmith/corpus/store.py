@@ -1,10 +1,10 @@
 """A corpus on disk -> documents, sentences and tokens, memory-mapped.
 
-A split is a list of shards. A shard is five standard .npy files: its tokens, the tokens of each
-sentence, the sentences of each document, and marks among both (so that any is found without a walk
-from the start; see `spans`). Opening a corpus reads the manifest alone, whatever the
-corpus's size, and a bounded number of files is open at once. `corpus.writer` writes what is read
-here. Nothing here knows pairs or masks.
+A split is a list of shards. A shard is seven standard .npy files: its tokens, and how many of them
+each sentence has and how many sentences each document (three files each, so that little is stored
+and any is found without a walk from the start; see `spans`). Opening a corpus reads the manifest
+alone, whatever the corpus's size, and a bounded number of files is open at once. `corpus.writer`
+writes what is read here. Nothing here knows pairs or masks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from bertsmith.corpus.spans import Spans
 from bertsmith.files import sha256
 from bertsmith.text.tokenizer import Tokenizer
 
-ARRAYS = ("tokens", "sentences", "sentence_marks", "documents", "document_marks")
 COUNTS_FILE = "counts.npy"
 VOCABULARY_FOLDER = "vocab"
 
@@ -82,12 +81,16 @@ class Shard:
     @property
     def sentences(self) -> Spans:
         """S of them, in tokens."""
-        return Spans(lengths=self._array("sentences"), marks=self._array("sentence_marks"))
+        return self._spans("sentence", self.num_sentences)
 
     @property
     def documents(self) -> Spans:
         """D of them, in sentences."""
-        return Spans(lengths=self._array("documents"), marks=self._array("document_marks"))
+        return self._spans("document", self.num_documents)
+
+    def _spans(self, thing: str, count: int) -> Spans:
+        short, long, marks = (self._array(name) for name in span_arrays(thing))
+        return Spans(count=count, short=short, long=long, marks=marks)
 
     def _array(self, name: str) -> IntArray:
         return self.open_arrays(array_path(self.directory, self.facts.name, name))
@@ -143,8 +146,8 @@ class Corpus:
         local = np.array([document - shard.document_base])
         first = shard.documents.starts(local)
         start = int(shard.sentences.starts(first)[0])
-        end = int(first[0] + shard.documents.lengths[local][0])
-        edges = np.cumsum(shard.sentences.lengths[int(first[0]) : end], dtype=np.int64)
+        sentences = first + np.arange(shard.documents.lengths(local)[0])
+        edges = np.cumsum(shard.sentences.lengths(sentences))
         tokens = shard.tokens[start : start + int(edges[-1])]
         return np.split(tokens.astype(np.int32), edges[:-1])
 
@@ -224,6 +227,11 @@ class Corpus:
                     f"{path} is damaged: its SHA-256 is {found[:12]}, the manifest says "
                     f"{checksum[:12]}. Build the corpus again"
                 )
+
+
+def span_arrays(thing: str) -> tuple[str, str, str]:
+    """The arrays of a shard's sentences or documents: their `short`, `long` and `marks`."""
+    return f"{thing}s", f"long_{thing}s", f"{thing}_marks"
 
 
 def array_path(directory: Path, shard_name: str, array: str) -> Path:

@@ -9,7 +9,7 @@ not know where documents come from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from bertsmith.batch import IntArray, starts_of
 from bertsmith.corpus.manifest import ShardFacts
 from bertsmith.corpus.spans import Spans
-from bertsmith.corpus.store import array_path
+from bertsmith.corpus.store import array_path, span_arrays
 from bertsmith.files import atomic_file, sha256
 
 SHARD_TOKENS = 1 << 24
@@ -156,14 +156,10 @@ def token_type(vocab_size: int) -> type[np.unsignedinteger]:
 def _write_shard(directory: Path, name: str, documents: Documents) -> ShardFacts:
     lengths, counts = documents.sentence_lengths, documents.sentence_counts
     assert len(documents.token_ids) < 1 << 32
-    in_tokens, in_sentences = Spans.of(lengths), Spans.of(counts)
-    arrays: Mapping[str, IntArray] = {
-        "tokens": documents.token_ids,
-        "sentences": in_tokens.lengths,
-        "sentence_marks": in_tokens.marks,
-        "documents": in_sentences.lengths,
-        "document_marks": in_sentences.marks,
-    }
+    arrays: dict[str, IntArray] = {"tokens": documents.token_ids}
+    for thing, spans in (("sentence", Spans.of(lengths)), ("document", Spans.of(counts))):
+        parts = (spans.short, spans.long, spans.marks)
+        arrays |= dict(zip(span_arrays(thing), parts, strict=True))
     checksums = {}
     for array, values in arrays.items():
         path = array_path(directory, name, array)

@@ -136,7 +136,7 @@ def _measure(corpus: Corpus, rules: PairRules, seed: int) -> Measure:
         content += int((rows[:, 1] - rows[:, 0] + rows[:, 3] - rows[:, 2]).sum())
         random += int(rows[:, 4].sum())
         documents += shard.num_documents
-        one_sentence += int((shard.documents.lengths == 1).sum())
+        one_sentence += int((shard.documents.all_lengths() == 1).sum())
     total = sum(counts.values())
     quotas = np.rint(tokens * (total / int(tokens[list(counts)].sum()))).astype(np.int64)
     if num_shards <= SHARDS_MEASURED:

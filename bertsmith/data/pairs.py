@@ -118,7 +118,7 @@ def _chunks(shard: Shard, rules: PairRules, key: Key) -> _Chunks:
     """Asks every sentence where the next chunk would begin, and follows the answers."""
     edges = shard.token_base + shard.sentences.edges()
     borders = shard.documents.edges()  # first sentence of each document
-    documents = np.repeat(np.arange(shard.num_documents), shard.documents.lengths)  # (S,)
+    documents = np.repeat(np.arange(shard.num_documents), shard.documents.all_lengths())  # (S,)
     targets = _targets(shard.document_base + np.arange(shard.num_documents), rules, key)[documents]
 
     begins, tokens = np.arange(shard.num_sentences), edges[:-1]
@@ -186,7 +186,7 @@ def _random_seconds(
         shard = corpus.shards[shard_number]
         local = documents[rows] - shard.document_base
         first = shard.documents.starts(local)
-        counts = shard.documents.lengths[local].astype(np.int64)
+        counts = shard.documents.lengths(local)
         sentences = first + integers(counts, *key, _Purpose.SENTENCE, tokens[rows])
         ranges[rows] = fill(shard, sentences, first + counts, wanted[rows])
     return ranges

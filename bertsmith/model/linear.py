@@ -98,8 +98,7 @@ def project_and_norm(
 ) -> Tensor:
     """LayerNorm(residual + dropout(linear(rows))), (T, O): how both sub-layers of a layer end."""
     is_dropping = words is not None and probability > 0.0
-    # In half precision the sum itself has to be in float32, as `add_and_norm` makes it.
-    if is_dropping or rows.dtype != torch.float32 or not linear.is_laid_out(rows):
+    if is_dropping or not linear.is_laid_out(rows):
         return add_and_norm(linear(rows), residual, words, probability, norm)
     total = linear.plus(rows, residual)
     return functional.layer_norm(total, norm.normalized_shape, norm.weight, norm.bias, norm.eps)

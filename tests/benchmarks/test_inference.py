@@ -128,7 +128,7 @@ def test_a_system_in_its_process_answers_says_what_it_took_and_is_named_when_it_
     folder, drawn
 ):
     before = dict(os.environ)
-    system = begin("bertsmith, few texts", folder, 1)
+    system = begin("bertsmith", folder, 1)
     assert dict(os.environ) == before
     assert system.load_seconds > 0
     asked = drawn[0].texts(LENGTHS, 0)
@@ -140,7 +140,7 @@ def test_a_system_in_its_process_answers_says_what_it_took_and_is_named_when_it_
     assert together.peak_bytes > 50_000_000
     system.process.kill()
     system.process.join()
-    with pytest.raises(RuntimeError, match="'bertsmith, few texts' ended"):
+    with pytest.raises(RuntimeError, match="'bertsmith' ended"):
         system.ask(Order(question="embed", texts=asked, one_by_one=False))
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.checkpoints import places
+from bertsmith.checkpoints import places, project_models
 
 
 def make_checkpoint(directory: Path, weights: str = "model.safetensors") -> Path:
@@ -83,14 +83,34 @@ def test_a_file_of_another_format_is_named(here):
 def test_an_unknown_name_suggests_the_nearest(here):
     make_checkpoint(here / "models" / "mini-test")
     with pytest.raises(FileNotFoundError, match="did you mean 'mini-test'") as caught:
-        places.find_model("mini-tset")
+        places.find_model("mytest")
     assert "offline mode is enabled" in str(caught.value)
+
+
+def test_a_slip_in_a_name_is_told_without_asking_the_hub(here, monkeypatch):
+    make_checkpoint(here / "models" / "mini-test")
+    monkeypatch.setattr(places, "snapshot_download", lambda *_, **__: pytest.fail("asked"))
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'mini-test'\?.*OWNER/mini-tset"):
+        places.find_model("mini-tset")
+
+
+@pytest.mark.parametrize("hub_id", ["owner/mini-tset", "bert-base-uncased", "mini"])
+def test_an_id_of_the_hub_is_no_slip(here, hub_id):
+    make_checkpoint(here / "models" / "mini-test")
+    with pytest.raises(FileNotFoundError, match="the Hugging Face Hub gave none"):
+        places.find_model(hub_id)
+
+
+def test_a_directory_is_no_slip(here):
+    make_checkpoint(here / "models" / "mini-test")
+    assert places.find_model(make_checkpoint(here / "mini-tset").name) == Path("mini-tset")
 
 
 def test_a_checkouts_models_are_found_from_any_directory(here, monkeypatch):
     checkout = here / "checkout"
     named = make_checkpoint(checkout / "models" / "mini-test")
-    monkeypatch.setattr(places, "__file__", str(checkout / "bertsmith/checkpoints/places.py"))
+    file = checkout / "bertsmith/checkpoints/project_models.py"
+    monkeypatch.setattr(project_models, "__file__", str(file))
     with pytest.raises(FileNotFoundError, match="no model 'mini-test'"):  # as in a wheel
         places.find_model("mini-test")
     (checkout / "pyproject.toml").touch()

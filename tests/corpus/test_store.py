@@ -148,7 +148,8 @@ def test_a_token_takes_two_bytes_up_to_65536_entries_and_four_above(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("length", "sentences", "longest"), [(20, 50, 300), (20, 50, 20), (6, 50, 255), (8, 3, 99)]
+    ("length", "sentences", "longest"),
+    [(20, 50, 300), (20, 50, 20), (6, 50, 255), (8, 3, 99), (4, 50, 300), (3, 50, 9), (5, 3, 300)],
 )
 def test_at_most_2_2_bytes_a_token(
     length: int, sentences: int, longest: int, tmp_path: Path
@@ -159,11 +160,11 @@ def test_at_most_2_2_bytes_a_token(
     assert used / (4000 * sentences * length + longest) <= 2.2
 
 
-def test_a_length_takes_one_byte_where_no_sentence_of_the_shard_is_longer(tmp_path: Path) -> None:
+def test_long_sentences_are_read_back_beside_short_ones(tmp_path: Path) -> None:
     short, long = [[5] * 255, [6]], [[7] * 256, [8] * 3]
     write_corpus(tmp_path, {"train": [short, long]}, shard_tokens=200)
     corpus = Corpus.open(tmp_path)
-    assert [shard.sentences.lengths.dtype for shard in corpus.shards] == [np.uint8, np.uint16]
+    assert [shard.sentences.long.shape[1] for shard in corpus.shards] == [0, 1]
     for number, document in enumerate((short, long)):
         assert [each.tolist() for each in corpus.document_sentences(number)] == document
 
@@ -217,7 +218,7 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a corpus manifest"):
         Corpus.open(tmp_path)
     (tmp_path / "manifest.json").write_text('{"format": 99}')
-    with pytest.raises(ValueError, match="format 99, this version reads 2"):
+    with pytest.raises(ValueError, match="format 99, this version reads 3"):
         Corpus.open(tmp_path)
 
 
@@ -226,7 +227,7 @@ def test_the_manifest_comes_back_equal(tmp_path: Path) -> None:
     manifest = Manifest.read(tmp_path)
     manifest.write(tmp_path)
     assert Manifest.read(tmp_path) == manifest
-    assert json.loads((tmp_path / "manifest.json").read_text())["format"] == 2
+    assert json.loads((tmp_path / "manifest.json").read_text())["format"] == 3
 
 
 def test_verifying_finds_one_changed_byte(tmp_path: Path) -> None:

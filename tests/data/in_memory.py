@@ -22,11 +22,11 @@ class InMemoryShard:
 
     @property
     def num_documents(self) -> int:
-        return len(self.documents.lengths)
+        return self.documents.count
 
     @property
     def num_sentences(self) -> int:
-        return len(self.sentences.lengths)
+        return self.sentences.count
 
     @property
     def num_tokens(self) -> int:

@@ -39,7 +39,7 @@ def documents_of(corpus: InMemoryCorpus) -> Iterator[list[list[int]]]:
     for shard in corpus.shards:
         for first, end in pairwise(shard.documents.edges().tolist()):
             document = []
-            for length in shard.sentences.lengths[first:end].tolist():
+            for length in shard.sentences.all_lengths()[first:end].tolist():
                 document.append(list(range(token, token + length)))
                 token += length
             yield document

@@ -1,13 +1,16 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from bertsmith.model import inference_attention
 from bertsmith.model.attention import AttentionRules, attend, attention_probabilities
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig, sized
+from bertsmith.model.inference_attention import attend_without_gradient
 from bertsmith.model.init import initialise
-from bertsmith.model.stream import Stream
+from bertsmith.model.stream import Rectangle, Stream
 from tests.model.plain import plain_bias, plain_hidden, random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
@@ -57,6 +60,34 @@ def test_without_gradients_the_encoder_gives_the_same_values(direction, lengths)
     assert expected.requires_grad
     with torch.inference_mode():
         torch.testing.assert_close(bert(stream), expected.detach(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("num_sequences", "length", "num_together"),
+    # scores of a sequence: 2 heads * length ** 2; at least 2 ** 15 together, at most 2 ** 19
+    [(3, 24, 0), (40, 24, 40), (1, 128, 1), (20, 128, 16), (1, 520, 0)],
+)
+def test_in_bfloat16_products_and_kernel_give_the_same_contexts(
+    direction, num_sequences, length, num_together
+):
+    one = Rectangle(start=4, num_sequences=num_sequences, length=length)
+    expected = num_together if direction == "bidirectional" else 0
+    assert inference_attention._together(one, 2, torch.bfloat16, direction) == expected
+    assert inference_attention._together(one, 2, torch.float32, direction) == 0
+    torch.manual_seed(num_sequences)
+    qkv = torch.randn(one.end, 3 * 2 * 16)
+    stream = SimpleNamespace(
+        rectangles=(Rectangle(start=0, num_sequences=1, length=4), one), device="cpu"
+    )
+    with torch.inference_mode():
+        plain, rounded = (
+            attend_without_gradient(values, stream, 2, direction).double()
+            for values in (qkv.double(), qkv.bfloat16())
+        )
+    # Scores below 8, rounded to 8 bits: probabilities are off by a 64th of themselves at most.
+    torch.testing.assert_close(rounded, plain, atol=0.05, rtol=0.02)
+    assert (rounded - plain).abs().mean() < 0.004
 
 
 def test_rectangles_are_neighbours_of_equal_length():
