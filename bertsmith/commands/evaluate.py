@@ -20,6 +20,7 @@ from bertsmith.checkpoints import store
 from bertsmith.commands.examples import labelled_examples, scored_together, source_of
 from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.commands.score_predictions import score_predictions
+from bertsmith.runs.ancestry import precision_of
 from bertsmith.runs.answers_report import Described, require_place, told, write_report
 from bertsmith.runs.ensemble import Member, as_one, require_fit
 from bertsmith.runs.finetune_report import answering_model, report
@@ -27,6 +28,7 @@ from bertsmith.runs.learning_set import read_examples
 from bertsmith.runs.progress import say
 from bertsmith.tasks.imported import read_own_task
 from bertsmith.tasks.stored import TASK, read_task
+from bertsmith.train.config import Precision
 from bertsmith.train.device import choose_device, choose_precision
 
 __all__ = ["Evaluate", "evaluate"]
@@ -94,7 +96,7 @@ def _answered(
 ) -> Iterator[tuple[str, Member]]:
     """What a model says of every set of examples: (what the set is called, what it says)."""
     loaded = store.load(name)
-    model = answering_model(loaded, choose_precision("auto", device), device)
+    model = answering_model(loaded, _precision(options, loaded.directory, device), device)
     own = options.files.task_class
     task = read_own_task(loaded.directory, own) if own else read_task(loaded.directory)
     if task is None:
@@ -113,6 +115,14 @@ def _answered(
             labelled.name,
             Member(name=name, examples=read, item_scores=read.item_scores(model)),
         )
+
+
+def _precision(options: Evaluate, model: Path, device: torch.device) -> Precision:
+    """As asked; else the run's own, so that scores are the same again, where the device has it."""
+    choice = options.precision or precision_of(model)
+    if choice == "fp16" and device.type != "cuda" and options.precision is None:
+        choice = "auto"
+    return choose_precision(choice, device)
 
 
 def _say_scores(console: Console, which: str, member: Member, folder: Path | None) -> None:

@@ -89,6 +89,6 @@ def _fitted(lengths: IntArray, bits: int) -> tuple[UInt8Array, IntArray]:
     short = np.where(fits, lengths, 0).astype(np.uint8)
     if bits == _HALF:
         even = np.pad(short, (0, len(short) % 2))
-        short = even[::2] | even[1::2] << _HALF
+        short = (even[::2] | even[1::2] << _HALF).astype(np.uint8)
     numbers = np.flatnonzero(~fits)
     return short, np.stack([numbers, lengths[numbers]]).astype(np.uint32)

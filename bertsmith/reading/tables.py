@@ -131,10 +131,13 @@ def rows(
     path: Path,
     names: Sequence[str],
     *,
+    optional: Sequence[str] = (),
     has_header: bool = True,
     on_malformed: Callable[[str], None] | None = None,
 ) -> Iterator[Row]:
     """Every row's values of the columns `names`, in the file's order, in bounded memory.
+
+    Those of `optional` columns too, None where an object lacks the field.
 
     A row of another width, a line that is no JSON object, or an object that lacks a field, is left
     out and told to `on_malformed`, where there is one.
@@ -147,17 +150,18 @@ def rows(
     on_malformed = on_malformed or refuse
     format = table_format(path)
     found = columns(path, has_header=has_header)
-    for name in names:
+    wanted = [*names, *optional]
+    for name in wanted:
         _require(path, name, found)
     if format == "parquet":
-        read = _parquet_rows(path, names)
+        read = _parquet_rows(path, wanted)
     elif format == "jsonl":
-        read = _jsonl_rows(path, names, on_malformed)
+        read = _jsonl_rows(path, names, optional, on_malformed)
     elif format == "text":
         read = _text_rows(path)
     else:
         records = _SEPARATED[format](path)
-        read = _separated_rows(path, names, records, found, has_header, on_malformed)
+        read = _separated_rows(path, wanted, records, found, has_header, on_malformed)
     first = next(read, None)
     if first is None:
         raise ValueError(f"{path}: the file has no rows")
@@ -181,9 +185,17 @@ def _require(path: Path, name: str, found: Sequence[str]) -> None:
         told = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(
             f"{path}: no column {name!r}; {told}the columns are {', '.join(map(repr, found))}"
+            f"{misread(path, found)}"
         )
     if found.count(name) > 1:
         raise ValueError(f"{path}: {found.count(name)} columns are named {name!r}: rename one")
+
+
+def misread(path: Path, found: Sequence[str]) -> str:
+    """Advice where the only column's name holds what separates columns elsewhere; else empty."""
+    others = {";": "semicolons: export it with commas", "\t": "tabs: name it .tsv"}
+    told = [advice for mark, advice in others.items() if len(found) == 1 and mark in found[0]]
+    return f" (its columns seem to be separated by {told[0]})" if told else ""
 
 
 def _text_rows(path: Path) -> Iterator[Row]:
@@ -213,7 +225,10 @@ def _separated_rows(
 
 
 def _jsonl_rows(
-    path: Path, names: Sequence[str], on_malformed: Callable[[str], None]
+    path: Path,
+    names: Sequence[str],
+    optional: Sequence[str],
+    on_malformed: Callable[[str], None],
 ) -> Iterator[Row]:
     for number, (line, position, record) in enumerate(json_objects(path, on_malformed)):
         if record is None:
@@ -222,7 +237,7 @@ def _jsonl_rows(
             found = ", ".join(map(repr, record))
             on_malformed(f"{path}:{line}: no field {missing[0]!r}, found {found}")
             continue
-        values = {name: record[name] for name in names}
+        values = {name: record.get(name) for name in (*names, *optional)}
         yield Row(place=f"{path}:{line}", number=number, values=values, bytes_read=position)
 
 

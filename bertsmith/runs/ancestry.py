@@ -14,6 +14,7 @@ from bertsmith.runs.directory import RECORD, is_pretraining, read_record
 from bertsmith.runs.finetune_record import SCORES, SEARCH, read_finetune_record
 from bertsmith.runs.search_record import read_results, read_search_record
 from bertsmith.runs.search_table import best_of
+from bertsmith.train.config import PrecisionChoice
 
 _CHECKPOINTS = "checkpoints"
 
@@ -38,6 +39,16 @@ def ancestry(model: Path) -> tuple[str, ...]:
     begun = read_finetune_record(run)
     first = f"{run.name}: {_which(run, model)} of `{begun.command}`, from {begun.model}"
     return (first, *begun.ancestry)
+
+
+def precision_of(model: Path) -> PrecisionChoice:
+    """What the run that made a fine-tuned model computed and scored it in; else `auto`."""
+    run = _run_around(model)
+    if run is None or is_pretraining(run):
+        return "auto"
+    is_search = (run / SEARCH).is_file()
+    record = read_search_record(run) if is_search else read_finetune_record(run)
+    return record.run.precision
 
 
 def _of_search(search: Path) -> tuple[str, ...]:

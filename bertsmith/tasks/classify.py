@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from bertsmith.data.items import Item, one_text, two_texts
 from bertsmith.data.labelled import LabelledItems
+from bertsmith.reading.counted import counted
 from bertsmith.tasks import metrics
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -69,11 +70,17 @@ class LabelScheme:
         """
         names = {label for example in examples for label in _labels(example)}
         if problem == "regression":
+            values = {_value(*labelled) for labelled in _placed(examples)}
+            if len(values) < 2:
+                raise ValueError(
+                    f"{_from(examples)}, and no number but {values.pop():g}: there is nothing to "
+                    f"learn"
+                )
             return cls(("score",), problem)
         if len(names) < 2 and problem == "single_label":
             raise ValueError(
-                f"all {len(examples):,} examples have the label {''.join(names)!r}: there is "
-                f"nothing to tell apart"
+                f"{_from(examples)}, and no label but {''.join(names)!r}: there is nothing to "
+                f"tell apart"
             )
         return cls(tuple(sorted(names, key=_by_value)), problem)
 
@@ -179,7 +186,7 @@ def metric_names(problem: Problem) -> tuple[str, ...]:
 def balance(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
     """A line on how often each label occurs, that says so where one is nearly all."""
     if scheme.problem == "regression":
-        values = [_value(label, each.place) for each in examples for label in _labels(each)]
+        values = [_value(*labelled) for labelled in _placed(examples)]
         return f"numbers from {min(values):g} to {max(values):g}, mean {np.mean(values):.3g}"
     counts = Counter(label for example in examples for label in _labels(example))
     told = ", ".join(
@@ -187,7 +194,11 @@ def balance(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
     )
     most = max(counts.values(), default=0) / len(examples)
     if scheme.problem == "single_label" and most > _MAJORITY_WARNED:
-        told += f"; always saying the most frequent would be right {most:.1%} of the time"
+        told += (
+            "; scores on examples of one label say nothing of the others"
+            if len(counts) == 1
+            else f"; always saying the most frequent would be right {most:.1%} of the time"
+        )
     return told
 
 
@@ -244,6 +255,15 @@ def _value(label: str, place: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{place}: {label!r} is no number, and regression learns numbers")
     return value
+
+
+def _placed(examples: Sequence[TextExample]) -> Iterator[tuple[str, str]]:
+    """Every label, and where it stands."""
+    return ((label, each.place) for each in examples for label in _labels(each))
+
+
+def _from(examples: Sequence[TextExample]) -> str:
+    return f"{counted(len(examples), 'example')} from {examples[0].place} on"
 
 
 def _by_value(label: str) -> tuple[float, str]:

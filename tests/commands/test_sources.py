@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertsmith.checkpoints.store import load
+from bertsmith.checkpoints.store import Loaded, load
+from bertsmith.commands import evaluate
 from bertsmith.commands.finetune_options import defaults_of
+from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import RECIPES
+from bertsmith.runs.finetune_report import answering_model
 from bertsmith.tasks.stored import read_learned, read_task
+from bertsmith.train.config import Precision
 from tests.commands.small_files import (
     RUN,
     SPANS,
@@ -139,6 +143,24 @@ def test_a_kind_is_learned_and_its_printed_command_scores_the_same(
     assert scores_in(capsys.readouterr().out.splitlines()) == scores
 
 
+def test_a_model_is_scored_again_in_the_precision_of_its_run(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    precisions = []
+
+    def noted(loaded: Loaded, precision: Precision, device: torch.device) -> TaskModel:
+        precisions.append(precision)
+        return answering_model(loaded, precision, device)
+
+    monkeypatch.setattr(evaluate, "answering_model", noted)
+    files, run = KINDS["squad2"].files(tmp_path), tmp_path / "run"
+    assert bertsmith("finetune", model, *files, *RUN, "--precision", "bf16", "--out", run) == 0
+    printed = shlex.split(capsys.readouterr().out.splitlines()[-1])[1:]
+    assert bertsmith(*printed) == 0
+    assert bertsmith(*printed, "--precision", "fp32") == 0
+    assert precisions == ["bf16", "fp32"]
+
+
 def test_killed_and_resumed_gives_the_same_bytes(model: Path, tmp_path: Path) -> None:
     files = KINDS["squad2"].files(tmp_path)
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
@@ -220,12 +242,22 @@ BROKEN = {
     ),
     "one label alone": (
         "a.csv", "words,about\nthe dog,a\nthe cat,a\n", ("--texts", "a.csv", *TEXTS),
-        "have the label 'a': there is nothing to tell apart", None,
+        "a.csv:2 on, and no label but 'a': there is nothing to tell apart", None,
     ),
     "no number": (
         "a.csv", "words,about\nthe dog,1\nthe cat,b\nmy cat,2\n",
         ("--texts", "a.csv", *TEXTS, "--problem", "regression"),
         "a.csv:3: 'b' is no number", "a.csv: 1 row left out: ",
+    ),
+    "one number alone": (
+        "a.csv", "words,about\nthe dog,3\nthe cat,3.0\n",
+        ("--texts", "a.csv", *TEXTS, "--problem", "regression"),
+        "a.csv:2 on, and no number but 3: there is nothing to learn", None,
+    ),
+    "columns between semicolons": (
+        "a.csv", "words;about\nthe dog;a\nthe cat;b\n", ("--texts", "a.csv", *TEXTS),
+        "did you mean 'words;about'? (its columns seem to be separated by semicolons: export it "
+        "with commas)", None,
     ),
     "an id twice": (
         "a.csv", "id,words,about\n1,the dog,a\n1,the cat,b\n2,my cat,b\n",

@@ -33,13 +33,24 @@ def test_labels_are_those_of_the_examples_in_ascending_order() -> None:
     assert LabelScheme.of([_example("a", "no"), _example("b", "a")]).names == ("a", "no")
     several = [_example("a", "x", "b"), _example("b")]
     assert LabelScheme.of(several, "multi_label").names == ("b", "x")
-    assert LabelScheme.of([_example("a", "2.5")], "regression").names == ("score",)
+    rated = [_example("a", "2.5"), _example("b", "3")]
+    assert LabelScheme.of(rated, "regression").names == ("score",)
 
 
 @pytest.mark.parametrize(
     ("examples", "problem", "message"),
     [
-        ([_example("a", "x"), _example("b", "x")], "single_label", "all 2 examples have the label"),
+        (
+            [_example("a", "x"), _example("b", "x")],
+            "single_label",
+            "2 examples from f:a on, and no label but 'x'",
+        ),
+        (
+            [_example("a", "2.5"), _example("b", "2.50")],
+            "regression",
+            "2 examples from f:a on, and no number but 2.5: there is nothing to learn",
+        ),
+        ([_example("a", "2.5")], "regression", "1 example from f:a on, and no number but 2.5"),
         ([TextExample(texts=("a",), labels=None, place="f:1")], "single_label", "f:1: no label"),
     ],
 )
@@ -117,6 +128,8 @@ def test_an_unbalanced_set_is_told() -> None:
     examples = [_example("a", "x")] * 19 + [_example("b", "y")]
     told = balance(examples, LabelScheme.of(examples))
     assert told.startswith("x 19 (95.0%), y 1 (5.0%); always saying the most frequent")
+    alone = balance([_example("a", "y")] * 3, LabelScheme.of(examples))
+    assert alone.endswith("y 3 (100.0%); scores on examples of one label say nothing of the others")
     assert balance([_example("a", "1"), _example("b", "4")], NUMBERS) == (
         "numbers from 1 to 4, mean 2.5"
     )

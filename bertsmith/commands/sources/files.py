@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 from bertsmith.commands.sources.source import Labelled, shortened
 from bertsmith.commands.task_files import Split, TaskFiles, given, typed_words
+from bertsmith.reading import tables
 from bertsmith.reading.counted import counted
 from bertsmith.runs.learning_set import LearningSet
 from bertsmith.tasks.own.files import OwnFile
@@ -165,7 +166,7 @@ def require_columns(path: Path, found: Sequence[str], named: Mapping[str, str]) 
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(
                 f"{path}: no column {column!r}, found {', '.join(map(repr, found)):.200}: name the "
-                f"right one with --{option}{meant}"
+                f"right one with --{option}{meant}{tables.misread(path, found)}"
             )
 
 

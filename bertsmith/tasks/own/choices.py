@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.reading import tables
+from bertsmith.reading.counted import counted
 from bertsmith.reading.tables import Row
 from bertsmith.tasks.choose import ChoiceExample
 from bertsmith.tasks.own.fields import Field, pairs_of, text_of
@@ -133,7 +134,11 @@ def summary(file: OwnFile[ChoiceExample]) -> Summary:
         ],
         notes=[
             f"choices: {numbers}",
-            *([f"{repeated:,} examples occur before"] if repeated else []),
+            *(
+                [f"{counted(repeated, 'example occurs', 'examples occur')} before"]
+                if repeated
+                else []
+            ),
         ],
     )
 

@@ -14,11 +14,13 @@ from typing import Generic, TypeVar
 
 from bertsmith.reading.counted import counted
 from bertsmith.reading.faults import refuse
-from bertsmith.reading.tables import Row, rows
+from bertsmith.reading.tables import Row, columns, rows
 from bertsmith.tasks.given import is_readable
 
 ExampleT = TypeVar("ExampleT")
 
+_IDS = ("id", "guid", "idx")
+"""Columns that usually hold ids."""
 _ADVICE = "mend it, or leave such rows out with --skip-malformed"
 
 
@@ -75,21 +77,25 @@ def read_rows(
 ) -> OwnFile[ExampleT]:
     """Every row as `example` makes it of the columns `names`.
 
-    `key` names a column of ids, which must be unique; empty for none. What `example` raises as
-    `UnusableRow` is left out; another ValueError is a broken row. Raises as `tables.rows` does, and
-    ValueError for the first broken row and for a file of which no row is left.
+    `key` names a column of ids, which must be unique; empty for none. Without it, ids that stand
+    twice in a column of a usual name are told in a note. What `example` raises as `UnusableRow` is
+    left out; another ValueError is a broken row. Raises as `tables.rows` does, and ValueError for
+    the first broken row and for a file of which no row is left.
     """
     left_out = LeftOut(options)
-    collected = _Collected(left_out, example, key)
     wanted = dict.fromkeys([*names, *([key] if key else [])])
+    found = columns(path, has_header=options.has_header)
+    ids = [] if key else [name for name in _IDS if name in found and name not in wanted][:1]
+    collected = _Collected(left_out, example, key, *ids)
     for row in rows(
         path,
         list(wanted),
+        optional=ids,
         has_header=options.has_header,
         on_malformed=left_out.malformed,
     ):
         collected.take(row)
-    return whole(path, collected.examples, left_out.faults)
+    return whole(path, collected.examples, left_out.faults, collected.notes())
 
 
 def whole(
@@ -118,11 +124,15 @@ def require_text(text: str, place: str, column: str) -> str:
 class _Collected(Generic[ExampleT]):
     """Examples and faults while a file is read."""
 
-    def __init__(self, left_out: LeftOut, example: Callable[[Row], ExampleT], key: str) -> None:
+    def __init__(
+        self, left_out: LeftOut, example: Callable[[Row], ExampleT], key: str, ids: str = ""
+    ) -> None:
         self._left_out = left_out
         self._example = example
         self._key = key
+        self._ids = ids
         self._place_of: dict[object, str] = {}
+        self._repeated: list[str] = []
         self.examples: list[ExampleT] = []
 
     def take(self, row: Row) -> None:
@@ -134,10 +144,24 @@ class _Collected(Generic[ExampleT]):
         except ValueError as fault:
             self._left_out.malformed(str(fault))
 
+    def notes(self) -> tuple[str, ...]:
+        """Of ids that stand twice, where that is no fault."""
+        if not self._repeated:
+            return ()
+        told = counted(len(self._repeated), "row has", "rows have")
+        return (
+            f"{told} an {self._ids} that an earlier one has too, the first at {self._repeated[0]} "
+            f"(with --key-column {self._ids} such rows are faults)",
+        )
+
     def _require_new(self, row: Row) -> None:
-        if not self._key:
+        name = self._key or self._ids
+        if not name or row.values[name] is None:
             return
-        key = str(row.values[self._key])
+        key = str(row.values[name])
         first = self._place_of.setdefault(key, row.place)
-        if first != row.place:
-            raise ValueError(f"{row.place}: {self._key} {key!r} stands at {first} too")
+        if first == row.place:
+            return
+        if self._key:
+            raise ValueError(f"{row.place}: {name} {key!r} stands at {first} too")
+        self._repeated.append(row.place)

@@ -54,8 +54,9 @@ def sets_of(
     shared = num_shared(contents(train.examples), contents(dev.examples))
     notes = (
         (
-            f"{shared:,} of the {len(dev.examples):,} examples of {dev.path} share their content "
-            f"with examples to train on: scores on them flatter",
+            f"{shared:,} of the {counted(len(dev.examples), 'example')} of {dev.path} "
+            f"{'shares its' if shared == 1 else 'share their'} content with examples to train on: "
+            f"scores on them flatter",
         )
         if shared
         else ()

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from bertsmith.reading.counted import counted
 from bertsmith.tasks.own.files import OwnFile
 
 ExampleT = TypeVar("ExampleT")
@@ -43,7 +44,7 @@ class Summary:
 
     def lines(self) -> list[str]:
         """For a person; of the rows left out the first few."""
-        told = [f"{self.path}: {self.num_examples:,} examples"]
+        told = [f"{self.path}: {counted(self.num_examples, 'example')}"]
         told += [self.balance] if self.balance else []
         told += [
             f"{each.name}: {each.median:,} (median), {each.long:,} ({_LONG_SHARE:.0%} at most), "

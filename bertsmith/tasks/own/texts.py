@@ -7,9 +7,10 @@ one field with a separator), or a number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bertsmith.reading.counted import counted
 from bertsmith.reading.hub_features import class_names
 from bertsmith.reading.tables import Row, table_format
 from bertsmith.tasks.classify import LabelScheme, Problem, TextExample, balance
@@ -72,9 +73,7 @@ def read(
 
     names = [*columns.texts, *([columns.label] if columns.label else [])]
     file = read_rows(path, names, example, options or FileOptions(), columns.key)
-    return OwnFile(
-        path=path, examples=file.examples, left_out=file.left_out, notes=spelling.notes()
-    )
+    return replace(file, notes=(*file.notes, *spelling.notes()))
 
 
 def require_learned(examples: Sequence[TextExample], scheme: LabelScheme) -> None:
@@ -138,7 +137,8 @@ def _repetitions(examples: Sequence[TextExample]) -> Iterator[str]:
     if repeated:
         distinct = len(set(zip(listed, (example.labels for example in examples), strict=True)))
         differing = distinct - (len(listed) - repeated)
-        yield f"{repeated:,} texts occur before, {differing:,} of them with another label there"
+        told = counted(repeated, "text occurs", "texts occur")
+        yield f"{told} before, {differing:,} of them with another label there"
 
 
 def _rarities(examples: Sequence[TextExample], scheme: LabelScheme | None) -> Iterator[str]:

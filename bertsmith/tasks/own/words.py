@@ -193,7 +193,7 @@ def _read_rows(path: Path, columns: WordColumns, options: FileOptions) -> OwnFil
 
     wanted = [name for name in (columns.words, columns.tags, columns.document) if name]
     file = read_rows(path, wanted, sentence, options)
-    return replace(file, notes=spelling.notes())
+    return replace(file, notes=(*file.notes, *spelling.notes()))
 
 
 def _tags(

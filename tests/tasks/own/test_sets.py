@@ -29,7 +29,7 @@ def test_what_stands_in_both_files_is_counted() -> None:
     dev = OwnFile(path=Path("dev.csv"), examples=("B", "x"))
     found = sets_of(TRAIN, dev, _contents)
     assert (found.train, found.dev) == (TRAIN.examples, dev.examples)
-    assert found.notes[0].startswith("1 of the 2 examples of dev.csv share their content")
+    assert found.notes[0].startswith("1 of the 2 examples of dev.csv shares its content")
     assert sets_of(TRAIN, OwnFile(path=Path("d"), examples=("x",)), _contents).notes == ()
 
 

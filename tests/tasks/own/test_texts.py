@@ -185,6 +185,36 @@ def test_repeated_texts_are_one_content_and_told(tmp_path: Path) -> None:
     assert notes == ("2 texts occur before, 1 of them with another label there",)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
+def test_ids_that_stand_twice_are_told_where_nothing_is_said_of_them(
+    tmp_path: Path, name: str
+) -> None:
+    ids = ["7", "8", "7", "7"]
+    records = [{"id": id, "text": f"t{id}", "label": "x"} for id in ids]
+    path = tmp_path / name
+    if path.suffix in (".jsonl", ".parquet"):
+        rows_at(path, *records)
+    else:
+        between = "," if path.suffix == ".csv" else "\t"
+        lines_at(path, *map(between.join, [records[0], *(each.values() for each in records)]))
+    third = f"{path}: row 3" if name == "a.parquet" else f"{path}:{3 if name == 'a.jsonl' else 4}"
+    file = read(path, TextColumns())
+    assert len(file.examples) == 4
+    assert file.notes == (
+        f"2 rows have an id that an earlier one has too, the first at {third} (with --key-column "
+        f"id such rows are faults)",
+    )
+    with pytest.raises(ValueError, match="id '7' stands at"):
+        read(path, TextColumns(key="id"))
+
+
+def test_a_row_of_jsonl_needs_no_id(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows_at(path, {"idx": 1, "text": "a", "label": "x"}, *[{"text": "b", "label": "y"}] * 2)
+    file = read(path, TextColumns())
+    assert (len(file.examples), file.notes) == (3, ())
+
+
 def test_nearly_as_many_labels_as_examples_are_told(tmp_path: Path) -> None:
     rows = [{"text": f"a {number}", "label": number} for number in range(30)]
     examples = read(rows_at(tmp_path / "a.jsonl", *rows), TextColumns())
