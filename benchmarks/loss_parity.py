@@ -8,7 +8,8 @@ step. In float32, at Mini size, they differ by at most 1e-5 at the first step; l
 in any implementation, so the yardstick is the peer itself: runs of it with other numbers of
 threads. Their band, at a step, is the widest gap between them so far (at least two units in the
 last place of a float32 of the loss's size, one for each of two rounded numbers), and our loss is
-inside when it is that near to one of them. Beside it stand what stricter yardsticks would count.
+inside when it is that near to one of them. Beside it stands what stricter yardsticks would count,
+and what they count of the peer itself, in one more run of it with our number of threads.
 `--report` runs nothing and prints the newest row again.
 
 Every run has a process of its own and the same optimizer (`loss_curves`). `--steps`, `--batch`
@@ -42,6 +43,7 @@ from benchmarks.machine import RESULTS, append_row
 from benchmarks.plots import LOSS_PARITY, Row, draw_loss_parity, rows_of
 from bertsmith.model.config import SIZES
 
+_THIRD = "a third run of the peer"
 SYSTEMS: tuple[System, ...] = ("bertsmith", "transformers")
 
 
@@ -77,10 +79,16 @@ def main() -> None:
     print(_exact_line(exact, options.steps))
     ours = in_own_process("bertsmith", float32, options.threads)
     peers = [in_own_process("transformers", float32, count) for count in options.peer_threads]
+    third = in_own_process("transformers", float32, options.threads)
     band = compare_with_band(ours.losses, [run.losses for run in peers])
     stricter = stricter_counts(ours.losses, [run.losses for run in peers])
     print(_band_line(band, options.peer_threads))
-    print(_stricter_line(stricter, options.steps))
+    print(_stricter_line("ours", stricter, options.steps))
+    print(
+        _stricter_line(
+            _THIRD, stricter_counts(third.losses, [run.losses for run in peers]), options.steps
+        )
+    )
     row = {
         "corpus": options.corpus.resolve().name if options.corpus else "drawn tokens",
         "steps": options.steps,
@@ -93,6 +101,7 @@ def main() -> None:
             **asdict(band),
             **asdict(stricter),
             "runs": [asdict(run) for run in (ours, *peers)],
+            "third_run": asdict(third),
         },
     }
     append_row("loss_parity", row)
@@ -115,11 +124,15 @@ def in_own_process(system: System, trial: Trial, threads: int) -> Run:
     return Run(system=system, threads=threads, losses=curve, seconds=seconds)
 
 
-def stricter_counts_of(row: Row) -> StricterCounts:
-    """The stricter counts of a stored row, from the losses that it holds."""
-    runs = row["float32"]["runs"]
-    (ours,) = (run["losses"] for run in runs if run["system"] == "bertsmith")
-    return stricter_counts(ours, [run["losses"] for run in runs if run["system"] != "bertsmith"])
+def stricter_counts_of(row: Row) -> dict[str, StricterCounts]:
+    """The stricter counts of a stored row, of ours and of the peer's third run where it has one."""
+    ours, *runs = row["float32"]["runs"]
+    assert ours["system"] == "bertsmith"
+    peers = [run["losses"] for run in runs]
+    counts = {"ours": stricter_counts(ours["losses"], peers)}
+    if third := row["float32"].get("third_run"):
+        counts[_THIRD] = stricter_counts(third["losses"], peers)
+    return counts
 
 
 def _report(rows: Sequence[Row]) -> str:
@@ -134,7 +147,10 @@ def _report(rows: Sequence[Row]) -> str:
         f"{row['time']}, commit {row['commit']}, {row['corpus']}, batches of {row['batch']}",
         _exact_line(exact, row["steps"]),
         _band_line(band, threads),
-        _stricter_line(stricter_counts_of(row), row["steps"]),
+        *(
+            _stricter_line(whose, counts, row["steps"])
+            for whose, counts in stricter_counts_of(row).items()
+        ),
     )
     return "\n".join(lines)
 
@@ -163,9 +179,9 @@ def _band_line(band: Band, threads: Sequence[int]) -> str:
     )
 
 
-def _stricter_line(stricter: StricterCounts, steps: int) -> str:
+def _stricter_line(whose: str, stricter: StricterCounts, steps: int) -> str:
     return (
-        f"of {steps} steps ours is strictly between the peer's runs at {stricter.steps_between}, "
+        f"of {steps} steps {whose} is strictly between the two at {stricter.steps_between}, "
         f"within their gap of the same step at {stricter.steps_in_own_gap}, within their widest "
         f"gap so far, without the floor, at {stricter.steps_in_running_gap}"
     )

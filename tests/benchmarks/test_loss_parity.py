@@ -78,13 +78,20 @@ def test_a_stored_row_is_told_again_with_the_stricter_counts(tmp_path, monkeypat
         "float64": asdict(compare_exactly([3.0, 2.0], [3.0, 2.0])),
         "float32": {**asdict(band), "runs": runs},
     }
-    (tmp_path / "loss_parity.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     monkeypatch.setattr(loss_parity, "RESULTS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["loss_parity", "--report"])
-    loss_parity.main()
-    said = capsys.readouterr().out
-    assert "inside at 2 of 2 steps: holds" in said
-    assert "strictly between the peer's runs at 1, within their gap of the same step at 2" in said
+
+    def said() -> str:
+        (tmp_path / "loss_parity.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        loss_parity.main()
+        return capsys.readouterr().out
+
+    before = said()
+    assert "inside at 2 of 2 steps: holds" in before
+    assert "ours is strictly between the two at 1, within their gap of the same step at 2" in before
+    assert "third" not in before
+    row["float32"]["third_run"] = {"losses": [3.0, 2.5]}
+    assert "a third run of the peer is strictly between the two at 0" in said()
 
 
 def test_one_run_of_the_peer_is_no_band():
