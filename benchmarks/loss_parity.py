@@ -8,7 +8,7 @@ step. In float32, at Mini size, they differ by at most 1e-5 at the first step; l
 in any implementation, so the yardstick is the peer itself: runs of it with other numbers of
 threads. Their band, at a step, is the widest gap between them so far (at least two units in the
 last place of a float32 of the loss's size, one for each of two rounded numbers), and our loss is
-inside when it is that near to one of them. Beside it stands what stricter yardsticks would count,
+inside when it is that near to one of them. Beside it stand what stricter yardsticks would count,
 and what they count of the peer itself, in one more run of it with our number of threads.
 `--report` runs nothing and prints the newest row again.
 

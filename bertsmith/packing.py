@@ -28,7 +28,7 @@ TOKENS_PER_BATCH = 2048
 _TOKENS_PER_BATCH_ON_GPU = 16_384
 # Fewer in a batch than this do not fill a core.
 _FEWEST_TOKENS_PER_BATCH = 512
-# Fusing costs 14 seconds of compilation. On a CPU it saves nothing that the products of
+# Fusing costs 14 to 25 seconds of compilation. On a CPU it saves nothing that the products of
 # `model.linear` do not (figures in docs/log.md); on a GPU it saves passes over hidden states, so it
 # is their values that count, tokens * L * H: from about 250,000 tokens of Mini on.
 _VALUES_BEFORE_FUSING = 250_000 * 1024

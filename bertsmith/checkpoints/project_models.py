@@ -33,7 +33,7 @@ def is_plain_name(text: str) -> bool:
 
 def nearest_name(text: str) -> str:
     """'; did you mean ...?', or else the models there are; empty without any."""
-    names = _names()
+    names = [name for name in _names() if name != text]  # itself, without its weights, is no help
     near = difflib.get_close_matches(text, names, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
@@ -53,8 +53,8 @@ def require_spelt(text: str) -> None:
     if near and text not in names:
         places = " and no ".join(str(models / text) for models in project_models())
         raise FileNotFoundError(
-            f"no model {text!r}: there is no {places}; did you mean {near[0]!r}? (the Hugging Face "
-            f"Hub is asked for OWNER/{text})"
+            f"no model {text!r}: there is no {places}; did you mean {near[0]!r}? (one of "
+            f"the Hugging Face Hub has an owner's name before it, as in OWNER/{text})"
         )
 
 

@@ -11,8 +11,9 @@ _OPTION = "--model"
 
 
 def require_typed(arguments: Sequence[str]) -> None:
-    """`require_spelt` for the first word, where a command begins with its model, and --model."""
-    if arguments and not arguments[0].startswith("-"):
+    """`require_spelt` for --model, or else for the first word: commands begin with their model."""
+    is_named = any(word.partition("=")[0] == _OPTION for word in arguments)
+    if arguments and not is_named and not arguments[0].startswith("-"):
         require_spelt(arguments[0])
     require_option(arguments)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bertsmith.corpus.manifest import FORMAT_VERSION
 from bertsmith.corpus.writer import SHARD_TOKENS
 from bertsmith.randomness import Stream, uniform
 from bertsmith.reading.documents import Language, Source
@@ -30,6 +31,7 @@ _SETTING_NAMES = {
     "input": "input files",
     "holds_out_one": "whether one document is held out at least",
     "modified": "times of the input files",
+    "format": "format of corpora",
     "reader": "version of bertsmith's reader",
     "unicode": "version of Python's Unicode",
     "tokenizers": "version of tokenizers",
@@ -120,6 +122,7 @@ def settings_of_half(sources: Sequence[Source]) -> dict[str, str]:
     """
     return {
         "modified": _digest([source.path.stat().st_mtime_ns for source in sources]),
+        "format": str(FORMAT_VERSION),
         "reader": str(READER_VERSION),
         "unicode": unicodedata.unidata_version,
         "tokenizers": importlib.metadata.version("tokenizers"),

@@ -56,7 +56,8 @@ class Spans:
             lengths = pairs >> ((numbers & 1) * _HALF) & ((1 << _HALF) - 1)
         is_long = lengths == 0
         if is_long.any():
-            lengths[is_long] = self.long[1, np.searchsorted(self.long[0], numbers[is_long])]
+            asked = numbers[is_long].astype(self.long.dtype)  # of another type the list is copied
+            lengths[is_long] = self.long[1, np.searchsorted(self.long[0], asked)]
         return lengths
 
     def all_lengths(self) -> Int64Array:

@@ -5,6 +5,8 @@ them out once: a product of few rows no longer waits for its weights, and the ac
 residual's addition, is done to each tile of the result while it is in the cache. The plain
 functions are the definition; here they are only done together. It does not know layers.
 
+Differs: in bfloat16 a residual's sum is rounded before its norm, and the product before it is not.
+
 Legend: T tokens, I width of a row, O width of a result.
 """
 

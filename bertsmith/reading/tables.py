@@ -137,7 +137,7 @@ def rows(
 ) -> Iterator[Row]:
     """Every row's values of the columns `names`, in the file's order, in bounded memory.
 
-    Those of `optional` columns too, None where an object lacks the field.
+    `optional` columns of the file are read too: None where a JSONL object lacks the field.
 
     A row of another width, a line that is no JSON object, or an object that lacks a field, is left
     out and told to `on_malformed`, where there is one.

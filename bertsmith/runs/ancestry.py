@@ -42,13 +42,20 @@ def ancestry(model: Path) -> tuple[str, ...]:
 
 
 def precision_of(model: Path) -> PrecisionChoice:
-    """What the run that made a fine-tuned model computed and scored it in; else `auto`."""
+    """What the run that made a fine-tuned model computed and scored it in; else `auto`.
+
+    Of a search, what the chosen run did, where its directory is still there. Raises as
+    `read_finetune_record` does.
+    """
     run = _run_around(model)
+    if run is not None and (run / SEARCH).is_file():
+        best = best_of(read_results(run))
+        if best is None or not (run / best.name / RECORD).is_file():
+            return read_search_record(run).run.precision
+        run = run / best.name
     if run is None or is_pretraining(run):
         return "auto"
-    is_search = (run / SEARCH).is_file()
-    record = read_search_record(run) if is_search else read_finetune_record(run)
-    return record.run.precision
+    return read_finetune_record(run).run.precision
 
 
 def _of_search(search: Path) -> tuple[str, ...]:

@@ -85,7 +85,9 @@ def read_rows(
     left_out = LeftOut(options)
     wanted = dict.fromkeys([*names, *([key] if key else [])])
     found = columns(path, has_header=options.has_header)
-    ids = [] if key else [name for name in _IDS if name in found and name not in wanted][:1]
+    ids = (
+        [] if key else [name for name in _IDS if found.count(name) == 1 and name not in wanted][:1]
+    )
     collected = _Collected(left_out, example, key, *ids)
     for row in rows(
         path,
@@ -149,14 +151,11 @@ class _Collected(Generic[ExampleT]):
         if not self._repeated:
             return ()
         told = counted(len(self._repeated), "row has", "rows have")
-        return (
-            f"{told} an {self._ids} that an earlier one has too, the first at {self._repeated[0]} "
-            f"(with --key-column {self._ids} such rows are faults)",
-        )
+        return (f"{told} the {self._ids} of an earlier one, the first at {self._repeated[0]}",)
 
     def _require_new(self, row: Row) -> None:
         name = self._key or self._ids
-        if not name or row.values[name] is None:
+        if not name or (not self._key and row.values[name] in (None, "")):
             return
         key = str(row.values[name])
         first = self._place_of.setdefault(key, row.place)

@@ -56,15 +56,16 @@ def read(
         faults = LeftOut(options)
         file = read_questions(path, faults.malformed)
         examples, num_moved = list(file.questions), file.num_moved
-        left_out: Sequence[str] = faults.faults
+        told: tuple[str, ...]
+        left_out, told = faults.faults, ()
     else:
         reader = _Rows(path, columns or QuestionColumns())
         read_file = reader.read(options)
         examples, num_moved = list(read_file.examples), reader.num_moved
-        left_out = read_file.left_out
+        left_out, told = list(read_file.left_out), read_file.notes
     faults_of = ((number, _fault(each)) for number, each in enumerate(examples))
     unlearnable = {number: fault for number, fault in faults_of if fault}
-    notes = tuple(_notes(examples, num_moved))
+    notes = (*told, *_notes(examples, num_moved))
     return replace(whole(path, examples, left_out, notes), unlearnable=unlearnable)
 
 

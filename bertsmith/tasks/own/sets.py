@@ -54,7 +54,7 @@ def sets_of(
     shared = num_shared(contents(train.examples), contents(dev.examples))
     notes = (
         (
-            f"{shared:,} of the {counted(len(dev.examples), 'example')} of {dev.path} "
+            f"{shared:,} of the {len(dev.examples):,} examples of {dev.path} "
             f"{'shares its' if shared == 1 else 'share their'} content with examples to train on: "
             f"scores on them flatter",
         )

@@ -138,7 +138,7 @@ def _repetitions(examples: Sequence[TextExample]) -> Iterator[str]:
         distinct = len(set(zip(listed, (example.labels for example in examples), strict=True)))
         differing = distinct - (len(listed) - repeated)
         told = counted(repeated, "text occurs", "texts occur")
-        yield f"{told} before, {differing:,} of them with another label there"
+        yield f"{told} before, {differing:,} with another label there"
 
 
 def _rarities(examples: Sequence[TextExample], scheme: LabelScheme | None) -> Iterator[str]:
