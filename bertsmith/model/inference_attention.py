@@ -37,9 +37,8 @@ def attend_without_gradient(
         for start in range(one.start, one.end, step):
             end = min(start + step, one.end)
             cells = qkv[start:end].view(-1, one.length, 3, num_heads, width)
-            context = attend(cells.permute(2, 0, 3, 1, 4), direction).transpose(
-                1, 2
-            )  # (n, S, A, K)
+            heads = cells.permute(2, 0, 3, 1, 4)  # (3, n, A, S, K)
+            context = attend(heads, direction).transpose(1, 2)  # (n, S, A, K)
             contexts[start:end].view(context.shape).copy_(context)
     return contexts
 
