@@ -16,6 +16,7 @@ from huggingface_hub import snapshot_download
 from bertsmith.checkpoints import prefixes, sentence_transformers
 from bertsmith.checkpoints.project_models import (
     is_plain_name,
+    named_places,
     nearest_name,
     project_models,
     require_spelt,
@@ -141,5 +142,5 @@ def _downloaded(hub_id: str) -> Path:
 
 
 def _tried(text: str) -> str:
-    places = [str(models / text) for models in project_models() if is_plain_name(text)]
-    return f"there is no {' and no '.join([*places, str(Path(text).expanduser().absolute())])}"
+    places = [*named_places(text), str(Path(text).expanduser().absolute())]
+    return f"there is no {' and no '.join(places)}"

@@ -31,6 +31,11 @@ def is_plain_name(text: str) -> bool:
     return bool(text) and "/" not in text and "\\" not in text and not text.startswith(".")
 
 
+def named_places(text: str) -> list[str]:
+    """Where a model of this name would lie; none for what is no plain name."""
+    return [str(models / text) for models in project_models() if is_plain_name(text)]
+
+
 def nearest_name(text: str) -> str:
     """'; did you mean ...?', or else the models there are; empty without any."""
     names = [name for name in _names() if name != text]  # itself, without its weights, is no help
@@ -51,10 +56,10 @@ def require_spelt(text: str) -> None:
     names = _names()
     near = difflib.get_close_matches(text, names, n=1, cutoff=_MISTYPED)
     if near and text not in names:
-        places = " and no ".join(str(models / text) for models in project_models())
         raise FileNotFoundError(
-            f"no model {text!r}: there is no {places}; did you mean {near[0]!r}? (one of "
-            f"the Hugging Face Hub has an owner's name before it, as in OWNER/{text})"
+            f"no model {text!r}: there is no {' and no '.join(named_places(text))}; did you mean "
+            f"{near[0]!r}? (one of the Hugging Face Hub has an owner's name before it, as in "
+            f"OWNER/{text})"
         )
 
 
