@@ -40,6 +40,7 @@ from bertsmith.runs.finetune_record import SCORES
 from bertsmith.runs.learning_set import LearningSet, read_examples
 from bertsmith.tasks.task import to_json as task_to_json
 from bertsmith.train.config import OptimizerConfig
+from bertsmith.train.device import choose_precision
 
 
 def main() -> None:
@@ -170,7 +171,8 @@ def _is_made(row: ProofSet, model: str, system: str, seed: int) -> bool:
 
 def _settings(row: ProofSet) -> dict[str, object]:
     run = to_json(replace(run_of(row, 0), name=row.name))
-    return {name: run[name] for name in ("epochs", "batch_size", "optimizer", "warmup_share")}
+    shared = {name: run[name] for name in ("epochs", "batch_size", "optimizer", "warmup_share")}
+    return {**shared, "precision": choose_precision("auto", torch.device("cpu"))}
 
 
 def _options() -> argparse.Namespace:

@@ -1,7 +1,8 @@
 """`transformers` fine-tuned on our items: its model and dropout, torch's AdamW, its schedule.
 
-Every batch is padded to its longest sequence, and the loss is the one of its own classes. Items,
-and what becomes of the scores, are ours for both systems: what differs is model and training.
+Every batch is padded to its longest sequence, and the loss is the one of its own classes, in bf16
+autocast where ours computes in bf16. Items, and what becomes of the scores, are ours for both
+systems: what differs is model and training.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch.nn import functional
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.train.device import choose_precision
 
 FloatArray = npt.NDArray[np.floating]
 _UNDECAYED = ("bias", "LayerNorm.weight")
@@ -149,12 +151,14 @@ def _logits(
     if head.kind == "multiple_choice":
         # Its class wants the same number of choices everywhere: a question of one choice each.
         inputs = {name: value[:, None] for name, value in inputs.items()}
-    output = model(**inputs)
+    is_autocast = choose_precision("auto", torch.device("cpu")) == "bf16"
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_autocast):
+        output = model(**inputs)
     if head.kind == "question_answering":
-        both = torch.stack([output.start_logits, output.end_logits], dim=-1)
+        both = torch.stack([output.start_logits, output.end_logits], dim=-1).float()
         return both.masked_fill(mask[..., None] == 0, -torch.inf)
     logits: Tensor = output.logits
-    return logits
+    return logits.float()
 
 
 def _own_rows(scores: Tensor, labelled: LabelledItems, number: int, head: TaskHeadConfig) -> Tensor:
