@@ -9,8 +9,8 @@ chosen.
 Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; google-research/bert,
 modeling.py, attention_layer.
 
-Legend: T tokens, R rows asked for (all T if none are named), H hidden size, A heads, K = H/A;
-n sequences of a block, S its width.
+Legend: T rows, R rows asked for (all T if none are named), H hidden size, A heads, K = H/A;
+n sequences of a block, S its width; C cells of all blocks.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ from bertsmith.model.dropout import (
 from bertsmith.model.elementwise import widened
 from bertsmith.model.inference_attention import attend_without_gradient
 from bertsmith.model.linear import Linear, project_and_norm
-from bertsmith.model.stream import Block, Stream
+from bertsmith.model.stream import Block, Stream, wants_round_numbers
 
 # Attention dropout is keyed by (query, head, key): the head number stands above the key's position.
 _KEY_BITS = 16
+MAX_WIDENED_WIDTH = 64
+"""Blocks up to this width are computed in float32 on a CPU in bfloat16."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +97,7 @@ def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRu
 
 def attention_probabilities(qkv: Tensor, block: Block, rules: AttentionRules) -> Tensor:
     """(n, A, S, S) attention probabilities of one block, for looking at; without dropout."""
-    queries, keys, _ = _to_heads(qkv, block.rows, block.lengths, rules.num_heads).unbind(0)
+    queries, keys, _ = _heads_of(qkv, block, rules.num_heads).unbind(0)
     scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
     return _probabilities(scores, block.lengths, rules.direction, _scale(queries))
 
@@ -107,31 +109,33 @@ class _Attention(torch.autograd.Function):
     def forward(
         ctx: Any, qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
     ) -> Tensor:
-        kept_for_backward, cells = [], []
-        for block in stream.blocks:
-            heads = _to_heads(qkv, block.rows, block.lengths, rules.num_heads)  # (3, n, A, S, K)
+        kept_for_backward = []
+        context = _room(qkv, qkv.shape[1] // 3, stream)  # (C, H)
+        for block, cells in zip(stream.blocks, stream.parted(context), strict=True):
+            heads = _heads_of(qkv, block, rules.num_heads)  # (3, n, A, S, K)
             queries, keys, values = heads.unbind(0)
             scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
             probabilities = _probabilities(scores, block.lengths, rules.direction, _scale(queries))
             dropped = _dropped(probabilities, _block_words(words, block), rules.probability)
-            cells.append(_from_heads(dropped @ values))  # (n * S, H)
+            _put((dropped @ values).transpose(1, 2), cells)  # (n, S, A, K)
             kept_for_backward += [heads, probabilities]
         ctx.save_for_backward(words, *kept_for_backward)
         ctx.stream, ctx.rules = stream, rules
-        return _to_rows(cells, stream)  # (T, H)
+        return _to_rows(context, stream)  # (T, H)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         words, *kept = ctx.saved_tensors
-        cells = []
-        for block, heads, probabilities in zip(
-            ctx.stream.blocks, kept[::2], kept[1::2], strict=True
+        stream: Stream = ctx.stream
+        grad_qkv = _room(gradients[0], 3 * gradients[0].shape[1], stream)  # (C, 3H)
+        for block, cells, heads, probabilities in zip(
+            stream.blocks, stream.parted(grad_qkv), kept[::2], kept[1::2], strict=True
         ):
-            gradient = _block_gradient(gradients[0], block, ctx.rules.num_heads)  # (n, A, S, K)
+            gradient = _block_gradient(gradients[0], block, heads)  # (n, A, S, K)
             block_words = _block_words(words, block)
             grad_heads = _backward(gradient, heads, probabilities, block_words, ctx.rules)
-            cells.append(_heads_to_cells(grad_heads))  # (n * S, 3H)
-        return _to_rows(cells, ctx.stream), None, None, None
+            _put(grad_heads.permute(1, 3, 0, 2, 4), cells)  # (n, S, 3, A, K)
+        return _to_rows(grad_qkv, stream), None, None, None
 
 
 def _backward(
@@ -167,49 +171,60 @@ def _block_words(words: Tensor | None, block: Block) -> Tensor | None:
     return None if words is None else words[block.rows].view(-1, block.width)  # (n, S)
 
 
+def _heads_of(qkv: Tensor, block: Block, num_heads: int) -> Tensor:
+    """Stream rows -> contiguous heads of one block, (3, n, A, S, K).
+
+    Narrow blocks are computed in float32 on a CPU in bfloat16: each size of them, and there are
+    many, would have kernels built for it that take longer to build than to run.
+    """
+    is_widened = block.width <= MAX_WIDENED_WIDTH and wants_round_numbers(qkv)
+    dtype = torch.float32 if is_widened else qkv.dtype
+    return _to_heads(qkv, block.rows, block.lengths, num_heads, dtype)
+
+
 @fused
-def _to_heads(qkv: Tensor, rows: Tensor, lengths: Tensor, num_heads: int) -> Tensor:
-    """Stream rows -> contiguous heads of one block, (3, n, A, S, K)."""
+def _to_heads(
+    qkv: Tensor, rows: Tensor, lengths: Tensor, num_heads: int, dtype: torch.dtype
+) -> Tensor:
     num_sequences = lengths.shape[0]
     width, head_size = rows.shape[0] // num_sequences, qkv.shape[1] // (3 * num_heads)
     cells = qkv[rows].view(num_sequences, width, 3, num_heads, head_size)
-    return cells.permute(2, 0, 3, 1, 4).contiguous()
+    return cells.permute(2, 0, 3, 1, 4).to(dtype).contiguous()
 
 
 @fused
 def _block_gradient_fused(
-    gradient: Tensor, rows: Tensor, lengths: Tensor, num_heads: int
+    gradient: Tensor, rows: Tensor, lengths: Tensor, num_heads: int, dtype: torch.dtype
 ) -> Tensor:
     num_sequences = lengths.shape[0]
     width, head_size = rows.shape[0] // num_sequences, gradient.shape[1] // num_heads
     cells = gradient[rows].view(num_sequences, width, num_heads, head_size)
     real = torch.arange(width, device=rows.device) < lengths[:, None]  # (n, S)
-    return (cells * real[:, :, None, None]).permute(0, 2, 1, 3).contiguous()
+    return (cells * real[:, :, None, None]).permute(0, 2, 1, 3).to(dtype).contiguous()
 
 
-def _block_gradient(gradient: Tensor, block: Block, num_heads: int) -> Tensor:
+def _block_gradient(gradient: Tensor, block: Block, heads: Tensor) -> Tensor:
     """Gradient rows -> heads of one block, (n, A, S, K), zero past a sequence's end."""
-    return _block_gradient_fused(gradient, block.rows, block.lengths, num_heads)
+    num_heads, dtype = heads.shape[2], heads.dtype
+    return _block_gradient_fused(gradient, block.rows, block.lengths, num_heads, dtype)
 
 
-def _from_heads(context: Tensor) -> Tensor:
-    """(n, A, S, K) -> (n * S, H)."""
-    num_sequences, num_heads, width, head_size = context.shape
-    return context.transpose(1, 2).reshape(num_sequences * width, num_heads * head_size)
+def _room(rows: Tensor, width: int, stream: Stream) -> Tensor:
+    """Where the blocks' cells will lie, (C, width); the one that spare rows read is zero."""
+    room = rows.new_empty((stream.num_cells, width))
+    if stream.has_spare_rows:
+        room[-1].zero_()
+    return room
 
 
-def _heads_to_cells(heads: Tensor) -> Tensor:
-    """(3, n, A, S, K) -> (n * S, 3H)."""
-    _, num_sequences, num_heads, width, head_size = heads.shape
-    cells = heads.permute(1, 3, 0, 2, 4)  # (n, S, 3, A, K)
-    return cells.reshape(num_sequences * width, 3 * num_heads * head_size)
+def _put(values: Tensor, cells: Tensor) -> None:
+    """Values of (n, S, ...) into a block's (n * S, W) cells."""
+    cells.view(values.shape).copy_(values)
 
 
-def _to_rows(cells: list[Tensor], stream: Stream) -> Tensor:
+def _to_rows(cells: Tensor, stream: Stream) -> Tensor:
     """Cells of all blocks -> stream rows; cells past a sequence's end are left behind."""
-    if len(cells) == 1 and stream.is_one_rectangle:
-        return cells[0]
-    return torch.cat(cells).index_select(0, stream.cell_rows)
+    return cells if stream.is_one_rectangle else cells.index_select(0, stream.cell_rows)
 
 
 @fused

@@ -52,13 +52,15 @@ class Bert(nn.Module):
         Layers above the highest of them are left out.
         """
         highest = max(numbers)
+        count = stream.num_tokens if rows is None else len(rows)
+        rows = stream.with_spare(rows)
         hidden: Tensor = self.embeddings(stream)
         found = {0: _picked(hidden, rows)} if 0 in numbers else {}
         for number, layer in enumerate(self.layers[:highest], 1):
             hidden = layer(hidden, stream, rows if number == highest else None)
             if number in numbers:
                 found[number] = hidden if number == highest else _picked(hidden, rows)
-        return tuple(found[number] for number in numbers)
+        return tuple(_first(found[number], count) for number in numbers)
 
     def pool(self, hidden: Tensor, stream: Stream) -> Tensor:
         """(T, H) final hidden states -> (N, H): dense and tanh over one token of each sequence."""
@@ -83,3 +85,8 @@ class Bert(nn.Module):
 def _picked(hidden: Tensor, rows: Tensor | None) -> Tensor:
     """(T, H) -> (R, H); all of them where no rows are named."""
     return hidden if rows is None else hidden.index_select(0, rows)
+
+
+def _first(hidden: Tensor, count: int) -> Tensor:
+    """Without what stands in spare rows."""
+    return hidden if len(hidden) == count else hidden[:count]

@@ -129,7 +129,8 @@ class TaskHead(nn.Module):
             rows = bert.pooled_rows(stream)  # (N,)
         if self.config.needs_pooler:
             read = bert.pool_rows(read)  # (N, H)
-        return self(read, stream.keys_of(rows))  # type: ignore[no-any-return]
+        keys = stream.token_keys if rows is None else stream.keys_of(rows)
+        return self(read, keys)  # type: ignore[no-any-return]
 
     def _joined(self, states: Sequence[Tensor]) -> Tensor:
         if self.layer_mix is not None:
@@ -145,7 +146,8 @@ class TaskHead(nn.Module):
             return self(pooled, stream.keys_of(stream.first_rows))  # type: ignore[no-any-return]
         if rows is not None:
             states = states.index_select(0, rows)  # (R, 2D)
-        return self(states, stream.keys_of(rows))  # type: ignore[no-any-return]
+        keys = stream.token_keys if rows is None else stream.keys_of(rows)
+        return self(states, keys)  # type: ignore[no-any-return]
 
 
 def reduced_states(

@@ -23,7 +23,7 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
-from bertsmith.model.stream import Stream, tensors
+from bertsmith.model.stream import Stream, tensors, wants_round_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,12 @@ class PretrainModel(nn.Module):
         assert self.language_model is not None
         assert self.masked_lm is not None
         device = self.masked_lm.bias.device
-        stream = Stream.of(batch.packed, device=device, dropout=dropout)
+        stream = Stream.of(
+            batch.packed,
+            device=device,
+            dropout=dropout,
+            is_rounded=wants_round_numbers(self.masked_lm.bias),
+        )
         target_rows, target_ids = tensors((batch.target_rows, batch.target_ids), device)
         rows = [target_rows]
         if self.next_sentence is not None:

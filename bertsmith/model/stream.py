@@ -1,10 +1,11 @@
 """A packed batch of numpy arrays -> tensors on a device, laid out for attention.
 
-The stream itself is never padded. Attention alone needs rectangles, so its sequences are grouped by
-length into a few blocks, each nearly full; every other layer sees real tokens only. This file knows
-no weights.
+The stream is not padded. Attention alone needs rectangles, so its sequences are grouped by length
+into a few blocks, each nearly full; every other layer sees rows of real tokens, and where it is
+asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
 
-Legend: T tokens, N sequences, n sequences of one block, S the block's longest sequence.
+Legend: T rows (tokens, then spare rows), N sequences, n sequences of one block, S the block's
+longest sequence.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from torch import Tensor
 from bertsmith.batch import IntArray, PackedBatch
 from bertsmith.randomness import dropout_row_keys
 
-# A block may be this much larger than its real tokens before it is cut in two. Quadratic work grows
-# by the same share, and every further block costs a few more kernel calls.
+# A block is cut in two when it is this much larger than its real tokens (quadratic work grows by
+# twice that share), and a cut spares more scores a head than the calls of another block cost.
 MAX_BLOCK_WASTE = 1.15
+MAX_BLOCK_SPARE_SCORES = 2**13
 # 128 bytes, counted in int64 elements.
 _CACHE_LINE = 16
 
@@ -60,6 +62,10 @@ class Rectangle:
 class Stream:
     """N sequences laid end to end as tensors."""
 
+    num_tokens: int
+    """How many of the T rows are tokens; the others are spare."""
+    is_rounded: bool
+    """Whether rows come in round numbers."""
     token_ids: Tensor
     """(T,) int64."""
     segment_ids: Tensor
@@ -74,8 +80,11 @@ class Stream:
     """Every sequence lies in exactly one block."""
     rectangles: tuple[Rectangle, ...]
     """Every sequence lies in exactly one, in the stream's order."""
+    num_cells: int
+    """Cells of all blocks, and one more where there are spare rows."""
     cell_rows: Tensor
-    """(T,) int64: where each stream row lies in the blocks' cells, laid end to end."""
+    """(T,) int64: where each stream row lies in the blocks' cells, laid end to end; spare rows lie
+    in the last cell, which belongs to no block."""
     is_one_rectangle: bool
     """True when all sequences are equally long: cells and rows are the same."""
     row_keys: Tensor | None
@@ -87,22 +96,37 @@ class Stream:
         *,
         device: torch.device | str = "cpu",
         dropout: tuple[int, int] | None = None,
+        is_rounded: bool = False,
     ) -> Stream:
-        """Moves a batch to a device; `dropout` = (seed, step) switches keyed dropout on."""
+        """Moves a batch to a device; `dropout` = (seed, step) switches keyed dropout on.
+
+        If `is_rounded`, spare rows fill the tokens up to a round number of rows. They belong to no
+        sequence, nothing reads them, and they have no gradient.
+        """
         starts, positions = packed.starts, packed.positions
+        num_tokens = packed.num_tokens
+        spare = np.zeros(rounded(num_tokens) - num_tokens if is_rounded else 0, dtype=np.int64)
         blocks, cell_rows = _blocks(packed.lengths, starts)
+        num_cells = sum(len(rows) for rows, _, _ in blocks)
         keys: IntArray = np.empty(0, dtype=np.int32)
         if dropout is not None:
             sequence_keys = np.repeat(packed.keys, packed.lengths)
-            keys = dropout_row_keys(*dropout, sequence_keys, positions)
-        arrays = [packed.token_ids, packed.segment_ids, positions, cell_rows, keys]
+            keys = np.append(dropout_row_keys(*dropout, sequence_keys, positions), spare)
+        arrays = [
+            np.append(array, spare)
+            for array in (packed.token_ids, packed.segment_ids, positions)
+        ]  # fmt: skip
+        arrays += [np.append(cell_rows, spare + num_cells), keys]
         arrays += [starts, starts + packed.lengths - 1]
         arrays += [array for rows, lengths, _ in blocks for array in (rows, lengths)]
         moved = tensors(arrays, torch.device(device))
         return Stream(
+            num_tokens=num_tokens,
+            is_rounded=is_rounded,
             token_ids=moved[0],
             segment_ids=moved[1],
             positions=moved[2],
+            num_cells=num_cells + bool(len(spare)),
             cell_rows=moved[3],
             row_keys=None if dropout is None else moved[4].int(),
             first_rows=moved[5],
@@ -114,7 +138,7 @@ class Stream:
                 )
             ),
             rectangles=_rectangles(packed.lengths, starts),
-            is_one_rectangle=bool((packed.lengths == packed.lengths[0]).all()),
+            is_one_rectangle=not len(spare) and bool((packed.lengths == packed.lengths[0]).all()),
         )
 
     def keys_of(self, rows: Tensor | None) -> Tensor | None:
@@ -124,9 +148,41 @@ class Stream:
         return self.row_keys.index_select(0, rows)
 
     @property
-    def num_tokens(self) -> int:
-        """T."""
-        return self.token_ids.shape[0]
+    def token_keys(self) -> Tensor | None:
+        """The row keys of the tokens alone."""
+        # `data`: for a view torch.compile would make another kernel.
+        return None if self.row_keys is None else self.row_keys[: self.num_tokens].data
+
+    @property
+    def has_spare_rows(self) -> bool:
+        """Whether rows follow that are no tokens."""
+        return len(self.token_ids) > self.num_tokens
+
+    def with_spare(self, rows: Tensor | None) -> Tensor | None:
+        """As many rows as are round, if they are to be: the first stream row fills them up."""
+        if rows is None or not self.is_rounded or rounded(len(rows)) == len(rows):
+            return rows
+        return torch.cat([rows, rows.new_zeros(rounded(len(rows)) - len(rows))])
+
+    def parted(self, cells: Tensor) -> list[Tensor]:
+        """Of all cells, (C, W) in the blocks' order, each block's: (n * S, W)."""
+        sizes = [block.rows.shape[0] for block in self.blocks]
+        return list(torch.split(cells[: sum(sizes)], sizes))
+
+
+def rounded(count: int) -> int:
+    """The next number of five binary digits and zeros: at most 6% more, sixteen to an octave."""
+    step = 1 << max(0, count.bit_length() - 5)
+    return -(-count // step) * step
+
+
+def wants_round_numbers(values: Tensor) -> bool:
+    """Whether products with such values take longer for the first of a size than for the others.
+
+    On a CPU oneDNN builds kernels for each size in bfloat16, and keeps them: 0.5 to 3 milliseconds,
+    where a product of MINI takes 0.3 to 2.
+    """
+    return values.dtype == torch.bfloat16 and values.device.type == "cpu"
 
 
 def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
@@ -177,11 +233,12 @@ def _blocks(
 
 def _groups(sorted_lengths: IntArray) -> list[slice]:
     """Cuts lengths in falling order where the rectangle so far would become too empty."""
-    groups, start, real = [], 0, 0
+    groups, start, real, scores = [], 0, 0, 0
     for index, length in enumerate(sorted_lengths.tolist()):
-        cells = (index + 1 - start) * int(sorted_lengths[start])
-        if index > start and cells > MAX_BLOCK_WASTE * (real + length):
+        width = int(sorted_lengths[start])
+        real, scores = real + length, scores + length**2
+        cells = (index + 1 - start) * width
+        if cells > MAX_BLOCK_WASTE * real and cells * width - scores > MAX_BLOCK_SPARE_SCORES:
             groups.append(slice(start, index))
-            start, real = index, 0
-        real += length
+            start, real, scores = index, length, length**2
     return [*groups, slice(start, len(sorted_lengths))]

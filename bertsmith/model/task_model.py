@@ -20,7 +20,7 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.objectives import Losses
-from bertsmith.model.stream import Stream, tensors
+from bertsmith.model.stream import Stream, tensors, wants_round_numbers
 
 LOSS_SUM, COUNT = "task_loss_sum", "task_count"
 """The names of what a step adds up: the summed loss, and the answers it is the sum of."""
@@ -50,7 +50,12 @@ class TaskModel(nn.Module):
     ) -> tuple[Stream, Tensor | None]:
         """The batch's stream and scored rows, on the device."""
         device = self.head.scores.weight.device
-        stream = Stream.of(batch.packed, device=device, dropout=dropout)
+        stream = Stream.of(
+            batch.packed,
+            device=device,
+            dropout=dropout,
+            is_rounded=wants_round_numbers(self.head.scores.weight),
+        )
         return stream, None if batch.rows is None else tensors((batch.rows,), device)[0]
 
     def losses(self, logits: Tensor, batch: TaskBatch) -> Losses:

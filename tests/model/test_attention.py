@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from bertsmith.model import inference_attention
+from bertsmith.model import stream as stream_file
 from bertsmith.model.attention import AttentionRules, attend, attention_probabilities
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig, sized
@@ -24,13 +25,24 @@ def small_bert(config: BertConfig) -> Bert:
     return bert.double()
 
 
+@pytest.fixture
+def many_blocks(monkeypatch):
+    """Blocks as where their scores are many: cut when they are not nearly full."""
+    monkeypatch.setattr(stream_file, "MAX_BLOCK_SPARE_SCORES", 0)
+
+
+@pytest.mark.usefixtures("many_blocks")
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_packed_encoder_equals_the_plain_definition_in_values_and_gradients(direction):
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_packed_encoder_equals_the_plain_definition_in_values_and_gradients(direction, is_rounded):
     bert = small_bert(replace(CONFIG, direction=direction))
     packed = random_packed(LENGTHS, CONFIG.vocab_size)
     weights = torch.randn(packed.num_tokens, CONFIG.hidden_size, dtype=torch.float64)
 
-    hidden = bert(Stream.of(packed))
+    stream = Stream.of(packed, is_rounded=is_rounded)
+    assert len(stream.blocks) > 1
+    assert stream.has_spare_rows is is_rounded  # 143 tokens, 144 rows
+    hidden = bert(stream)
     (hidden * weights).sum().backward()
     gradients = {name: p.grad.clone() for name, p in bert.named_parameters() if p.grad is not None}
     bert.zero_grad()
@@ -100,6 +112,7 @@ def test_rectangles_are_neighbours_of_equal_length():
     ]
 
 
+@pytest.mark.usefixtures("many_blocks")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_hidden_keys_get_exactly_zero_weight(direction):
     packed = random_packed([7, 4], 60)
@@ -111,6 +124,30 @@ def test_hidden_keys_get_exactly_zero_weight(direction):
         expected = plain_bias(length, direction, torch.float32).exp() > 0
         assert torch.equal((weights[0, 0] > 0), expected)
         torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("lengths", [[5, 64, 17, 1], [5, 65, 17, 1]], ids=["narrow", "wide"])
+def test_in_bfloat16_contexts_and_gradients_are_those_of_float64(direction, lengths):
+    rules = AttentionRules(num_heads=2, direction=direction, probability=0.1)
+    stream = Stream.of(random_packed(lengths, 60), dropout=(1, 2), is_rounded=True)
+    rows = len(stream.token_ids)
+    torch.manual_seed(4)
+    qkv = torch.randn(rows, 3 * 32).bfloat16()
+    gradient = torch.randn(rows, 32).bfloat16()
+    gradient[stream.num_tokens :] = 0.0
+
+    found = []
+    for dtype in (torch.bfloat16, torch.float64):
+        leaf = qkv.to(dtype, copy=True).requires_grad_()
+        context = attend(leaf, stream.row_keys, stream, rules)
+        context.backward(gradient.to(dtype))
+        assert context.dtype == leaf.grad.dtype == dtype
+        assert not context[stream.num_tokens :].any()
+        assert not leaf.grad[stream.num_tokens :].any()
+        found.append((context.detach().double(), leaf.grad.double()))
+    for ours, exact in zip(*found, strict=True):
+        assert (ours - exact).norm() < 0.01 * exact.norm()
 
 
 def test_a_sequence_never_sees_its_neighbours():

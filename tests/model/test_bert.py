@@ -12,20 +12,23 @@ from tests.model.plain import random_packed
 
 @pytest.mark.parametrize("direction", ["bidirectional", "left_to_right"])
 @pytest.mark.parametrize("dropout", [None, (1, 7)])
-def test_rows_asked_for_alone_are_those_among_all_in_values_and_gradients(direction, dropout):
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_rows_asked_for_alone_are_those_among_all_in_values_and_gradients(
+    direction, dropout, is_rounded
+):
     config = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
     bert = Bert(replace(config, direction=direction), with_pooler=False)
     initialise(bert, std=0.2, seed=3)
     bert.double()
-    stream = Stream.of(random_packed([5, 30, 1, 17], 60), dropout=dropout)
-    rows = torch.tensor([3, 4, 20, 35, 51, 0, 5])
+    packed = random_packed([5, 30, 1, 17], 60)
+    rows = torch.tensor([3, 4, 20, 35, 51, 0, 5, *range(6, 32)])  # 33: 34 in a round number
     weights = torch.randn(len(rows), 32, dtype=torch.float64)
 
-    among_all = bert(stream)[rows]
+    among_all = bert(Stream.of(packed, dropout=dropout))[rows]
     (among_all * weights).sum().backward()
     expected = {name: p.grad.clone() for name, p in bert.named_parameters()}
     bert.zero_grad()
-    alone = bert(stream, rows)
+    alone = bert(Stream.of(packed, dropout=dropout, is_rounded=is_rounded), rows)
     (alone * weights).sum().backward()
 
     torch.testing.assert_close(alone, among_all, rtol=1e-12, atol=1e-12)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from bertsmith.model import objectives as objectives_file
 from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
@@ -41,12 +42,16 @@ def test_loss_is_mean_masked_lm_plus_mean_next_sentence():
     assert losses.sums["masked_lm_correct"].item() == right
 
 
+@pytest.mark.parametrize("is_rounded", [False, True])
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
-def test_micro_batches_add_up_to_the_step_in_loss_and_gradient_with_dropout(parts):
+def test_micro_batches_add_up_to_the_step_in_loss_and_gradient_with_dropout(
+    parts, is_rounded, monkeypatch
+):
     model = model_of()
     model(BATCH, (1, 7)).loss.backward()
     expected = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
+    monkeypatch.setattr(objectives_file, "wants_round_numbers", lambda values: is_rounded)
     losses = [model(part, (1, 7)) for part in BATCH.split(parts)]
     sum(part.loss for part in losses).backward()
     assert sum(part.sums["masked_lm_count"].item() for part in losses) == BATCH.step_targets

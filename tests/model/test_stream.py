@@ -4,20 +4,58 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertsmith.model.stream import MAX_BLOCK_WASTE, Stream
+from bertsmith.model.stream import (
+    MAX_BLOCK_SPARE_SCORES,
+    MAX_BLOCK_WASTE,
+    Stream,
+    rounded,
+    wants_round_numbers,
+)
 from tests.model.plain import random_packed
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=40))
-def test_every_row_has_one_cell_and_blocks_are_nearly_full(lengths):
+def test_every_row_has_one_cell_and_blocks_are_nearly_full_or_small(lengths):
     stream = Stream.of(random_packed(lengths, 50))
     cells = torch.cat([block.rows for block in stream.blocks])
     assert torch.equal(cells[stream.cell_rows], torch.arange(sum(lengths)))
     assert sum(len(block.lengths) for block in stream.blocks) == len(lengths)
     for block in stream.blocks:
         assert block.rows.numel() == len(block.lengths) * block.width
-        assert block.rows.numel() <= MAX_BLOCK_WASTE * block.lengths.sum().item()
+        is_nearly_full = block.rows.numel() <= MAX_BLOCK_WASTE * block.lengths.sum().item()
+        scores = block.rows.numel() * block.width - block.lengths.square().sum().item()
+        assert is_nearly_full or scores <= MAX_BLOCK_SPARE_SCORES
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=40))
+def test_spare_rows_fill_a_stream_up_and_read_the_last_cell(lengths):
+    packed = random_packed(lengths, 50)
+    plain = Stream.of(packed, dropout=(1, 2))
+    stream = Stream.of(packed, dropout=(1, 2), is_rounded=True)
+    count = sum(lengths)
+    assert stream.num_tokens == plain.num_tokens == count
+    for name in ("token_ids", "segment_ids", "positions", "cell_rows", "row_keys"):
+        assert len(getattr(stream, name)) == rounded(count)
+        assert torch.equal(getattr(stream, name)[:count], getattr(plain, name))
+    assert torch.equal(stream.token_keys, plain.row_keys)
+    assert stream.has_spare_rows is (rounded(count) > count)
+    assert stream.num_cells == plain.num_cells + stream.has_spare_rows
+    assert (stream.cell_rows[count:] == plain.num_cells).all()
+    assert [b.rows.tolist() for b in stream.blocks] == [b.rows.tolist() for b in plain.blocks]
+
+
+def test_round_numbers_are_few_and_near():
+    numbers = range(1, 5000)
+    assert all(number <= rounded(number) <= 1.0625 * number for number in numbers)
+    assert [rounded(number) for number in (1, 31, 33, 350, 1700)] == [1, 31, 34, 352, 1728]
+    assert len({rounded(number) for number in range(1024, 2048)}) == 17
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [(torch.bfloat16, True), (torch.float32, False)])
+def test_sizes_are_rounded_where_kernels_are_built_for_them(dtype, expected):
+    assert wants_round_numbers(torch.zeros(1, dtype=dtype)) is expected
+    assert wants_round_numbers(torch.zeros(1, dtype=dtype, device="meta")) is False
 
 
 def test_positions_starts_and_ends_follow_from_the_lengths():

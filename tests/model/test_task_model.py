@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from bertsmith.data.items import Item
 from bertsmith.data.labelled import LabelledItems
+from bertsmith.model import task_model
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import sized
 from bertsmith.model.heads import TaskHead
@@ -90,6 +91,7 @@ def _plain(model: TaskModel, labelled: LabelledItems) -> Tensor:
     return torch.stack(answers).mean()
 
 
+@pytest.mark.parametrize("is_rounded", [False, True])
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize(
     ("kind", "num_labels", "problem"),
@@ -103,8 +105,14 @@ def _plain(model: TaskModel, labelled: LabelledItems) -> Tensor:
     ],
 )
 def test_the_parts_of_a_step_add_up_to_the_mean_over_its_answers(
-    kind: TaskKind, num_labels: int, problem: str | None, parts: int
+    kind: TaskKind,
+    num_labels: int,
+    problem: str | None,
+    parts: int,
+    is_rounded: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(task_model, "wants_round_numbers", lambda values: is_rounded)
     labels = tuple(map(str, range(num_labels)))
     head = TaskHead(CONFIG, TaskHeadConfig(kind=kind, labels=labels, problem_type=problem))  # type: ignore[arg-type]
     model = TaskModel(Bert(CONFIG), head).double()
