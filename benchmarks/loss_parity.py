@@ -9,8 +9,11 @@ in any implementation, so the yardstick is the peer itself: runs of it with othe
 threads. Their band, at a step, is the widest gap between them so far (at least two units in the
 last place of a float32 of the loss's size, one for each of two rounded numbers), and our loss is
 inside when it is that near to one of them. Beside it stand what stricter yardsticks would count,
-and what they count of the peer itself, in one more run of it with our number of threads.
-`--report` runs nothing and prints the newest row again.
+and what they count of the peer itself, in one more run of it with our number of threads. Where the
+number of threads hardly changes what the peer computes, its runs share their rounding and the band
+has no width; so every float32 curve also stands beside the peer's own float64 curve of the same
+training: how far rounding alone takes each of them. `--report` runs nothing and prints the newest
+row again.
 
 Every run has a process of its own and the same optimizer (`loss_curves`). `--steps`, `--batch`
 and the two sizes make it cheap; without `--corpus` batches are drawn tokens of mixed lengths.
@@ -34,9 +37,11 @@ from benchmarks.loss_yardsticks import (
     FLOAT64_BOUND,
     Band,
     Exact,
+    Rounding,
     StricterCounts,
     compare_exactly,
     compare_with_band,
+    rounding,
     stricter_counts,
 )
 from benchmarks.machine import RESULTS, append_row
@@ -80,6 +85,7 @@ def main() -> None:
     ours = in_own_process("bertsmith", float32, options.threads)
     peers = [in_own_process("transformers", float32, count) for count in options.peer_threads]
     third = in_own_process("transformers", float32, options.threads)
+    unrounded = in_own_process("transformers", replace(float32, dtype="float64"), options.threads)
     band = compare_with_band(ours.losses, [run.losses for run in peers])
     stricter = stricter_counts(ours.losses, [run.losses for run in peers])
     print(_band_line(band, options.peer_threads))
@@ -89,7 +95,7 @@ def main() -> None:
             _THIRD, stricter_counts(third.losses, [run.losses for run in peers]), options.steps
         )
     )
-    row = {
+    row: Row = {
         "corpus": options.corpus.resolve().name if options.corpus else "drawn tokens",
         "steps": options.steps,
         "batch": options.batch,
@@ -102,8 +108,10 @@ def main() -> None:
             **asdict(stricter),
             "runs": [asdict(run) for run in (ours, *peers)],
             "third_run": asdict(third),
+            "float64_run": asdict(unrounded),
         },
     }
+    print(_rounding_line(row))
     append_row("loss_parity", row)
     if options.plot:
         draw_loss_parity(row, LOSS_PARITY)
@@ -135,6 +143,18 @@ def stricter_counts_of(row: Row) -> dict[str, StricterCounts]:
     return counts
 
 
+def roundings_of(row: Row) -> dict[str, Rounding]:
+    """Each float32 run of a stored row beside the float64 run; none in rows that lack this one."""
+    exact = row["float32"].get("float64_run")
+    if exact is None:
+        return {}
+    runs = [*row["float32"]["runs"], row["float32"]["third_run"]]
+    return {
+        f"{run['system']} with {run['threads']}": rounding(run["losses"], exact["losses"])
+        for run in runs
+    }
+
+
 def _report(rows: Sequence[Row]) -> str:
     """The newest row in words."""
     if not rows:
@@ -151,8 +171,9 @@ def _report(rows: Sequence[Row]) -> str:
             _stricter_line(whose, counts, row["steps"])
             for whose, counts in stricter_counts_of(row).items()
         ),
+        _rounding_line(row),
     )
-    return "\n".join(lines)
+    return "\n".join(line for line in lines if line)
 
 
 def _compute_with(threads: int) -> None:
@@ -185,6 +206,14 @@ def _stricter_line(whose: str, stricter: StricterCounts, steps: int) -> str:
         f"within their gap of the same step at {stricter.steps_in_own_gap}, within their widest "
         f"gap so far, without the floor, at {stricter.steps_in_running_gap}"
     )
+
+
+def _rounding_line(row: Row) -> str:
+    found = [
+        f"{run} threads {each.mean:.1e} on average and {each.largest:.1e} at most"
+        for run, each in roundings_of(row).items()
+    ]
+    return f"from the float64 curve: {'; '.join(found)}" if found else ""
 
 
 def _verdict(holds: bool) -> str:

@@ -51,6 +51,14 @@ class StricterCounts:
     """As near as the peer's runs ever parted so far: the band without its floor."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rounding:
+    """How far a float32 curve strays from the curve without rounding, over all steps."""
+
+    mean: float
+    largest: float
+
+
 def compare_exactly(ours: Sequence[float], theirs: Sequence[float]) -> Exact:
     """The largest difference of two curves against the float64 bound."""
     differences = np.abs(np.subtract(ours, theirs))
@@ -95,3 +103,9 @@ def stricter_counts(ours: Sequence[float], peers: Sequence[Sequence[float]]) -> 
         steps_in_own_gap=int(np.count_nonzero(differences <= gaps)),
         steps_in_running_gap=int(np.count_nonzero(differences <= np.maximum.accumulate(gaps))),
     )
+
+
+def rounding(curve: Sequence[float], exact: Sequence[float]) -> Rounding:
+    """A float32 curve beside the float64 curve of the same training."""
+    distances = np.abs(np.subtract(curve, exact))
+    return Rounding(mean=float(distances.mean()), largest=float(distances.max()))

@@ -90,8 +90,14 @@ def test_a_stored_row_is_told_again_with_the_stricter_counts(tmp_path, monkeypat
     assert "inside at 2 of 2 steps: holds" in before
     assert "ours is strictly between the two at 1, within their gap of the same step at 2" in before
     assert "third" not in before
-    row["float32"]["third_run"] = {"losses": [3.0, 2.5]}
+    third = {"system": "transformers", "threads": 2, "losses": [3.0, 2.5]}
+    row["float32"]["third_run"] = third
     assert "a third run of the peer is strictly between the two at 0" in said()
+    assert "float64 curve" not in said()
+    row["float32"]["float64_run"] = {"losses": [3.0, 2.25]}
+    told = "from the float64 curve: bertsmith with 1 threads 1.0e-01 on average and 2.0e-01 at most"
+    assert told in said()
+    assert "transformers with 2 threads 1.2e-01 on average and 2.5e-01 at most" in said()
 
 
 def test_one_run_of_the_peer_is_no_band():
