@@ -39,7 +39,7 @@ from bertsmith.runs.finetune_job import Job
 from bertsmith.runs.finetune_record import SCORES
 from bertsmith.runs.learning_set import LearningSet, read_examples
 from bertsmith.tasks.task import to_json as task_to_json
-from bertsmith.train.config import OptimizerConfig
+from bertsmith.train.config import OptimizerConfig, Precision
 from bertsmith.train.device import choose_precision
 
 
@@ -63,9 +63,10 @@ def main() -> None:
 
 def wanted(options: argparse.Namespace) -> list[tuple[ProofSet, Key]]:
     """Every run that the options ask for, seed by seed, so that systems come side by side."""
+    precision = choose_precision("auto", torch.device("cpu"))
     rows = [set_named(name) for name in options.set] if options.set else list(SETS)
     return [
-        (row, Key(set=row.name, model=model, system=system, seed=seed))
+        (row, Key(set=row.name, model=model, system=system, seed=seed, precision=precision))
         for row in rows
         for model in row.models
         if model in (options.model or row.models)
@@ -78,11 +79,12 @@ def wanted(options: argparse.Namespace) -> list[tuple[ProofSet, Key]]:
 def measured(row: ProofSet, key: Key, options: argparse.Namespace) -> Result:
     """One run, from the read examples to its scores."""
     examples = shortened(row.read(options.data), options.examples)
-    run = run_of(row, key.seed)
-    directory = options.work / f"{key.set}-{key.model}-{key.system}-{key.seed}".replace(" ", "-")
+    run = replace(run_of(row, key.seed), precision=key.precision)
+    name = f"{key.set}-{key.model}-{key.system}-{key.seed}-{key.precision}"
+    directory = options.work / name.replace(" ", "-")
     began = time.perf_counter()
     if key.system == "transformers":
-        scores = _peer_result(examples, run, model_directory(key.model))
+        scores = _peer_result(examples, run, model_directory(key.model), key.precision)
     else:
         begin = model_directory(key.model)
         if key.system == "random weights":
@@ -142,13 +144,15 @@ def _own_result(
     return scores
 
 
-def _peer_result(examples: Examples, run: FinetuneRun, model: Path) -> dict[str, float]:
+def _peer_result(
+    examples: Examples, run: FinetuneRun, model: Path, precision: Precision
+) -> dict[str, float]:
     loaded = checkpoints.load(model)
     train = read_examples(examples.task, examples.train, loaded, "training")
     dev = read_examples(examples.task, examples.dev, loaded, "Dev")
     head = examples.task.head
-    trained = train_peer(model, head, train.labelled, run)
-    scores = peer_scores(trained, head, dev.labelled)
+    trained = train_peer(model, head, train.labelled, run, precision)
+    scores = peer_scores(trained, head, dev.labelled, precision)
     answers = dev.task.decode(dev.examples, dev.encoded, scores)
     return dev.scores(answers)
 
@@ -171,8 +175,7 @@ def _is_made(row: ProofSet, model: str, system: str, seed: int) -> bool:
 
 def _settings(row: ProofSet) -> dict[str, object]:
     run = to_json(replace(run_of(row, 0), name=row.name))
-    shared = {name: run[name] for name in ("epochs", "batch_size", "optimizer", "warmup_share")}
-    return {**shared, "precision": choose_precision("auto", torch.device("cpu"))}
+    return {name: run[name] for name in ("epochs", "batch_size", "optimizer", "warmup_share")}
 
 
 def _options() -> argparse.Namespace:

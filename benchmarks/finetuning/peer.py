@@ -1,8 +1,8 @@
 """`transformers` fine-tuned on our items: its model and dropout, torch's AdamW, its schedule.
 
 Every batch is padded to its longest sequence, and the loss is the one of its own classes, in bf16
-autocast where ours computes in bf16. Items, and what becomes of the scores, are ours for both
-systems: what differs is model and training.
+autocast where it is told so. Items, and what becomes of the scores, are ours for both systems: what
+differs is model and training.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import functional
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.recipes.finetuning import FinetuneRun
-from bertsmith.train.device import choose_precision
+from bertsmith.train.config import Precision
 
 FloatArray = npt.NDArray[np.floating]
 _UNDECAYED = ("bias", "LayerNorm.weight")
@@ -46,7 +46,11 @@ def peer_model(directory: Path, head: TaskHeadConfig) -> nn.Module:
 
 
 def train_peer(
-    directory: Path, head: TaskHeadConfig, labelled: LabelledItems, run: FinetuneRun
+    directory: Path,
+    head: TaskHeadConfig,
+    labelled: LabelledItems,
+    run: FinetuneRun,
+    precision: Precision,
 ) -> nn.Module:
     """A model that has learned the items by the run's values."""
     import transformers
@@ -71,7 +75,7 @@ def train_peer(
         optimizer, int(num_steps * run.warmup_share), num_steps
     )
     for _, groups in zip(range(num_steps), _shuffled(labelled, run), strict=False):
-        loss = peer_loss(model, head, labelled, groups)
+        loss = peer_loss(model, head, labelled, groups, precision)
         loss.backward()
         if config.clip_norm is not None:
             nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
@@ -82,7 +86,7 @@ def train_peer(
 
 
 def peer_scores(
-    model: nn.Module, head: TaskHeadConfig, labelled: LabelledItems
+    model: nn.Module, head: TaskHeadConfig, labelled: LabelledItems, precision: Precision = "fp32"
 ) -> list[FloatArray]:
     """Each item's (C,) scores, or (R, C) of its rows, in the items' order."""
     order = np.argsort([len(item.token_ids) for item in labelled.items], kind="stable")
@@ -90,7 +94,7 @@ def peer_scores(
     for start in range(0, len(order), _ANSWERED_AT_ONCE):
         numbers = order[start : start + _ANSWERED_AT_ONCE]
         with torch.no_grad():
-            logits = _logits(model, head, labelled, numbers)
+            logits = _logits(model, head, labelled, numbers, precision)
         for number, of_item in zip(numbers, logits, strict=True):
             scores[number] = _own_rows(of_item, labelled, number, head).numpy()
     return scores
@@ -101,10 +105,11 @@ def peer_loss(
     head: TaskHeadConfig,
     labelled: LabelledItems,
     groups: npt.NDArray[np.integer],
+    precision: Precision = "fp32",
 ) -> Tensor:
     """The mean loss of these groups, as `transformers`' own classes define it."""
     numbers = np.concatenate([np.flatnonzero(labelled.groups == group) for group in groups])
-    logits = _logits(model, head, labelled, numbers)
+    logits = _logits(model, head, labelled, numbers, precision)
     targets = [torch.from_numpy(np.asarray(labelled.targets[number])) for number in numbers]
     if head.kind == "multiple_choice":
         counts = [int((labelled.groups == group).sum()) for group in groups]
@@ -135,6 +140,7 @@ def _logits(
     head: TaskHeadConfig,
     labelled: LabelledItems,
     numbers: npt.NDArray[np.integer],
+    precision: Precision,
 ) -> Tensor:
     """(N, C) of sequences, (N, S, C) of padded tokens; padding of spans is -inf."""
     items = [labelled.items[number] for number in numbers]
@@ -151,8 +157,7 @@ def _logits(
     if head.kind == "multiple_choice":
         # Its class wants the same number of choices everywhere: a question of one choice each.
         inputs = {name: value[:, None] for name, value in inputs.items()}
-    is_autocast = choose_precision("auto", torch.device("cpu")) == "bf16"
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_autocast):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
         output = model(**inputs)
     if head.kind == "question_answering":
         both = torch.stack([output.start_logits, output.end_logits], dim=-1).float()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.machine import RESULTS, append_row
+from bertsmith.train.config import Precision
 
 System = Literal["bertsmith", "transformers", "random weights"]
 SYSTEMS: tuple[System, ...] = ("bertsmith", "transformers", "random weights")
@@ -22,6 +24,8 @@ class Key:
     model: str
     system: System
     seed: int
+    precision: Precision
+    """Of all systems alike; the machine's best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +44,18 @@ def stored(file: Path | None = None) -> dict[Key, dict[str, Any]]:
     if not path.is_file():
         return {}
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {
-        Key(set=row["set"], model=row["model"], system=row["system"], seed=row["seed"]): row
-        for row in rows
-    }
+    return {key_of(row): row for row in rows}
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """A stored row's key; the first rows, which name no precision, are float32."""
+    return Key(
+        set=row["set"],
+        model=row["model"],
+        system=row["system"],
+        seed=row["seed"],
+        precision=row.get("precision", "fp32"),
+    )
 
 
 def store(key: Key, result: Result, settings: dict[str, object]) -> None:
@@ -55,6 +67,7 @@ def store(key: Key, result: Result, settings: dict[str, object]) -> None:
             "model": key.model,
             "system": key.system,
             "seed": key.seed,
+            "precision": key.precision,
             **settings,
             "scores": result.scores,
             "seconds": round(result.seconds, 1),

@@ -6,6 +6,7 @@ deviations of both (Welch): a difference that seeds alone make.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from typing import Any
 from benchmarks.finetuning.rows import SYSTEMS, Key, System
 from benchmarks.finetuning.sets import SETS
 
-_HEAD = ("set", "model", "metric", *SYSTEMS, "difference", "95% interval")
+_PRECISIONS = ("fp32", "bf16")
+_HEAD = ("set", "model", "precision", "metric", *SYSTEMS, "difference", "95% interval")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +38,11 @@ def markdown(rows: Mapping[Key, Mapping[str, Any]]) -> str:
     """The table of all rows, in the order of the sets."""
     lines = [_line(_HEAD), _line(["---"] * len(_HEAD))]
     for row in SETS:
-        for model in row.models:
-            found = {system: _scores(rows, row.name, model, system) for system in SYSTEMS}
+        for model, precision in itertools.product(row.models, _PRECISIONS):
+            names = (row.name, model, precision)
+            found = {system: _scores(rows, names, system) for system in SYSTEMS}
             if any(found.values()):
-                lines.append(_line(_cells(row.name, model, found)))
+                lines.append(_line(_cells(names, found)))
     return "\n".join(lines)
 
 
@@ -65,12 +68,12 @@ def _t_quantile(freedom: float) -> float:
 
 
 def _scores(
-    rows: Mapping[Key, Mapping[str, Any]], name: str, model: str, system: System
+    rows: Mapping[Key, Mapping[str, Any]], names: tuple[str, str, str], system: System
 ) -> dict[str, list[float]]:
-    """Every metric's values, seed by seed."""
+    """Every metric's values, seed by seed, of a set, model and precision."""
     found: dict[str, list[float]] = {}
     for key, row in rows.items():
-        if (key.set, key.model, key.system) == (name, model, system):
+        if (key.set, key.model, key.precision, key.system) == (*names, system):
             for metric, value in row["scores"].items():
                 found.setdefault(metric, []).append(value * _scale(metric, value))
     return found
@@ -81,18 +84,20 @@ def _scale(metric: str, value: float) -> float:
     return 1.0 if metric == "exact" or abs(value) > 1.0 else 100.0
 
 
-def _cells(name: str, model: str, found: Mapping[System, Mapping[str, list[float]]]) -> list[str]:
+def _cells(
+    names: tuple[str, str, str], found: Mapping[System, Mapping[str, list[float]]]
+) -> list[str]:
     metric = next(iter(next(filter(None, found.values()))))
     values = {system: each.get(metric, []) for system, each in found.items()}
     told = [_told(values[system]) for system in SYSTEMS]
     ours, theirs = values["bertsmith"], values["transformers"]
     if not ours or not theirs:
-        return [name, model, metric, *told, "", ""]
+        return [*names, metric, *told, "", ""]
     gap = difference(ours, theirs)
     interval = "one run each" if math.isnan(gap.half_width) else (
         f"+-{gap.half_width:.1f}: {'inside' if gap.is_inside else 'OUTSIDE'}"
     )  # fmt: skip
-    return [name, model, metric, *told, f"{gap.value:+.1f}", interval]
+    return [*names, metric, *told, f"{gap.value:+.1f}", interval]
 
 
 def _told(values: Sequence[float]) -> str:

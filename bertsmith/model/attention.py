@@ -1,7 +1,7 @@
 """Multi-head self-attention on a packed stream, block by block.
 
-Each token attends to its own sequence only: the stream's blocks are rectangles of a few sequences
-of nearly equal length, and what lies past a sequence's end gets exactly zero weight. The backward
+Each token attends to its own sequence only: the stream's blocks are rectangles of a few sequences,
+and what lies past a sequence's end gets exactly zero weight. The backward
 pass is written out, because it needs less than automatic differentiation would keep: the heads and
 the probabilities, from which the dropout mask is drawn again. It does not know how the blocks were
 chosen.
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.fusion import fused
+from bertsmith.model import block_cells
 from bertsmith.model.config import BertConfig, Direction
 from bertsmith.model.dropout import (
     ATTENTION_OUTPUT_SITE,
@@ -33,12 +34,10 @@ from bertsmith.model.dropout import (
 from bertsmith.model.elementwise import widened
 from bertsmith.model.inference_attention import attend_without_gradient
 from bertsmith.model.linear import Linear, project_and_norm
-from bertsmith.model.stream import Block, Stream, wants_round_numbers
+from bertsmith.model.stream import Block, Stream
 
 # Attention dropout is keyed by (query, head, key): the head number stands above the key's position.
 _KEY_BITS = 16
-MAX_WIDENED_WIDTH = 64
-"""Blocks up to this width are computed in float32 on a CPU in bfloat16."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +96,7 @@ def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRu
 
 def attention_probabilities(qkv: Tensor, block: Block, rules: AttentionRules) -> Tensor:
     """(n, A, S, S) attention probabilities of one block, for looking at; without dropout."""
-    queries, keys, _ = _heads_of(qkv, block, rules.num_heads).unbind(0)
+    queries, keys, _ = block_cells.heads_of(qkv, block, rules.num_heads).unbind(0)
     scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
     return _probabilities(scores, block.lengths, rules.direction, _scale(queries))
 
@@ -110,32 +109,32 @@ class _Attention(torch.autograd.Function):
         ctx: Any, qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
     ) -> Tensor:
         kept_for_backward = []
-        context = _room(qkv, qkv.shape[1] // 3, stream)  # (C, H)
+        context = block_cells.room_for(qkv, qkv.shape[1] // 3, stream)  # (C, H)
         for block, cells in zip(stream.blocks, stream.parted(context), strict=True):
-            heads = _heads_of(qkv, block, rules.num_heads)  # (3, n, A, S, K)
+            heads = block_cells.heads_of(qkv, block, rules.num_heads)  # (3, n, A, S, K)
             queries, keys, values = heads.unbind(0)
             scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
             probabilities = _probabilities(scores, block.lengths, rules.direction, _scale(queries))
             dropped = _dropped(probabilities, _block_words(words, block), rules.probability)
-            _put((dropped @ values).transpose(1, 2), cells)  # (n, S, A, K)
+            block_cells.put((dropped @ values).transpose(1, 2), cells)  # (n, S, A, K)
             kept_for_backward += [heads, probabilities]
         ctx.save_for_backward(words, *kept_for_backward)
         ctx.stream, ctx.rules = stream, rules
-        return _to_rows(context, stream)  # (T, H)
+        return block_cells.to_rows(context, stream)  # (T, H)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         words, *kept = ctx.saved_tensors
         stream: Stream = ctx.stream
-        grad_qkv = _room(gradients[0], 3 * gradients[0].shape[1], stream)  # (C, 3H)
+        grad_qkv = block_cells.room_for(gradients[0], 3 * gradients[0].shape[1], stream)  # (C, 3H)
         for block, cells, heads, probabilities in zip(
             stream.blocks, stream.parted(grad_qkv), kept[::2], kept[1::2], strict=True
         ):
-            gradient = _block_gradient(gradients[0], block, heads)  # (n, A, S, K)
+            gradient = block_cells.gradient_of(gradients[0], block, heads)  # (n, A, S, K)
             block_words = _block_words(words, block)
             grad_heads = _backward(gradient, heads, probabilities, block_words, ctx.rules)
-            _put(grad_heads.permute(1, 3, 0, 2, 4), cells)  # (n, S, 3, A, K)
-        return _to_rows(grad_qkv, stream), None, None, None
+            block_cells.put(grad_heads.permute(1, 3, 0, 2, 4), cells)  # (n, S, 3, A, K)
+        return block_cells.to_rows(grad_qkv, stream), None, None, None
 
 
 def _backward(
@@ -169,62 +168,6 @@ def _scale(queries: Tensor) -> float:
 
 def _block_words(words: Tensor | None, block: Block) -> Tensor | None:
     return None if words is None else words[block.rows].view(-1, block.width)  # (n, S)
-
-
-def _heads_of(qkv: Tensor, block: Block, num_heads: int) -> Tensor:
-    """Stream rows -> contiguous heads of one block, (3, n, A, S, K).
-
-    Narrow blocks are computed in float32 on a CPU in bfloat16: each size of them, and there are
-    many, would have kernels built for it that take longer to build than to run.
-    """
-    is_widened = block.width <= MAX_WIDENED_WIDTH and wants_round_numbers(qkv)
-    dtype = torch.float32 if is_widened else qkv.dtype
-    return _to_heads(qkv, block.rows, block.lengths, num_heads, dtype)
-
-
-@fused
-def _to_heads(
-    qkv: Tensor, rows: Tensor, lengths: Tensor, num_heads: int, dtype: torch.dtype
-) -> Tensor:
-    num_sequences = lengths.shape[0]
-    width, head_size = rows.shape[0] // num_sequences, qkv.shape[1] // (3 * num_heads)
-    cells = qkv[rows].view(num_sequences, width, 3, num_heads, head_size)
-    return cells.permute(2, 0, 3, 1, 4).to(dtype).contiguous()
-
-
-@fused
-def _block_gradient_fused(
-    gradient: Tensor, rows: Tensor, lengths: Tensor, num_heads: int, dtype: torch.dtype
-) -> Tensor:
-    num_sequences = lengths.shape[0]
-    width, head_size = rows.shape[0] // num_sequences, gradient.shape[1] // num_heads
-    cells = gradient[rows].view(num_sequences, width, num_heads, head_size)
-    real = torch.arange(width, device=rows.device) < lengths[:, None]  # (n, S)
-    return (cells * real[:, :, None, None]).permute(0, 2, 1, 3).to(dtype).contiguous()
-
-
-def _block_gradient(gradient: Tensor, block: Block, heads: Tensor) -> Tensor:
-    """Gradient rows -> heads of one block, (n, A, S, K), zero past a sequence's end."""
-    num_heads, dtype = heads.shape[2], heads.dtype
-    return _block_gradient_fused(gradient, block.rows, block.lengths, num_heads, dtype)
-
-
-def _room(rows: Tensor, width: int, stream: Stream) -> Tensor:
-    """Where the blocks' cells will lie, (C, width); the one that spare rows read is zero."""
-    room = rows.new_empty((stream.num_cells, width))
-    if stream.has_spare_rows:
-        room[-1].zero_()
-    return room
-
-
-def _put(values: Tensor, cells: Tensor) -> None:
-    """Values of (n, S, ...) into a block's (n * S, W) cells."""
-    cells.view(values.shape).copy_(values)
-
-
-def _to_rows(cells: Tensor, stream: Stream) -> Tensor:
-    """Cells of all blocks -> stream rows; cells past a sequence's end are left behind."""
-    return cells if stream.is_one_rectangle else cells.index_select(0, stream.cell_rows)
 
 
 @fused

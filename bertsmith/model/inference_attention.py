@@ -40,6 +40,7 @@ def attend_without_gradient(
             heads = cells.permute(2, 0, 3, 1, 4)  # (3, n, A, S, K)
             context = attend(heads, direction).transpose(1, 2)  # (n, S, A, K)
             contexts[start:end].view(context.shape).copy_(context)
+    contexts[stream.num_tokens :].zero_()
     return contexts
 
 

@@ -23,7 +23,7 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
-from bertsmith.model.stream import Stream, tensors, wants_round_numbers
+from bertsmith.model.stream import Stream, builds_kernels_by_size, tensors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class PretrainModel(nn.Module):
             batch.packed,
             device=device,
             dropout=dropout,
-            is_rounded=wants_round_numbers(self.masked_lm.bias),
+            is_rounded=builds_kernels_by_size(self.masked_lm.bias),
         )
         target_rows, target_ids = tensors((batch.target_rows, batch.target_ids), device)
         rows = [target_rows]

@@ -1,8 +1,8 @@
 """A packed batch of numpy arrays -> tensors on a device, laid out for attention.
 
 The stream is not padded. Attention alone needs rectangles, so its sequences are grouped by length
-into a few blocks, each nearly full; every other layer sees rows of real tokens, and where it is
-asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
+into a few blocks, each nearly full or small; every other layer sees rows of real tokens, and where
+it is asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
 
 Legend: T rows (tokens, then spare rows), N sequences, n sequences of one block, S the block's
 longest sequence.
@@ -21,10 +21,13 @@ from torch import Tensor
 from bertsmith.batch import IntArray, PackedBatch
 from bertsmith.randomness import dropout_row_keys
 
-# A block is cut in two when it is this much larger than its real tokens (quadratic work grows by
-# twice that share), and a cut spares more scores a head than the calls of another block cost.
+# A block may be this much larger than its real tokens before it is cut in two: quadratic work grows
+# by twice that share.
 MAX_BLOCK_WASTE = 1.15
-MAX_BLOCK_SPARE_SCORES = 2**13
+# A small block may be larger still, while its empty scores of a head are fewer than this: the calls
+# of another block take longer.
+MAX_SMALL_BLOCK_WASTE = 2.0
+MAX_BLOCK_WASTED_SCORES = 2**13
 # 128 bytes, counted in int64 elements.
 _CACHE_LINE = 16
 
@@ -86,7 +89,7 @@ class Stream:
     """(T,) int64: where each stream row lies in the blocks' cells, laid end to end; spare rows lie
     in the last cell, which belongs to no block."""
     is_one_rectangle: bool
-    """True when all sequences are equally long: cells and rows are the same."""
+    """True when all sequences are equally long and no row is spare: cells and rows are the same."""
     row_keys: Tensor | None
     """(T,) int32: the words that dropout is drawn from; None when dropout is off."""
 
@@ -104,19 +107,19 @@ class Stream:
         sequence, nothing reads them, and they have no gradient.
         """
         starts, positions = packed.starts, packed.positions
-        num_tokens = packed.num_tokens
-        spare = np.zeros(rounded(num_tokens) - num_tokens if is_rounded else 0, dtype=np.int64)
         blocks, cell_rows = _blocks(packed.lengths, starts)
         num_cells = sum(len(rows) for rows, _, _ in blocks)
         keys: IntArray = np.empty(0, dtype=np.int32)
         if dropout is not None:
             sequence_keys = np.repeat(packed.keys, packed.lengths)
-            keys = np.append(dropout_row_keys(*dropout, sequence_keys, positions), spare)
-        arrays = [
-            np.append(array, spare)
-            for array in (packed.token_ids, packed.segment_ids, positions)
-        ]  # fmt: skip
-        arrays += [np.append(cell_rows, spare + num_cells), keys]
+            keys = dropout_row_keys(*dropout, sequence_keys, positions)
+        num_tokens = packed.num_tokens
+        num_spare = rounded(num_tokens) - num_tokens if is_rounded else 0
+        arrays = _filled_up(
+            [packed.token_ids, packed.segment_ids, positions, cell_rows, keys],
+            [0, 0, 0, num_cells, 0],
+            num_spare,
+        )
         arrays += [starts, starts + packed.lengths - 1]
         arrays += [array for rows, lengths, _ in blocks for array in (rows, lengths)]
         moved = tensors(arrays, torch.device(device))
@@ -126,7 +129,7 @@ class Stream:
             token_ids=moved[0],
             segment_ids=moved[1],
             positions=moved[2],
-            num_cells=num_cells + bool(len(spare)),
+            num_cells=num_cells + bool(num_spare),
             cell_rows=moved[3],
             row_keys=None if dropout is None else moved[4].int(),
             first_rows=moved[5],
@@ -138,7 +141,7 @@ class Stream:
                 )
             ),
             rectangles=_rectangles(packed.lengths, starts),
-            is_one_rectangle=not len(spare) and bool((packed.lengths == packed.lengths[0]).all()),
+            is_one_rectangle=not num_spare and bool((packed.lengths == packed.lengths[0]).all()),
         )
 
     def keys_of(self, rows: Tensor | None) -> Tensor | None:
@@ -150,8 +153,9 @@ class Stream:
     @property
     def token_keys(self) -> Tensor | None:
         """The row keys of the tokens alone."""
-        # `data`: for a view torch.compile would make another kernel.
-        return None if self.row_keys is None else self.row_keys[: self.num_tokens].data
+        if self.row_keys is None or not self.has_spare_rows:
+            return self.row_keys
+        return self.row_keys[: self.num_tokens]
 
     @property
     def has_spare_rows(self) -> bool:
@@ -171,16 +175,15 @@ class Stream:
 
 
 def rounded(count: int) -> int:
-    """The next number of five binary digits and zeros: at most 6% more, sixteen to an octave."""
+    """The next number of five binary digits and zeros: at most 1/16 more, 16 to an octave."""
     step = 1 << max(0, count.bit_length() - 5)
     return -(-count // step) * step
 
 
-def wants_round_numbers(values: Tensor) -> bool:
-    """Whether products with such values take longer for the first of a size than for the others.
+def builds_kernels_by_size(values: Tensor) -> bool:
+    """Whether the first product of a size with such values takes longer than those that follow.
 
-    On a CPU oneDNN builds kernels for each size in bfloat16, and keeps them: 0.5 to 3 milliseconds,
-    where a product of MINI takes 0.3 to 2.
+    On a CPU in bfloat16 oneDNN builds kernels for each size that it meets, and keeps them.
     """
     return values.dtype == torch.bfloat16 and values.device.type == "cpu"
 
@@ -198,6 +201,14 @@ def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
         span[: len(tensor)] = tensor
     there = torch.split(whole.to(device, non_blocking=True), spans)
     return [span[: len(tensor)].data for span, tensor in zip(there, here, strict=True)]
+
+
+def _filled_up(arrays: Sequence[IntArray], values: Sequence[int], num_more: int) -> list[IntArray]:
+    """Each array with its value behind it, so many times."""
+    return [
+        np.pad(array, (0, num_more), constant_values=value)
+        for array, value in zip(arrays, values, strict=True)
+    ]
 
 
 def _rectangles(lengths: IntArray, starts: IntArray) -> tuple[Rectangle, ...]:
@@ -238,7 +249,8 @@ def _groups(sorted_lengths: IntArray) -> list[slice]:
         width = int(sorted_lengths[start])
         real, scores = real + length, scores + length**2
         cells = (index + 1 - start) * width
-        if cells > MAX_BLOCK_WASTE * real and cells * width - scores > MAX_BLOCK_SPARE_SCORES:
+        is_small = cells * width - scores <= MAX_BLOCK_WASTED_SCORES
+        if cells > (MAX_SMALL_BLOCK_WASTE if is_small else MAX_BLOCK_WASTE) * real:
             groups.append(slice(start, index))
             start, real, scores = index, length, length**2
     return [*groups, slice(start, len(sorted_lengths))]

@@ -20,7 +20,7 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.objectives import Losses
-from bertsmith.model.stream import Stream, tensors, wants_round_numbers
+from bertsmith.model.stream import Stream, builds_kernels_by_size, tensors
 
 LOSS_SUM, COUNT = "task_loss_sum", "task_count"
 """The names of what a step adds up: the summed loss, and the answers it is the sum of."""
@@ -54,7 +54,7 @@ class TaskModel(nn.Module):
             batch.packed,
             device=device,
             dropout=dropout,
-            is_rounded=wants_round_numbers(self.head.scores.weight),
+            is_rounded=builds_kernels_by_size(self.head.scores.weight),
         )
         return stream, None if batch.rows is None else tensors((batch.rows,), device)[0]
 

@@ -103,13 +103,13 @@ def test_the_table_has_a_line_for_each_set_and_model(tmp_path, monkeypatch) -> N
     found = {}
     for seed in range(2):
         for system, score in (("bertsmith", 0.6), ("transformers", 0.58)):
-            key = Key(set="RTE", model="minilm", system=system, seed=seed)
+            key = Key(set="RTE", model="minilm", system=system, seed=seed, precision="bf16")
             rows.store(key, rows.Result(scores={"accuracy": score + seed / 50}, seconds=1.0), {})
     found = rows.stored(tmp_path / "finetuning.jsonl")
     assert len(found) == 4
     line = table.markdown(found).splitlines()[-1]
     assert line.startswith(
-        "| RTE | minilm | accuracy | 61.0 +- 1.4 (2) | 59.0 +- 1.4 (2) |  | +2.0"
+        "| RTE | minilm | bf16 | accuracy | 61.0 +- 1.4 (2) | 59.0 +- 1.4 (2) |  | +2.0"
     )
     assert "inside" in line
 

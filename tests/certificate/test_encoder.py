@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from bertsmith.certificate import encoder
 from bertsmith.certificate.encoder import CHECKS
-from bertsmith.model import attention, elementwise, objectives
+from bertsmith.model import attention, block_cells, elementwise, objectives
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
@@ -64,12 +64,12 @@ def scores_divided_by_k(patch: pytest.MonkeyPatch) -> None:
 
 
 def queries_are_keys(patch: pytest.MonkeyPatch) -> None:
-    whole = attention._to_heads
+    whole = block_cells.heads_of
 
     def exchanged(*given):
         return whole(*given)[[1, 0, 2]]
 
-    patch.setattr(attention, "_to_heads", exchanged)
+    patch.setattr(block_cells, "heads_of", exchanged)
 
 
 def no_residual(patch: pytest.MonkeyPatch) -> None:

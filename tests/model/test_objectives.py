@@ -8,11 +8,12 @@ from bertsmith.model import objectives as objectives_file
 from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.model.stream import Stream
+from bertsmith.model.stream import Stream, rounded
 from tests.model.plain import random_pretrain_batch
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
 BATCH = random_pretrain_batch([5, 30, 17, 17, 40], 60)
+LARGE_BATCH = random_pretrain_batch([63, 64, 50, 46, 4], 60)
 
 
 def model_of(objectives=("masked_lm", "next_sentence"), direction="bidirectional"):
@@ -42,21 +43,35 @@ def test_loss_is_mean_masked_lm_plus_mean_next_sentence():
     assert losses.sums["masked_lm_correct"].item() == right
 
 
-@pytest.mark.parametrize("is_rounded", [False, True])
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
-def test_micro_batches_add_up_to_the_step_in_loss_and_gradient_with_dropout(
-    parts, is_rounded, monkeypatch
-):
+def test_micro_batches_add_up_to_the_step_in_loss_and_gradient_with_dropout(parts):
     model = model_of()
     model(BATCH, (1, 7)).loss.backward()
     expected = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
-    monkeypatch.setattr(objectives_file, "wants_round_numbers", lambda values: is_rounded)
     losses = [model(part, (1, 7)) for part in BATCH.split(parts)]
     sum(part.loss for part in losses).backward()
     assert sum(part.sums["masked_lm_count"].item() for part in losses) == BATCH.step_targets
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-12, atol=1e-12)
+
+
+def test_spare_rows_change_neither_loss_nor_gradient(monkeypatch):
+    tokens, rows = LARGE_BATCH.packed.num_tokens, len(LARGE_BATCH.target_rows) + 5
+    assert rounded(tokens) > tokens
+    assert rounded(rows) > rows
+    model, found = model_of(), []
+    for is_rounded in (False, True):
+        monkeypatch.setattr(objectives_file, "builds_kernels_by_size", lambda _, it=is_rounded: it)
+        model.zero_grad()
+        losses = model(LARGE_BATCH, (1, 7))
+        losses.loss.backward()
+        found.append((losses, {name: p.grad.clone() for name, p in model.named_parameters()}))
+    (plain, expected), (losses, gradients) = found
+    torch.testing.assert_close(losses.loss, plain.loss, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(losses.sums, plain.sums, rtol=1e-12, atol=1e-12)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-10, atol=1e-12, msg=name)
 
 
 def test_without_next_sentence_there_is_no_pooler_and_no_head():

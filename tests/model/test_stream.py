@@ -1,21 +1,24 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bertsmith.model.stream import (
-    MAX_BLOCK_SPARE_SCORES,
     MAX_BLOCK_WASTE,
+    MAX_BLOCK_WASTED_SCORES,
+    MAX_SMALL_BLOCK_WASTE,
     Stream,
+    builds_kernels_by_size,
     rounded,
-    wants_round_numbers,
 )
 from tests.model.plain import random_packed
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=40))
+@example([10] + [1] * 90)
+@example([20] * 12 + [12] * 20)
 def test_every_row_has_one_cell_and_blocks_are_nearly_full_or_small(lengths):
     stream = Stream.of(random_packed(lengths, 50))
     cells = torch.cat([block.rows for block in stream.blocks])
@@ -23,9 +26,10 @@ def test_every_row_has_one_cell_and_blocks_are_nearly_full_or_small(lengths):
     assert sum(len(block.lengths) for block in stream.blocks) == len(lengths)
     for block in stream.blocks:
         assert block.rows.numel() == len(block.lengths) * block.width
-        is_nearly_full = block.rows.numel() <= MAX_BLOCK_WASTE * block.lengths.sum().item()
+        waste = block.rows.numel() / block.lengths.sum().item()
         scores = block.rows.numel() * block.width - block.lengths.square().sum().item()
-        assert is_nearly_full or scores <= MAX_BLOCK_SPARE_SCORES
+        is_small = scores <= MAX_BLOCK_WASTED_SCORES
+        assert waste <= (MAX_SMALL_BLOCK_WASTE if is_small else MAX_BLOCK_WASTE)
 
 
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=40))
@@ -45,6 +49,11 @@ def test_spare_rows_fill_a_stream_up_and_read_the_last_cell(lengths):
     assert [b.rows.tolist() for b in stream.blocks] == [b.rows.tolist() for b in plain.blocks]
 
 
+def test_small_sequences_of_unlike_lengths_are_one_block_and_large_ones_are_not():
+    assert len(Stream.of(random_packed([20] * 12 + [12] * 20, 50)).blocks) == 1
+    assert len(Stream.of(random_packed([80] * 12 + [48] * 20, 50)).blocks) == 2
+
+
 def test_round_numbers_are_few_and_near():
     numbers = range(1, 5000)
     assert all(number <= rounded(number) <= 1.0625 * number for number in numbers)
@@ -54,8 +63,8 @@ def test_round_numbers_are_few_and_near():
 
 @pytest.mark.parametrize(("dtype", "expected"), [(torch.bfloat16, True), (torch.float32, False)])
 def test_sizes_are_rounded_where_kernels_are_built_for_them(dtype, expected):
-    assert wants_round_numbers(torch.zeros(1, dtype=dtype)) is expected
-    assert wants_round_numbers(torch.zeros(1, dtype=dtype, device="meta")) is False
+    assert builds_kernels_by_size(torch.zeros(1, dtype=dtype)) is expected
+    assert builds_kernels_by_size(torch.zeros(1, dtype=dtype, device="meta")) is False
 
 
 def test_positions_starts_and_ends_follow_from_the_lengths():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,7 +92,6 @@ def _plain(model: TaskModel, labelled: LabelledItems) -> Tensor:
     return torch.stack(answers).mean()
 
 
-@pytest.mark.parametrize("is_rounded", [False, True])
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize(
     ("kind", "num_labels", "problem"),
@@ -105,14 +105,8 @@ def _plain(model: TaskModel, labelled: LabelledItems) -> Tensor:
     ],
 )
 def test_the_parts_of_a_step_add_up_to_the_mean_over_its_answers(
-    kind: TaskKind,
-    num_labels: int,
-    problem: str | None,
-    parts: int,
-    is_rounded: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: TaskKind, num_labels: int, problem: str | None, parts: int
 ) -> None:
-    monkeypatch.setattr(task_model, "wants_round_numbers", lambda values: is_rounded)
     labels = tuple(map(str, range(num_labels)))
     head = TaskHead(CONFIG, TaskHeadConfig(kind=kind, labels=labels, problem_type=problem))  # type: ignore[arg-type]
     model = TaskModel(Bert(CONFIG), head).double()
@@ -128,6 +122,48 @@ def test_the_parts_of_a_step_add_up_to_the_mean_over_its_answers(
     torch.testing.assert_close(summed / counted, expected.detach(), rtol=1e-10, atol=1e-10)
     ours, plain = (torch.autograd.grad(each, head.scores.weight)[0] for each in (loss, expected))
     torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kind": "sequence_classification"},
+        {"kind": "sequence_classification", "pooling": "mean", "layers": "1,2"},
+        {"kind": "sequence_classification", "on_top": "bilstm", "lstm_size": 5},
+        {"kind": "token_classification", "layers": "weighted-sum-all"},
+        {"kind": "token_classification", "on_top": "bilstm", "lstm_size": 5},
+        {"kind": "question_answering", "labels": ("start", "end")},
+        {"kind": "multiple_choice", "labels": ("score",)},
+    ],
+    ids=lambda given: "-".join(map(str, given.values())),
+)
+def test_spare_rows_change_neither_loss_nor_gradient(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = TaskHead(CONFIG, TaskHeadConfig(**{"labels": ("0", "1", "2"), **given}))
+    model = TaskModel(Bert(CONFIG), head).double()
+    initialise(model, std=0.3, seed=1)
+    labelled = _labelled(given["kind"], None)
+    if labelled.rows is not None:  # 44 of them: no round number, as the 49 tokens are none
+        labelled = replace(
+            labelled,
+            rows=[np.arange(1, length) for length in LENGTHS],
+            targets=[DRAWS.integers(0, 3, length - 1) for length in LENGTHS],
+        )
+    batch = labelled.batch(np.arange(labelled.num_groups))
+    found = []
+    for is_rounded in (False, True):
+        monkeypatch.setattr(task_model, "builds_kernels_by_size", lambda _, it=is_rounded: it)
+        assert model.laid_out(batch, None)[0].has_spare_rows is is_rounded
+        losses = model(batch, (3, 4))
+        used = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        gradients = torch.autograd.grad(losses.loss, used, allow_unused=True)
+        found.append((losses.loss.detach(), [each for each in gradients if each is not None]))
+    (plain, gradients), (loss, of_rounded) = found
+    torch.testing.assert_close(loss, plain, rtol=1e-12, atol=1e-12)
+    assert len(gradients) == len(of_rounded) > 20
+    for ours, expected in zip(of_rounded, gradients, strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_a_head_of_pooled_vectors_needs_a_pooler() -> None:
