@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from bertsmith.model.bert import Bert
 from bertsmith.model.bilstm import BiLstm
@@ -56,7 +57,7 @@ class LanguageModelHead(nn.Module):
     def forward(self, rows: Tensor, embedding: Tensor) -> Tensor:
         """(M, H) final hidden states and the (V, H) token embedding -> (M, V) logits."""
         weight = self.decoder_weight(embedding)  # (V, H)
-        return nn.functional.linear(self.transform(rows), weight, self.bias)  # (M, V)
+        return functional.linear(self.transform(rows), weight, self.bias)  # (M, V)
 
 
 class NextSentenceHead(nn.Linear):
@@ -88,10 +89,13 @@ class TaskHead(nn.Module):
         self.scores = nn.Linear(width, head.num_labels)
 
     def forward(self, rows: Tensor, row_keys: Tensor | None = None) -> Tensor:
-        """(R, W) vectors -> (R, C) logits; `row_keys` switch dropout on."""
+        """(R, W) vectors -> (R, C) logits in float32 at least; `row_keys` switch dropout on.
+
+        Rounded to bfloat16, answers would be tied that are not equal, and ranks are scores too.
+        """
         words = site_words(row_keys, 0, HEAD_SITE)
-        logits: Tensor = self.scores(drop(rows, words, self.config.dropout))  # (R, C)
-        return logits
+        dropped = widened(drop(rows, words, self.config.dropout))  # (R, W)
+        return functional.linear(dropped, widened(self.scores.weight), widened(self.scores.bias))
 
     def logits(self, bert: Bert, stream: Stream, rows: Tensor | None = None) -> Tensor:
         """A packed stream -> (T, C) logits of its tokens, or (N, C) of its sequences.

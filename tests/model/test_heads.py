@@ -69,6 +69,21 @@ def test_dropout_falls_on_what_the_head_reads_by_a_site_of_its_own(kind):
     assert len({tuple(words) for words in sites}) == 5
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_scores_of_a_half_precision_head_are_not_rounded_to_ties(dtype):
+    head = TaskHead(CONFIG, HEADS["multiple_choice"])
+    initialise(head, std=0.3, seed=6)
+    head.to(dtype)
+    rows = torch.randn(400, CONFIG.hidden_size).to(dtype)
+    scores = head(rows)
+    assert scores.dtype == torch.float32
+    assert len(scores.unique()) > 390
+    exact = rows.double() @ head.scores.weight.double().T + head.scores.bias.double()
+    torch.testing.assert_close(scores.double(), exact, rtol=1e-5, atol=1e-5)
+    scores.sum().backward()
+    assert head.scores.weight.grad.dtype == dtype
+
+
 @pytest.mark.parametrize(
     ("choices", "told"),
     [
