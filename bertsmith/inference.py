@@ -22,6 +22,7 @@ from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item
 from bertsmith.model.config import DIRECTION_OF
+from bertsmith.model.heads import TaskHead
 from bertsmith.model.linear import lay_out
 from bertsmith.model.sentence import Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
@@ -38,10 +39,13 @@ from bertsmith.tasks import (
 )
 from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.answered import AnsweredQuestion, ChosenText, ClassifiedText, TaggedText
+from bertsmith.tasks.assumed import require_same_head
 from bertsmith.tasks.fill_mask import FilledText
 from bertsmith.tasks.given import Pair
+from bertsmith.tasks.imported import AnyOwnTask, read_own_task
 from bertsmith.tasks.look import Look
 from bertsmith.tasks.next_sentence import Follows
+from bertsmith.tasks.own_predictor import OwnPredictor
 from bertsmith.tasks.pseudo_perplexity import ScoredText
 from bertsmith.tasks.sentence_vectors import FloatArray, SentenceVector, Similar
 from bertsmith.train.config import PrecisionChoice
@@ -62,8 +66,12 @@ class Predictor:
         *,
         device: torch.device | str = "cpu",
         tokens_per_batch: int | None = None,
+        own_task: AnyOwnTask | None = None,
     ) -> None:
-        """Takes the model in the precision it has; `tokens_per_batch` None: by the device."""
+        """Takes the model in the precision it has; `tokens_per_batch` None: by the device.
+
+        `own_task` is the model's task where that is of a class of one's own.
+        """
         self.name = str(loaded.directory)
         self.notes = loaded.notes
         self.model = loaded.model.to(device).eval()
@@ -72,7 +80,7 @@ class Predictor:
         self.sentence = loaded.sentence or SentenceConfig()
         self.dense = None if loaded.dense is None else loaded.dense.to(device)
         self.is_sentence_model = loaded.sentence is not None
-        self._loaded = loaded
+        self._loaded, self._own_task = loaded, own_task
         self.abilities = Abilities(name=self.name, model=self.model, tokenizer=self.tokenizer)
         self.device = torch.device(device)
         config = self.model.config
@@ -89,17 +97,39 @@ class Predictor:
     def fine_tuned(self) -> TaskPredictor:
         """What answers questions of the task that the model was fine-tuned on.
 
-        Raises ValueError for a model without a task head.
+        Raises ValueError for a model without a task head, and of a class of one's own.
         """
-        head = self._loaded.head
-        if head is None:
+        if self._own_task is not None:
             raise ValueError(
-                f"{self.name} holds no task head: fine-tune it first, with bertsmith finetune"
+                f"{self.name} learned {type(self._own_task).__name__}, a task class of your own: "
+                f"ask it with own_answers"
             )
         return TaskPredictor(
             self._loaded,
             bert=self.model.bert,
-            head=head.to(self.device, self.packing.dtype).eval(),
+            head=self._task_head(),
+            packing=self.packing,
+            abilities=self.abilities,
+        )
+
+    @cached_property
+    def own(self) -> OwnPredictor:
+        """What answers by the class that `load` was told as `task_class`.
+
+        Raises ValueError where it was told none, and for a class with another head than the model.
+        """
+        task = self._own_task
+        if task is None:
+            raise ValueError(
+                f"{self.name} was loaded without a task class of your own: name the one that it "
+                f"learned by, Predictor.load(..., task_class='module:Class')"
+            )
+        head = self._task_head()
+        require_same_head(task, head.config, type(task).__name__)
+        return OwnPredictor(
+            task,
+            bert=self.model.bert,
+            head=head,
             packing=self.packing,
             abilities=self.abilities,
         )
@@ -112,17 +142,21 @@ class Predictor:
         device: torch.device | str = "cpu",
         precision: PrecisionChoice = "auto",
         tokens_per_batch: int | None = None,
+        task_class: str | None = None,
     ) -> Predictor:
         """Reads a model as `checkpoints.store.load` does, once, for any number of questions.
 
         Device and precision are chosen as in training: `auto` is bf16 where the hardware multiplies
-        it. Raises ValueError for one that is not there, before anything is read.
+        it. Raises ValueError for one that is not there, before anything is read. `task_class` is
+        the `module:Class` of one's own that the model learned by, which is imported: code is run;
+        raises ValueError, as `tasks.imported.read_own_task` does, for a model of another one.
         """
         device = choose_device(str(device))
         chosen = choose_precision(precision, device)
         loaded = load(name_or_path)
+        own_task = None if task_class is None else read_own_task(loaded.directory, task_class)
         cast_(loaded.model, chosen)
-        return cls(loaded, device=device, tokens_per_batch=tokens_per_batch)
+        return cls(loaded, device=device, tokens_per_batch=tokens_per_batch, own_task=own_task)
 
     @property
     def limit(self) -> int:
@@ -281,6 +315,10 @@ class Predictor:
         """The likeliest of each (text, choices), by a model fine-tuned to choose."""
         return self.fine_tuned.choose(questions, self.watch)
 
+    def own_answers(self, examples: Sequence[object]) -> list[object]:
+        """What the class of `load`'s `task_class` decodes of each example, as it reads them."""
+        return [answer.value for answer in self.own.answers(examples, self.watch)]
+
     def in_order(
         self,
         items: Sequence[Item],
@@ -296,6 +334,15 @@ class Predictor:
             """Raises AttributeError, which for a request to write text says why."""
             told = generation.refusal(name)
             raise AttributeError(told or f"'Predictor' object has no attribute '{name}'")
+
+    def _task_head(self) -> TaskHead:
+        """The head, where and as it computes."""
+        head = self._loaded.head
+        if head is None:
+            raise ValueError(
+                f"{self.name} holds no task head: fine-tune it first, with bertsmith finetune"
+            )
+        return head.to(self.device, self.packing.dtype).eval()
 
     def _read(
         self,

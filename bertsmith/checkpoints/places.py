@@ -13,7 +13,7 @@ from pathlib import Path
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import snapshot_download
 
-from bertsmith.checkpoints import prefixes, sentence_transformers
+from bertsmith.checkpoints import prefixes, searches, sentence_transformers
 from bertsmith.checkpoints.project_models import (
     is_plain_name,
     named_places,
@@ -111,6 +111,9 @@ def _inside(directory: Path) -> Path:
     newest = newest_checkpoint(directory)
     if newest is not None:
         return newest
+    if (directory / searches.SEARCH).is_file():
+        runs = [each for each in sorted(directory.iterdir()) if _holds_run(each)]
+        raise FileNotFoundError(searches.told_without_choice(directory, runs))
     found = sorted(file.name for file in directory.iterdir())
     unread = [name for name in found if name.endswith((".pt", ".pth", ".ckpt", ".h5", ".msgpack"))]
     hint = f"; {unread[0]} is of no format that is read here" if unread else ""
@@ -119,6 +122,10 @@ def _inside(directory: Path) -> Path:
         f"{GOOGLE_CONFIG} with PREFIX.index and PREFIX.data-*) nor a run with a complete one under "
         f"checkpoints/step-*; it holds {', '.join(found[:8]) or 'nothing'}{hint}"
     )
+
+
+def _holds_run(directory: Path) -> bool:
+    return is_checkpoint(directory / BEST) or newest_checkpoint(directory) is not None
 
 
 def _downloaded(hub_id: str) -> Path:

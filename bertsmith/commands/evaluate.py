@@ -5,11 +5,13 @@
     bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE --report FOLDER     with pictures
     bertsmith evaluate runs/first runs/second --glue GLUE --task RTE               an ensemble
 
-Of several models each is scored by itself, then all as one: their probabilities are averaged.
+Columns that are not named are those that the model learned from, where the file has them. Of
+several models each is scored by itself, then all as one: their probabilities are averaged.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from bertsmith.checkpoints import store
 from bertsmith.commands.examples import labelled_examples, scored_together, source_of
 from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.commands.score_predictions import score_predictions
+from bertsmith.commands.sources.remembered import remembered
+from bertsmith.commands.task_files import typed_words
 from bertsmith.runs.ancestry import precision_of
 from bertsmith.runs.answers_report import Described, require_place, told, write_report
 from bertsmith.runs.ensemble import Member, as_one, require_fit
@@ -27,7 +31,7 @@ from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import read_examples
 from bertsmith.runs.progress import say
 from bertsmith.tasks.imported import read_own_task
-from bertsmith.tasks.stored import TASK, read_task
+from bertsmith.tasks.stored import TASK, read_learned, read_task
 from bertsmith.train.config import Precision
 from bertsmith.train.device import choose_device, choose_precision
 
@@ -104,10 +108,17 @@ def _answered(
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    sets = [labelled_examples(each, task, options.split) for each in sources]
+    columns = read_learned(loaded.directory).columns
+    added = [remembered(each, columns) for each in sources]
+    sets = [
+        labelled_examples({**each, **more}, task, options.split)
+        for each, more in zip(sources, added, strict=True)
+    ]
     for note in loaded.notes:
         say(console, f"note: {note}")
-    for labelled in sets:
+    for more, labelled in zip(added, sets, strict=True):
+        if more:
+            say(console, f"note: read as the model's own rows: {shlex.join(typed_words(more))}")
         read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
         for note in (*labelled.notes, *read.encoded.notes):
             say(console, f"note: {note}")

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from bertsmith.checkpoints import store
 from bertsmith.runs.answers_report import told, write_report
 from bertsmith.runs.ensemble import ItemScores
+from bertsmith.runs.failure import Guessing, advice_on, late_loss
 from bertsmith.runs.finetune_job import Job, Prepared
 from bertsmith.runs.finetune_readme import described_run
-from bertsmith.runs.finetune_report import answering_model, report, told_mix, write_scores
+from bertsmith.runs.finetune_report import (
+    Scores,
+    answering_model,
+    report,
+    told_mix,
+    write_scores,
+)
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
 from bertsmith.runs.null_threshold import tune_null_threshold
 from bertsmith.train.config import Precision
@@ -42,7 +49,8 @@ def outcome(
     scores, known = report(dev, answers), dev.judged(item_scores, answers)
     write_scores(job.directory, scores, step)
     use = f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}"
-    described = described_run(job.directory, ready.record, ready.name, use)
+    note = _note(job, ready, scores)
+    described = described_run(job.directory, ready.record, ready.name, use, note)
     return Outcome(
         scores=[
             f"Dev, the model of step {step:,}, on {len(dev.examples):,} examples"
@@ -53,11 +61,19 @@ def outcome(
             *told(known),
             *filter(None, (tuned, told_mix(loaded.head))),
             *write_report(job.directory, described, scores, known),
+            *filter(None, (note,)),
             f"{job.directory} holds the model; to score it again, or on other examples:",
             use,
         ],
         item_scores=item_scores,
     )
+
+
+def _note(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], scores: Scores) -> str:
+    """That the run has learned nothing, and what may help; empty where it has learned."""
+    loss = late_loss(read_metrics(job.directory / "metrics.jsonl"))
+    advice = advice_on(scores.values, loss, Guessing.on(ready.plan.labelled, ready.dev))
+    return f"note  {advice}" if advice else ""
 
 
 def _choice(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> str:

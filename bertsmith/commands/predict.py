@@ -36,6 +36,7 @@ from bertsmith.commands.predict_options import (
     Similarity,
     refuse_to_generate,
 )
+from bertsmith.commands.predict_own import ask_own
 from bertsmith.commands.predict_task import ask_task
 from bertsmith.commands.questions import Questions
 from bertsmith.tasks.given import short
@@ -67,7 +68,7 @@ def predict(run: Question) -> None:
         raise ValueError("nothing to answer: give a text, a --file, or pipe texts in")
     match run:
         case AskTask():
-            ask_task(run)
+            (ask_task if run.task_class is None else ask_own)(run)
         case FillMask():
             _fill_masks(run)
         case NextSentence():

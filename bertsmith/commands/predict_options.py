@@ -13,6 +13,7 @@ from typing import Annotated, Literal, get_args
 
 import tyro
 
+from bertsmith.commands.questions import STANDARD_INPUT
 from bertsmith.commands.typed import typed_options
 from bertsmith.model.sentence import Pooling
 from bertsmith.tasks.generation import refusal
@@ -213,6 +214,8 @@ class AskTask:
     """Give a broken row a fault for an answer, instead of stopping at it."""
     squad: Path | None = None
     """Answer a file in SQuAD's JSON, for the official evaluator: --out is then a directory."""
+    task_class: str | None = None
+    """MODULE:CLASS of your own that the run learned by, which reads --file: its code is run."""
     null_threshold: float | None = None
     """Give no answer where its score beats the best answer's by more; by default tuned on Dev."""
     top_k: int = 5
@@ -233,6 +236,8 @@ class AskTask:
     def __post_init__(self) -> None:
         """Refuses options that contradict each other."""
         _require_positive("top-k", self.top_k)
+        if self.task_class is not None:
+            self._require_for_own_class()
         if self.squad is not None:
             self._require_for_evaluator()
         elif self.out is not None and self.out.suffix not in (".jsonl", ".csv"):
@@ -242,6 +247,19 @@ class AskTask:
             instead = "--out writes a file" if self.out is not None else "one of them is printed"
             raise ValueError(f"{' and '.join(printed)}: {instead}; leave one out")
 
+    def _require_for_own_class(self) -> None:
+        for name, default in _NOT_OF_OWN_CLASSES.items():
+            if vars(self)[name] != default:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} says nothing to a task class of your own, which "
+                    f"reads --file by itself: leave it out"
+                )
+        if STANDARD_INPUT in self.file or not (self.file or self.texts):
+            raise ValueError(
+                "a task class of your own reads files, and no pipe: name them with --file, or give "
+                "texts as arguments"
+            )
+
     def _require_for_evaluator(self) -> None:
         if self.out is None:
             raise ValueError("--squad needs --out, a directory for the files of answers")
@@ -250,6 +268,19 @@ class AskTask:
                 "--squad names the questions: leave texts, --file, --columns and --keep out"
             )
 
+
+_NOT_OF_OWN_CLASSES: dict[str, object] = {
+    "columns": (),
+    "header": True,
+    "conll": False,
+    "piped": "lines",
+    "keep": (),
+    "skip_malformed": False,
+    "squad": None,
+    "null_threshold": None,
+    "top_k": 5,
+}
+"""Options that are for other tasks alone, as they are where nobody typed them."""
 
 Question = FillMask | NextSentence | Embed | Similarity | PseudoPerplexity | Attention | AskTask
 Predict = (

@@ -27,12 +27,12 @@ from bertsmith.commands.squad_files import squad_files
 from bertsmith.commands.task_answers import Show
 from bertsmith.files import atomic_file
 from bertsmith.tasks.answered import TaskAnswer, num_unread
+from bertsmith.tasks.imported import AnyOwnTask
 from bertsmith.tasks.own.unlabelled import TextsAsked, rows_of
 from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAnswering, Tagging
 
 if TYPE_CHECKING:
     from bertsmith.inference import Predictor
-    from bertsmith.task_predictor import TaskPredictor
 
 
 def ask_task(run: AskTask) -> None:
@@ -42,8 +42,8 @@ def ask_task(run: AskTask) -> None:
     """
     files = (run.squad,) if run.squad is not None else run.file
     require_files(files)
-    _require_free(run)
-    predictor = _loaded(run)
+    require_free(run)
+    predictor = loaded(run)
     model = predictor.fine_tuned
     if run.squad is not None:
         model.require(SpanAnswering)
@@ -66,7 +66,7 @@ def ask_task(run: AskTask) -> None:
     questions.check(model.unreadable)
     num_texts = len(rows.texts) if isinstance(rows, TextsAsked) else 1
     num_cut = 0
-    with _shown(run, model, num_texts) as show:
+    with shown(run, model.task, num_texts) as show:
         for entry, answer in answered(questions, predictor, WINDOW):
             show(entry, answer)
             num_cut += num_unread(answer) > 0
@@ -87,21 +87,25 @@ def answered(
                 yield entry, None if entry.asked is None else next(found)
 
 
-def _loaded(run: AskTask) -> Predictor:
+def loaded(run: AskTask) -> Predictor:
+    """The model. Raises FileNotFoundError with what else may have been meant."""
     # Torch takes seconds to import: only now.
     from bertsmith.inference import Predictor
     from bertsmith.train.device import choose_device
 
     device = choose_device(run.device)
     try:
-        return Predictor.load(run.model, device=device, precision=run.precision)
+        return Predictor.load(
+            run.model, device=device, precision=run.precision, task_class=run.task_class
+        )
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error}; nor is {run.model!r} one of predict's own questions: {', '.join(QUESTIONS)}"
         ) from error
 
 
-def _require_free(run: AskTask) -> None:
+def require_free(run: AskTask) -> None:
+    """Raises ValueError where answers would replace what nobody said to replace."""
     if run.out is None:
         return
     if run.squad is None and run.out.is_dir():
@@ -114,22 +118,23 @@ def _require_free(run: AskTask) -> None:
 
 
 @contextlib.contextmanager
-def _shown(run: AskTask, model: TaskPredictor, num_texts: int) -> Iterator[Show]:
+def shown(run: AskTask, task: AnyTask | AnyOwnTask, num_texts: int) -> Iterator[Show]:
     """Where answers go; files appear when they are whole."""
     if run.out is not None and run.squad is not None:
-        with squad_files(run.out, model.require(SpanAnswering).config) as show:
+        assert isinstance(task, SpanAnswering)
+        with squad_files(run.out, task.config) as show:
             yield show
     elif run.out is not None:
         with atomic_file(run.out) as raw:
             file = io.TextIOWrapper(raw, encoding="utf-8", newline="")
             if run.out.suffix == ".csv":
-                yield task_answers.as_csv(model.task, run.keep, num_texts, file)
+                yield task_answers.as_csv(task, run.keep, num_texts, file)
             else:
                 yield task_answers.as_json(run.top_k, file)
             file.detach()
         print(f"wrote {run.out}", file=sys.stderr)
     elif run.csv:
-        yield task_answers.as_csv(model.task, run.keep, num_texts, sys.stdout)
+        yield task_answers.as_csv(task, run.keep, num_texts, sys.stdout)
     else:
         yield (task_answers.as_json if run.jsonl else task_answers.as_lines)(run.top_k)
 

@@ -21,6 +21,7 @@ from typing import Generic
 
 from rich.console import Console
 
+from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.commands.finetune_request import (
     directory_for,
     features_of,
@@ -36,7 +37,6 @@ from bertsmith.runs.divergence import DivergedError
 from bertsmith.runs.ensemble import ItemScores
 from bertsmith.runs.failure import Guessing
 from bertsmith.runs.finetune_job import Prepared, prepared, require_same_request
-from bertsmith.runs.finetune_record import SEARCH
 from bertsmith.runs.finetune_start import Start, read_start
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
@@ -75,13 +75,15 @@ class _Search(Generic[ExampleT, EncodedT, AnswerT]):
         """Keeps what has ended."""
         write_results(self.job.directory, self.results)
         origin = [f"{name}: {value}" if name else value for name, value in self.first.about]
-        write_readme(self.job.directory, self.record, self.results, self.learning.options, origin)
+        task, options = self.learning.task, self.learning.options
+        write_readme(self.job.directory, self.record, self.results, task, options, origin)
 
 
 def search(options: Search) -> None:
     """Reads the examples that the options name, and carries out what is left of the search.
 
-    Ctrl-C saves, says how to go on, and raises KeyboardInterrupt.
+    Ctrl-C saves, says how to go on, and raises KeyboardInterrupt. Raises ValueError, when all is
+    written and told, where every run has failed.
     """
     if processes_of_environment().world_size > 1:
         raise ValueError("search runs in one process: start it without torchrun")
@@ -95,7 +97,7 @@ def search(options: Search) -> None:
         restarts=resumed.restarts if resumed else options.restarts,
         directory=directory,
         request=request,
-        command=shlex.join(["bertsmith", *sys.argv[1:]]),
+        command=resumed.command if resumed else shlex.join(["bertsmith", *sys.argv[1:]]),
         features=features_of(request),
         device=choose_device(
             settle_machine(options.device, options.threads, began.versions if began else {})
@@ -137,18 +139,21 @@ def search_runs(
         best = best_of(results)
         if best is not None:
             keep_best_model(job.directory, best.name)
-    for line in ["", *table(record, results)]:
+    for line in ["", *table(record, results, learning.task)]:
         say(console, line)
-    if best is not None:
-        say(console, f"{job.directory / 'best'} holds its model; to score it again, or elsewhere:")
-        say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {learning.options}")
+    if best is None:
+        raise ValueError(f"all {len(jobs)} runs in {job.directory} failed, and none was chosen")
+    say(console, f"{job.directory / 'best'} holds its model; to score it again, or elsewhere:")
+    say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {learning.options}")
 
 
 def _asked(options: Search) -> tuple[Path, dict[str, object]]:
     """The search's directory, which need not be there, and what every run is asked for."""
     if options.resume is not None:
+        record = read_search_record(options.resume)
+        _require_no_more_runs(options, record)
         require_alone(options)
-        return options.resume, read_search_record(options.resume).request
+        return options.resume, record.request
     if not options.model:
         raise ValueError(
             "name a model (bertsmith search mini-en --glue DIR --task RTE), or a search to "
@@ -158,6 +163,17 @@ def _asked(options: Search) -> tuple[Path, dict[str, object]]:
     directory = directory_for(request)
     request.pop("run")
     return options.out or directory.with_name(f"{directory.name}-search"), request
+
+
+def _require_no_more_runs(options: Search, record: SearchRecord) -> None:
+    """Raises ValueError, saying how to ask for more runs, where --resume is asked for them."""
+    more = [each for each in options.typed if each == "--restarts" or each.startswith("--grid.")]
+    if more:
+        raise ValueError(
+            f"--resume takes everything from {options.resume}; to go on to more runs in the same "
+            f"directory, repeat the command that began it with {', '.join(more)} in it: "
+            f"`{record.command}`"
+        )
 
 
 def _expected(going: _Search[ExampleT, EncodedT, AnswerT]) -> str:
@@ -176,7 +192,7 @@ def _expected(going: _Search[ExampleT, EncodedT, AnswerT]) -> str:
 
 def _run_all(going: _Search[ExampleT, EncodedT, AnswerT], console: Console) -> None:
     names, results = going.record.names(), going.results
-    guessing = Guessing.on(going.start)
+    guessing = Guessing.on(going.start.train.labelled, going.start.dev)
     for point in going.record.points():
         said: dict[str, ItemScores] = {}
         for run in point:

@@ -17,9 +17,11 @@ from bertsmith.tasks.answered import (
     AnsweredQuestion,
     ChosenText,
     ClassifiedText,
+    OwnAnswer,
     TaggedText,
     TaskAnswer,
 )
+from bertsmith.tasks.imported import AnyOwnTask
 from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAnswering, Tagging
 
 Show = Callable[[Entry, TaskAnswer | None], None]
@@ -50,7 +52,7 @@ def as_json(top_k: int, file: IO[str] | None = None) -> Show:
     return show
 
 
-def as_csv(task: AnyTask, kept: Sequence[str], num_texts: int, file: IO[str]) -> Show:
+def as_csv(task: AnyTask | AnyOwnTask, kept: Sequence[str], num_texts: int, file: IO[str]) -> Show:
     """A header, then a record a row, of a text to tag a record a word.
 
     `num_texts` are those of a question to classify: one, or two of a pair.
@@ -109,6 +111,17 @@ def _object(answer: TaskAnswer, top_k: int) -> dict[str, object]:
                 ],
                 "num_unread": answer.num_unread,
             }
+        case OwnAnswer():
+            return {"answer": _plain(answer.value)}
+
+
+def _plain(value: object) -> object:
+    """As JSON has it; as Python writes it where JSON has no such thing."""
+    try:
+        found: object = json.loads(json.dumps(value))
+    except (TypeError, ValueError):
+        return str(value)
+    return found
 
 
 def _texts(answer: ClassifiedText) -> dict[str, object]:
@@ -160,6 +173,8 @@ def _line(answer: TaskAnswer, top_k: int) -> str:
                 f"    {each.probability:.4f}  {each.text or '(no answer)'}" for each in others
             ]
             return "\n".join(lines)
+        case OwnAnswer():
+            return str(answer.value)
 
 
 def _said(answer: ClassifiedText, top_k: int) -> str:
@@ -172,7 +187,7 @@ def _said(answer: ClassifiedText, top_k: int) -> str:
     return ", ".join(f"{label} {share:.4f}" for label, share in likeliest)
 
 
-def _columns(task: AnyTask, sides: Sequence[str]) -> list[str]:
+def _columns(task: AnyTask | AnyOwnTask, sides: Sequence[str]) -> list[str]:
     """The header of a task's records; `sides` are the texts that are classified."""
     match task:
         case Classification() if task.scheme.problem == "regression":
@@ -189,6 +204,8 @@ def _columns(task: AnyTask, sides: Sequence[str]) -> list[str]:
                 "id", "question", "answer", "start", "probability", "no_answer_probability",
                 "num_unread",
             ]  # fmt: skip
+        case _:
+            return ["answer"]
 
 
 def _records(answer: TaskAnswer, number: int) -> list[list[object]]:
@@ -213,6 +230,8 @@ def _records(answer: TaskAnswer, number: int) -> list[list[object]]:
                 question.key, question.question, answer.answer, answer.start, answer.probability,
                 answer.no_answer_probability, answer.num_unread,
             ]]  # fmt: skip
+        case OwnAnswer():
+            return [[_plain(answer.value)]]
 
 
 def _cell(value: object) -> object:

@@ -83,6 +83,10 @@ class Questions:
     """Places of answers that stand nowhere in their passage: left out."""
     has_unanswerable: bool
     """Whether the file marks questions as impossible to answer, as SQuAD 2.0 does."""
+    impossible_answered: tuple[str, ...] = ()
+    """Places of questions that are marked as impossible and have answers: these are left out."""
+    possible_unanswered: tuple[str, ...] = ()
+    """Places of questions that are not so marked and have no answers: nothing answers them."""
 
 
 def read_questions(path: Path, on_malformed: Callable[[str], None] = refuse) -> Questions:
@@ -107,6 +111,8 @@ def read_questions(path: Path, on_malformed: Callable[[str], None] = refuse) -> 
         num_moved=reader.num_moved,
         lost=tuple(reader.lost),
         has_unanswerable=reader.has_unanswerable,
+        impossible_answered=tuple(reader.impossible_answered),
+        possible_unanswered=tuple(reader.possible_unanswered),
     )
 
 
@@ -141,6 +147,8 @@ class _Reader:
         self.num_moved = 0
         self.lost: list[str] = []
         self.has_unanswerable = False
+        self.impossible_answered: list[str] = []
+        self.possible_unanswered: list[str] = []
 
     def questions(self) -> Iterator[Question]:
         place = f"{self.path}: "
@@ -202,6 +210,8 @@ class _Reader:
         """Each answer's place, its text, and where the file says that it stands."""
         if question.get("is_impossible"):
             self.has_unanswerable = True
+            if question.get("answers"):
+                self.impossible_answered.append(place)
             return {}
         listed = {}
         for number, value in enumerate(_expect(question.get("answers", []), list, place)):
@@ -211,6 +221,8 @@ class _Reader:
             if not text.strip():
                 raise ValueError(f"{at}: the answer is empty")
             listed[at] = text, start
+        if not listed:
+            self.possible_unanswered.append(place)
         return listed
 
 

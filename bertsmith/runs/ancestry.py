@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from bertsmith.checkpoints.places import BEST
+from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import read_json
 from bertsmith.runs.directory import RECORD, is_pretraining, read_record
-from bertsmith.runs.finetune_record import SCORES, SEARCH, read_finetune_record
+from bertsmith.runs.finetune_record import SCORES, read_finetune_record
 from bertsmith.runs.search_record import read_results, read_search_record
 from bertsmith.runs.search_table import best_of
 from bertsmith.train.config import PrecisionChoice

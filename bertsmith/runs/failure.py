@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bertsmith.runs.finetune_start import Start
-from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
+from bertsmith.data.labelled import LabelledItems
+from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
 from bertsmith.tasks.guessing import constant_score, guessing_loss
 
 _LATE_SHARE = 1.0 / 3.0
@@ -29,13 +29,16 @@ class Guessing:
     """The mean training loss of knowing only how frequent each label is."""
 
     @staticmethod
-    def on(start: Start[ExampleT, EncodedT, AnswerT]) -> Guessing:
-        """On the examples of a start."""
-        task = start.dev.task
+    def on(train: LabelledItems, dev: ReadExamples[ExampleT, EncodedT, AnswerT]) -> Guessing:
+        """On what a run learns from, and what it is measured on."""
         return Guessing(
-            score=constant_score(task, start.dev.examples),
-            loss=guessing_loss(task.head, start.train.labelled),
+            score=constant_score(dev.task, dev.examples),
+            loss=guessing_loss(dev.task.head, train),
         )
+
+    def is_reached(self, score: float) -> bool:
+        """Whether a Dev score is no better than one answer to all."""
+        return self.score is not None and score <= self.score + _ROUNDING
 
 
 def late_loss(rows: Sequence[Mapping[str, object]]) -> float | None:
@@ -48,10 +51,20 @@ def late_loss(rows: Sequence[Mapping[str, object]]) -> float | None:
 def failure_of(scores: Mapping[str, float], loss: float | None, guessing: Guessing) -> str:
     """Why a run has failed; empty where it has not."""
     told = []
-    if guessing.score is not None:
-        name, score = next(iter(scores.items()))
-        if score <= guessing.score + _ROUNDING:
-            told.append(f"Dev {name} {score:.4g}; one answer to all has {guessing.score:.4g}")
+    name, score = next(iter(scores.items()))
+    if guessing.is_reached(score):
+        told.append(f"Dev {name} {score:.4g}; one answer to all has {guessing.score:.4g}")
     if loss is not None and loss >= guessing.loss:
         told.append(f"training loss {loss:.4g}; guessing by frequency has {guessing.loss:.4g}")
     return ", and ".join(told)
+
+
+def advice_on(scores: Mapping[str, float], loss: float | None, guessing: Guessing) -> str:
+    """A line to whoever fine-tuned once: that the run has failed, and what may help; else empty."""
+    if not failure_of(scores, loss, guessing):
+        return ""
+    name, score = next(iter(scores.items()))
+    reached = f"guessing by frequency (training loss {loss:.4g})" if loss is not None else ""
+    if guessing.is_reached(score):
+        reached = f"one answer to all ({name} {score:.4g})"
+    return f"no better than {reached}: more epochs, another rate or another seed may help"

@@ -14,6 +14,7 @@ from typing import Generic
 import torch
 
 from bertsmith.checkpoints.places import newest_checkpoint
+from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.model.task_model import TaskModel
@@ -22,7 +23,7 @@ from bertsmith.runs.ancestry import ancestry, told_name
 from bertsmith.runs.directory import RECORD, changed_versions, versions
 from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_plan import described_examples, described_model, described_steps
-from bertsmith.runs.finetune_record import SEARCH, FinetuneRecord, read_finetune_record
+from bertsmith.runs.finetune_record import FinetuneRecord, read_finetune_record
 from bertsmith.runs.finetune_start import Start, read_start
 from bertsmith.runs.finetuning import begin_task_model
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet, ReadExamples

@@ -9,8 +9,13 @@ from bertsmith.runs.finetune_record import SCORES, FinetuneRecord
 from bertsmith.train.log import read_metrics
 
 
-def described_run(directory: Path, record: FinetuneRecord, name: str, use: str) -> Described:
-    """`name` is that of the examples, `use` a command that asks the model something."""
+def described_run(
+    directory: Path, record: FinetuneRecord, name: str, use: str, note: str
+) -> Described:
+    """`name` is that of the examples, `use` a command that asks the model something.
+
+    `note` is a line on what came of the run; empty for none.
+    """
     run = record.run
     return Described(
         title=directory.resolve().name,
@@ -22,6 +27,7 @@ def described_run(directory: Path, record: FinetuneRecord, name: str, use: str) 
             "",
             *(f"- {line}" for line in record.ancestry),
             *([""] if record.ancestry else []),
+            *([note, ""] if note else []),
         ),
         after=(
             "## Use it",

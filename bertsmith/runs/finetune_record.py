@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import read_json, write_json
 from bertsmith.recipes.finetuning import FinetuneRun, from_json, to_json
 from bertsmith.runs.directory import FINE_TUNING, RECORD
 
 SCORES = "scores.json"
-SEARCH = "search.json"
-"""What a search has in place of run.json; its runs lie in directories of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import torch
 
+from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.recipes.finetuning import FinetuneRun, Grid, to_json
 from bertsmith.runs.directory import RECORD, versions
 from bertsmith.runs.finetune_features import told_bytes
 from bertsmith.runs.finetune_job import Job, Prepared
-from bertsmith.runs.finetune_record import SEARCH, read_finetune_record
+from bertsmith.runs.finetune_record import read_finetune_record
 from bertsmith.runs.finetune_start import Start
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
 from bertsmith.runs.search_record import SearchRecord, name_of, read_search_record

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertsmith.checkpoints.searches import RESULTS, SEARCH
 from bertsmith.files import read_json, write_json
 from bertsmith.recipes.finetuning import FinetuneRun, Grid, from_json, restarts, to_json
-from bertsmith.runs.finetune_record import SEARCH
-
-RESULTS = "results.json"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bertsmith.files import write_text
 from bertsmith.recipes.finetuning import FinetuneRun
@@ -22,6 +23,8 @@ from bertsmith.runs.search_record import (
     point_name,
 )
 from bertsmith.tasks.metrics import mean_interval
+from bertsmith.tasks.score_range import score_range
+from bertsmith.tasks.task import Task
 
 
 def best_of(results: Results) -> RunResult | None:
@@ -30,21 +33,28 @@ def best_of(results: Results) -> RunResult | None:
     return max(sound, key=_first_score, default=None)
 
 
-def table(record: SearchRecord, results: Results) -> list[str]:
-    """All that has ended."""
+def table(record: SearchRecord, results: Results, task: Task[Any, Any, Any]) -> list[str]:
+    """All that has ended; the task says what its scores can be."""
     lines = _rows(record, results)
     for point in record.points():
         ended = [results.runs[name_of(run)] for run in point if name_of(run) in results.runs]
         if record.restarts > 1 and ended:
-            lines += ["", *_summary(point[0], ended, results.ensembles.get(point_name(point[0])))]
+            lines += ["", *_summary(point[0], ended, task)]
+            lines += _ensemble(results.ensembles.get(point_name(point[0])))
     return [*lines, "", *_conclusion(record, results)]
 
 
 def write_readme(
-    directory: Path, record: SearchRecord, results: Results, options: str, origin: Sequence[str]
+    directory: Path,
+    record: SearchRecord,
+    results: Results,
+    task: Task[Any, Any, Any],
+    options: str,
+    origin: Sequence[str],
 ) -> None:
     """Writes what the directory holds, where it comes from and what was reached."""
     where = shlex.quote(str(directory))
+    is_chosen = best_of(results) is not None
     chosen = "`best/` holds the model of the run that was chosen.\n"
     write_text(
         directory / "README.md",
@@ -57,15 +67,15 @@ def write_readme(
                 *(f"- {line}" for line in origin),
                 "",
                 "```text",
-                *table(record, results),
+                *table(record, results, task),
                 "```",
                 "",
-                *([chosen] if best_of(results) is not None else []),
+                *([chosen] if is_chosen else []),
                 "Each run is a directory of its own, of the same making as those of `bertsmith "
                 "finetune`; `results.json` holds the table.",
                 "",
                 "```bash",
-                f"bertsmith evaluate {where} {options}",
+                *([f"bertsmith evaluate {where} {options}"] if is_chosen else []),
                 f"bertsmith search --resume {where}",
                 "```",
                 "",
@@ -108,9 +118,9 @@ def _rows(record: SearchRecord, results: Results) -> list[str]:
 
 
 def _summary(
-    point: FinetuneRun, ended: Sequence[RunResult], ensemble: PointEnsemble | None
+    point: FinetuneRun, ended: Sequence[RunResult], task: Task[Any, Any, Any]
 ) -> list[str]:
-    """The restarts of a point: mean, deviation and best of each metric, and their ensemble."""
+    """The restarts of a point: mean, deviation and best of each metric."""
     failed = [each for each in ended if each.failure]
     lines = [
         f"batch {point.batch_size}, rate {point.optimizer.learning_rate:g}, {point.epochs:g} "
@@ -119,29 +129,36 @@ def _summary(
     if failed:
         lines[0] += f" (seed {', '.join(str(each.seed) for each in failed)})"
     scored = [each for each in ended if each.scores]
-    lines += _means(scored, "all" if len(scored) == len(ended) else "of those with a score")
+    lines += _means(scored, task, "all" if len(scored) == len(ended) else "of those with a score")
     if failed and len(sound := [each for each in ended if not each.failure]) != len(scored):
-        lines += _means(sound, "without failed")
-    if ensemble is not None:
-        for name, score in ensemble.scores.items():
-            low, high = ensemble.intervals[name]
-            told = f"  {name}, ensemble of {len(ensemble.names)}: {score:.4g}"
-            lines.append(f"{told} (95%: {low:.4g} to {high:.4g})")
+        lines += _means(sound, task, "without failed")
     return lines
 
 
-def _means(runs: Sequence[RunResult], which: str) -> list[str]:
+def _means(runs: Sequence[RunResult], task: Task[Any, Any, Any], which: str) -> list[str]:
     lines = []
     for name in runs[0].scores if runs else ():
         scores = [each.scores[name] for each in runs]
-        mean, deviation, interval = mean_interval(scores)
+        mean, deviation, interval = mean_interval(scores, score_range(task, name))
         best = max(runs, key=lambda each: each.scores[name])
-        spread = f", deviation {deviation:.2g}" if interval is not None else ""
+        spread = f", deviation {deviation:.2g}" if len(runs) > 1 else ""
         around = f" (mean, 95%: {interval.low:.4g} to {interval.high:.4g})" if interval else ""
         lines.append(
-            f"  {name}, {which}: mean {mean:.4g}{spread}, best {best.scores[name]:.4g} of seed "
-            f"{best.seed}{around}"
+            f"  {name}, {which}: mean {mean:.4g} of {_count(len(runs), 'run')}{spread}, best "
+            f"{best.scores[name]:.4g} of seed {best.seed}{around}"
         )
+    return lines
+
+
+def _ensemble(ensemble: PointEnsemble | None) -> list[str]:
+    """A line for each score that the restarts of a point reach as one."""
+    if ensemble is None:
+        return []
+    lines = []
+    for name, score in ensemble.scores.items():
+        low, high = ensemble.intervals[name]
+        told = f"  {name}, ensemble of {len(ensemble.names)}: {score:.4g}"
+        lines.append(f"{told} (95%: {low:.4g} to {high:.4g})")
     return lines
 
 

@@ -154,12 +154,25 @@ class ChosenText:
         )
 
 
-TaskAnswer = ClassifiedText | TaggedText | AnsweredQuestion | ChosenText
+@dataclass(frozen=True, kw_only=True)
+class OwnAnswer:
+    """What a task class of a person's own says of an example."""
+
+    value: object
+    """As its `decode` gave it."""
+
+
+TaskAnswer = ClassifiedText | TaggedText | AnsweredQuestion | ChosenText | OwnAnswer
 
 
 def num_unread(answer: TaskAnswer | None) -> int:
-    """Tokens that were not read; none in tagging, where a long text is read in windows."""
-    return 0 if answer is None or isinstance(answer, TaggedText) else answer.num_unread
+    """Tokens that were not read; none in tagging, where a long text is read in windows.
+
+    Nor of a class of one's own, which may cut as it likes: there sequences are counted.
+    """
+    if answer is None or isinstance(answer, TaggedText | OwnAnswer):
+        return 0
+    return answer.num_unread
 
 
 def tagged(

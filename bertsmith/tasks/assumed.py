@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from bertsmith.model.task import TaskHeadConfig, unnamed_labels
 from bertsmith.tasks.classify import LabelScheme, Problem
@@ -21,6 +22,7 @@ from bertsmith.tasks.task import (
     MultipleChoice,
     SpanAnswering,
     Tagging,
+    Task,
 )
 
 _LONGEST = 512
@@ -69,7 +71,7 @@ def fitted(task: AnyTask, limit: int) -> AnyTask:
     return replace(task, config=replace(task.config, max_tokens=longest))
 
 
-def require_same_head(task: AnyTask, head: TaskHeadConfig, place: str) -> None:
+def require_same_head(task: Task[Any, Any, Any], head: TaskHeadConfig, place: str) -> None:
     """Raises ValueError for a task that belongs to another head: of another kind, or labels."""
     wanted = task.head
     is_unnamed = head.labels == unnamed_labels(head.num_labels)

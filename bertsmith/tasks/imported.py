@@ -14,7 +14,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from bertsmith.files import read_json
 from bertsmith.tasks.stored import TASK
@@ -38,6 +38,15 @@ class OwnTask(Task[ExampleT, EncodedT, AnswerT], Protocol[ExampleT, EncodedT, An
     @classmethod
     def of(cls, examples: Sequence[ExampleT], max_tokens: int) -> Self:
         """The task that these examples, to train on, are of."""
+
+
+@runtime_checkable
+class ReadsText(Protocol):
+    """What a class of one's own may have beside, to be asked of texts outside any file."""
+
+    @classmethod
+    def read_text(cls, text: str) -> object:
+        """The example that a text is; raises ValueError for what is none."""
 
 
 AnyOwnTask = OwnTask[Any, Any, Any]

@@ -23,6 +23,7 @@ Reals = npt.NDArray[np.float64]
 
 _RESAMPLES = 1_000
 _CALIBRATION_BINS = 10
+_FEWEST_RUNS = 3  # of two the interval of a mean is 18 deviations wide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,14 +148,23 @@ def intervals(
     }
 
 
-def mean_interval(scores: Sequence[float]) -> tuple[float, float, Interval | None]:
-    """Mean and standard deviation of runs, and the mean's 95% interval (Student; None of one)."""
+def mean_interval(
+    scores: Sequence[float], possible: Interval
+) -> tuple[float, float, Interval | None]:
+    """Mean and standard deviation of runs, and the mean's 95% interval (Student) where one is told.
+
+    It is cut to what is `possible`. None is told of fewer than three runs, which can say nearly
+    anything, and of runs that are all equal, which do not say how far others would be.
+    """
     mean = float(np.mean(scores))
-    if len(scores) < 2:
+    if len(scores) < 2 or min(scores) == max(scores):
         return mean, 0.0, None
     deviation = float(np.std(scores, ddof=1))
+    if len(scores) < _FEWEST_RUNS:
+        return mean, deviation, None
     half = _student(len(scores) - 1) * deviation / math.sqrt(len(scores))
-    return mean, deviation, Interval(low=mean - half, high=mean + half)
+    low, high = max(mean - half, possible.low), min(mean + half, possible.high)
+    return mean, deviation, Interval(low=low, high=high)
 
 
 # Two-sided 95% points of Student's distribution, by degrees of freedom from 1 on.

@@ -45,7 +45,8 @@ def read_task(directory: Path) -> AnyTask | None:
     if ":" in str(content.get("kind")):
         raise ValueError(
             f"{path} names a task class of somebody's own, {content['kind']}, which is not "
-            f"imported unasked: to run that code, name it with --task-class {content['kind']}"
+            f"imported unasked: to run that code, name it with --task-class {content['kind']} (in "
+            f"Python: Predictor.load(..., task_class={content['kind']!r}))"
         )
     try:
         return from_json({name: each for name, each in content.items() if name != _LEARNED})

@@ -1,4 +1,5 @@
 import fnmatch
+import json
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,39 @@ def test_a_run_without_a_checkpoint_says_what_it_holds(here):
     assert places.newest_checkpoint(here / "run") is None
     with pytest.raises(FileNotFoundError, match=r"it holds metrics\.jsonl"):
         places.find_model("run")
+
+
+def search_of(directory: Path, *failures: str) -> Path:
+    """A search of two rates and two seeds, as many of whose runs have ended as are given."""
+    directory.mkdir()
+    grid = {"batch_sizes": [4], "learning_rates": [1e-3, 1e-4], "epochs": [1.0]}
+    (directory / "search.json").write_text(json.dumps({"grid": grid, "restarts": 2}))
+    rows = [{"name": f"run{number}", "failure": each} for number, each in enumerate(failures)]
+    (directory / "results.json").write_text(json.dumps({"runs": rows, "ensembles": {}}))
+    return directory
+
+
+def test_a_search_whose_runs_all_failed_names_one_that_holds_a_model(here):
+    search_of(here / "search", *["failed"] * 4)
+    told = "search is a search in which 4 of 4 runs failed; none was chosen"
+    with pytest.raises(FileNotFoundError, match=f"{told}, and none of its runs holds a model$"):
+        places.find_model("search")
+    make_checkpoint(here / "search" / "run1" / "checkpoints" / "step-0000009")
+    make_checkpoint(here / "search" / "run2" / "best")
+    with pytest.raises(
+        FileNotFoundError, match=f"{told}: name one of its runs, such as search/run1$"
+    ):
+        places.find_model("search")
+
+
+def test_a_search_that_has_not_ended_says_how_it_goes_on(here):
+    make_checkpoint(search_of(here / "search", "failed", "") / "run1" / "best")
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"2 of 4 runs have ended; none is chosen yet: `bertsmith search --resume search` "
+        r"goes on, or name one of its runs, such as search/run1$",
+    ):
+        places.find_model("search")
 
 
 @pytest.mark.parametrize("weights", ["pytorch_model.bin", "pytorch_model.bin.index.json"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.small_task import bertsmith
+from tests.commands.small_task import begun, bertsmith
 
 PICTURES = {"by-label.png", "calibration.png", "confusion.png"}
 
@@ -23,6 +23,28 @@ def test_the_run_explains_itself(folder: Path) -> None:
     assert f"bertsmith evaluate {run} --glue {folder / 'glue'} --task SST-2" in readme
     assert "- a new head of 2 scores, drawn by seed 0" in readme
     assert (run / "worst.md").is_file() == ("worst.md" in readme)
+
+
+NOTE = "another rate or another seed may help"
+
+
+def test_a_run_that_has_learned_says_nothing_of_guessing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bertsmith("finetune", "--resume", folder / "run") == 0
+    assert NOTE not in capsys.readouterr().out
+    assert NOTE not in (folder / "run" / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_run_no_better_than_one_answer_to_all_ends_with_a_note(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rate = ("--optimizer.learning-rate", "0")
+    assert bertsmith(*begun(folder, tmp_path / "run"), *rate) == 0
+    *_, note, _, command = capsys.readouterr().out.splitlines()
+    assert command.startswith("bertsmith evaluate ")
+    assert note == f"note  no better than one answer to all (accuracy 0.5): more epochs, {NOTE}"
+    assert note in (tmp_path / "run" / "README.md").read_text(encoding="utf-8").splitlines()
 
 
 def test_an_evaluation_reports_into_a_folder_of_its_own(

@@ -194,9 +194,25 @@ def test_runs_that_fail_are_named_and_counted_and_not_chosen(
 def test_where_every_run_failed_nothing_is_chosen(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert bertsmith(*searching(folder, tmp_path, "--grid.learning-rates", "1e30")) == 0
-    assert "no run is left to choose" in capsys.readouterr().out
+    rates = ("--grid.learning-rates", "1e30", "0", "--batch-size", "4")
+    assert bertsmith(*searching(folder, tmp_path, *rates)) == cli.EXIT_MISTAKE
+    told = capsys.readouterr()
+    assert "no run is left to choose" in told.out
+    assert told.err == f"bertsmith: all 2 runs in {tmp_path} failed, and none was chosen\n"
     assert not (tmp_path / "best").exists()
+    assert len(json.loads((tmp_path / "results.json").read_text())["runs"]) == 2
+    readme = (tmp_path / "README.md").read_text()
+    assert "no run is left to choose" in readme
+    assert "bertsmith evaluate" not in readme
+    asked = ("--glue", folder / "glue", "--task", "SST-2")
+    whole = (
+        f"{tmp_path} is a search in which 2 of 2 runs failed; none was chosen: name one of its "
+        f"runs, such as {tmp_path}/batch4-rate0-epochs1-seed0"
+    )
+    for command in (("evaluate", tmp_path, *asked), ("predict", tmp_path, "a dog")):
+        assert bertsmith(*command) == cli.EXIT_MISTAKE
+        assert capsys.readouterr().err.startswith(f"bertsmith: {whole}")
+    assert bertsmith("evaluate", tmp_path / "batch4-rate0-epochs1-seed0", *asked) == 0
 
 
 @pytest.mark.parametrize(
@@ -210,6 +226,8 @@ def test_where_every_run_failed_nothing_is_chosen(
         (("--grid.batch-sizes", "0"), "batch_size must be at least 1, found 0"),
         (("--grid.batch-size", "4"), "did you mean '--grid.batch-sizes'"),
         (("--resume", "{search}"), "--resume takes everything from"),
+        (("--resume", "{search}", "--restarts", "3"),
+         "repeat the command that began it with --restarts in it: `bertsmith"),
         (("--out", "{search}", "--seed", "9"), "holds another search"),
         (("--out", "{run}"), "holds a fine-tuning run (`"),
     ],

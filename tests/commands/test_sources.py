@@ -14,6 +14,8 @@ import torch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.commands import evaluate
 from bertsmith.commands.finetune_options import defaults_of
+from bertsmith.commands.sources.remembered import remembered
+from bertsmith.commands.task_files import typed_words
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import RECIPES
 from bertsmith.runs.finetune_report import answering_model
@@ -418,6 +420,88 @@ def test_labels_and_tags_of_dev_must_have_been_learned(
     ):  # fmt: skip
         assert bertsmith("finetune", model, *arguments, "--plan-only") == 2
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("train", "told"),
+    [
+        (False, "2 of 8 Dev questions have no answer, and none of the training questions: such"),
+        (True, "2 of 8 training questions have no answer, and none of the Dev questions: how"),
+    ],
+)
+def test_questions_without_an_answer_in_one_set_only_are_told(
+    train: bool, told: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = squad(tmp_path / "a.json", 8, 1, some_impossible=train)
+    second = squad(tmp_path / "b.json", 8, 2, some_impossible=not train)
+    begin = ("finetune", model, "--max-tokens", "16", *SPANS, "--plan-only", "--squad")
+    assert bertsmith(*begin, first, "--dev", second) == 0
+    assert told in capsys.readouterr().out
+    assert bertsmith(*begin, first, "--dev", first) == 0
+    assert "have no answer" not in capsys.readouterr().out
+
+
+def test_a_run_reads_other_files_by_the_columns_it_learned_from(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, run = KINDS["several labels"], tmp_path / "run"
+    assert bertsmith("finetune", model, *kind.files(tmp_path), *RUN, "--out", run) == 0
+    capsys.readouterr()
+    asked = ("evaluate", run, "--texts", tmp_path / "dev.csv")
+    assert bertsmith(*asked, *TEXTS, "--separator", ";") == 0
+    whole = capsys.readouterr().out
+    assert bertsmith(*asked) == 0
+    told = capsys.readouterr().out
+    added = "--text-columns words --label-column about --separator ';'"
+    assert f"note: read as the model's own rows: {added}" in told
+    assert "the model's own rows" not in whole
+    assert scores_in(told.splitlines()) == scores_in(whole.splitlines())
+    assert bertsmith(*asked, "--text-columns", "x") == 2
+    assert "no column 'x', found 'words', 'about'" in capsys.readouterr().err
+
+
+ROW = {"q": "the dog", "a": "my", "b": "he", "right": 1, "text": "cat", "label": "x"}
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "columns", "typed", "added"),
+    [
+        ("texts", "a.jsonl", {"texts": ["q", "a"], "label": "right", "key": "", "separator": ","},
+         {}, "--text-columns q a --label-column right"),
+        ("texts", "a.jsonl", {"texts": ["q"], "label": "right"},
+         {"label_column": "label"}, "--text-columns q"),
+        ("texts", "a.jsonl", {"texts": ["text"], "label": "label", "key": "", "separator": ","},
+         {}, ""),
+        ("texts", "a.jsonl", {"texts": ["words"], "label": "right"}, {}, "--label-column right"),
+        ("choices", "a.jsonl",
+         {"text": "q", "begun": "", "choices": ["a", "b"], "label": "right", "first_number": 1},
+         {}, "--text-columns q --begun-column '' --choice-columns a b --label-column right "
+         "--first-choice 1"),
+        ("choices", "a.jsonl", {"text": "q", "begun": "", "choices": ["a", "b"]},
+         {"text_columns": ["text"]}, ""),
+        ("squad", "a.jsonl", {"question": "q", "passage": "text", "answers": "answers", "key": ""},
+         {}, "--question-column q --passage-column text --key-column ''"),
+        ("squad", "a.json", {"question": "q"}, {}, ""),
+        ("tagged", "a.jsonl", {"words": "q", "tags": "a", "tag_names": ["O"], "document": ""},
+         {}, "--word-column q --tag-column a --tag-names O"),
+        ("tagged", "a.txt", {"words": "q", "tag_column": 3, "is_one_document": True},
+         {}, "--tag-column 3 --one-document"),
+        ("glue", "a.jsonl", {"texts": ["q"]}, {}, ""),
+        ("texts", "a.jsonl", {}, {}, ""),
+    ],
+)  # fmt: skip
+def test_what_is_typed_wins_and_columns_that_a_file_has_not_are_forgotten(
+    option: str,
+    name: str,
+    columns: dict[str, object],
+    typed: dict[str, object],
+    added: str,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / name
+    path.write_text(json.dumps(ROW) + "\n")
+    source = {option: str(path), **typed}
+    assert shlex.join(typed_words(remembered(source, columns))) == added
 
 
 def test_malformed_rows_of_glue_are_left_out_where_that_is_asked_for(

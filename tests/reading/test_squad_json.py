@@ -69,6 +69,21 @@ def test_an_answer_is_located_at_its_start_or_nearest_to_it(
     assert located(PASSAGE, "bird", start) is None
 
 
+def test_questions_whose_mark_and_answers_differ_are_told_by_their_places(tmp_path: Path) -> None:
+    found = _read(
+        tmp_path,
+        _question("a", ("cat", 4), is_impossible=True),
+        _question("b", is_impossible=False),
+        _question("c"),
+        _question("d", is_impossible=True),
+        _question("e", ("cat", 4), is_impossible=False),
+    )
+    assert [question.answers for question in found.questions[:4]] == [(), (), (), ()]
+    answered, unanswered = found.impossible_answered, found.possible_unanswered
+    assert [place[-6:] for place in (*answered, *unanswered)] == ["qas[0]", "qas[1]", "qas[2]"]
+    assert (len(answered), len(unanswered)) == (1, 2)
+
+
 def test_a_file_without_answers_is_one_to_predict_on(tmp_path: Path) -> None:
     (question,) = _read(tmp_path, {"id": "a", "question": "Who?"}).questions
     assert question.answers == ()
@@ -117,7 +132,9 @@ def test_other_files_are_refused(tmp_path: Path, content: str, message: str) -> 
     ("name", "count"),
     [
         ("squad/train-v1.1.json.gz", 87_599),
+        ("squad/dev-v1.1.json.gz", 7_753),
         ("squad/dev-v2.0.json.gz", 2_413),
+        ("squad/train-v2.0-small.json.gz", 5_569),
         ("korean/korquad/KorQuAD_v1.0_dev.json.gz", 5_774),
     ],
 )
@@ -127,6 +144,7 @@ def test_the_real_sets_are_read_whole(name: str, count: int) -> None:
     found = read_questions(Path(os.environ["BERTSMITH_DATA"]) / name)
     assert len(found.questions) == count
     assert (found.num_moved, found.lost) == (0, ())
+    assert (found.impossible_answered, found.possible_unanswered) == ((), ())
     assert found.has_unanswerable is ("2.0" in name)
     assert all(
         question.passage.startswith(answer.text, answer.start)

@@ -78,6 +78,12 @@ class ChoiceFiles:
         """How many choices there are, and repetitions."""
         return choices.summary(file).notes
 
+    def set_notes(
+        self, train: Sequence[ChoiceExample], dev: Sequence[ChoiceExample]
+    ) -> Sequence[str]:
+        """None."""
+        return ()
+
     def _columns(self, path: Path | None) -> ChoiceColumns:
         assert path is not None
         files = self.files

@@ -72,6 +72,9 @@ class Kind(Protocol[ExampleT, EncodedT, AnswerT]):
     ) -> Sequence[str]:
         """What is worth knowing of a file before it is learned from."""
 
+    def set_notes(self, train: Sequence[ExampleT], dev: Sequence[ExampleT]) -> Sequence[str]:
+        """What is worth knowing of both sets together: how one is unlike the other."""
+
 
 @dataclass(frozen=True)
 class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
@@ -103,7 +106,11 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
             options=shlex.join(self._scoring_words()),
             train_balance=kind.balance(sets.train, task),
             dev_balance=kind.balance(sets.dev, task),
-            notes=(*(note for file in files for note in self._notes(file, task)), *sets.notes),
+            notes=(
+                *(note for file in files for note in self._notes(file, task)),
+                *sets.notes,
+                *kind.set_notes(sets.train, sets.dev),
+            ),
         )
 
     def labelled(self, task: object, split: Split | None) -> Labelled[ExampleT, EncodedT, AnswerT]:

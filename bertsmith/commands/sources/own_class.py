@@ -76,3 +76,7 @@ class OwnClassFiles:
     def notes(self, file: OwnFile[Any], task: _OwnTask) -> Sequence[str]:
         """None."""
         return ()
+
+    def set_notes(self, train: Sequence[Any], dev: Sequence[Any]) -> Sequence[str]:
+        """None."""
+        return ()

@@ -98,6 +98,22 @@ class SpanFiles:
         """What was read otherwise than it stands."""
         return file.notes
 
+    def set_notes(self, train: Sequence[Question], dev: Sequence[Question]) -> Sequence[str]:
+        """A line where questions without an answer stand in one of the sets only."""
+        without = [sum(not example.gold for example in examples) for examples in (train, dev)]
+        match without:
+            case [0, several] if several and train:
+                return (
+                    f"{several:,} of {len(dev):,} Dev questions have no answer, and none of the "
+                    f"training questions: such answers cannot be learned",
+                )
+            case [several, 0] if several and dev:
+                return (
+                    f"{several:,} of {len(train):,} training questions have no answer, and none "
+                    f"of the Dev questions: how well such are told is not measured",
+                )
+        return ()
+
 
 _EVALUATORS = {
     "1.1": "scored as SQuAD 1.1",

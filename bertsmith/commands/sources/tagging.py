@@ -86,6 +86,12 @@ class TaggedFiles:
         """What was read otherwise than it stands, and documents, words, repetitions."""
         return words.summary(file, None).notes
 
+    def set_notes(
+        self, train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence]
+    ) -> Sequence[str]:
+        """None."""
+        return ()
+
     def _columns(self, path: Path | None) -> WordColumns:
         assert path is not None
         files = self.files

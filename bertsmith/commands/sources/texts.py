@@ -88,6 +88,10 @@ class TextFiles:
         """Repetitions, labels of several kinds, and too many labels."""
         return texts.summary(file, self.fitting(task).scheme).notes
 
+    def set_notes(self, train: Sequence[TextExample], dev: Sequence[TextExample]) -> Sequence[str]:
+        """None."""
+        return ()
+
     def _columns(self, problem: Problem) -> TextColumns:
         files = self.files
         return TextColumns(

@@ -111,8 +111,8 @@ def require_known(labels: Iterable[tuple[str, str]], learned: Sequence[str]) -> 
     raise ValueError(
         f"{place}: label {label!r}{others} ({count:,} in all) is none of the {len(learned)} that "
         f"are learned: {', '.join(learned):.200}"
-        + (f"; did you mean {near[0]!r}?" if near else "")
-        + ". What is scored must stand in the training file too: mend the label, or learn it"
+        + (f"; did you mean {near[0]!r}?" if near else ".")
+        + " What is scored must stand in the training file too: mend the label, or learn it"
     )
 
 

@@ -14,7 +14,13 @@ from pathlib import Path
 
 from bertsmith.reading.counted import counted
 from bertsmith.reading.detect import suffix_of
-from bertsmith.reading.squad_json import Question, located, marks_of, read_questions
+from bertsmith.reading.squad_json import (
+    Question,
+    Questions,
+    located,
+    marks_of,
+    read_questions,
+)
 from bertsmith.reading.tables import Row, rows, table_format
 from bertsmith.tasks import given
 from bertsmith.tasks.own.fields import pairs_of
@@ -52,12 +58,12 @@ def read(
     Raises as `read_questions` and `read_rows` do.
     """
     options = options or FileOptions()
-    if _is_squad_json(path):
+    if is_squad_json(path):
         faults = LeftOut(options)
         file = read_questions(path, faults.malformed)
         examples, num_moved = list(file.questions), file.num_moved
         told: tuple[str, ...]
-        left_out, told = faults.faults, ()
+        left_out, told = faults.faults, tuple(_contradictions(file))
     else:
         reader = _Rows(path, columns or QuestionColumns())
         read_file = reader.read(options)
@@ -76,7 +82,7 @@ def version_of(paths: Sequence[Path], columns: QuestionColumns | None = None) ->
     """
     is_korquad = False
     for path in paths:
-        if _is_squad_json(path):
+        if is_squad_json(path):
             marks = marks_of(path)
             has_unanswerable, is_korquad = marks.has_unanswerable, is_korquad or marks.is_korquad
         else:
@@ -84,6 +90,11 @@ def version_of(paths: Sequence[Path], columns: QuestionColumns | None = None) ->
         if has_unanswerable:
             return "2.0"
     return "korquad" if is_korquad else "1.1"
+
+
+def is_squad_json(path: Path) -> bool:
+    """Whether the name says that it is one JSON object, and no line a question."""
+    return path.is_file() and suffix_of(path.name) in _SQUAD_SUFFIXES
 
 
 def contents(examples: Sequence[Question]) -> list[str]:
@@ -117,10 +128,6 @@ def summary(file: OwnFile[Question]) -> Summary:
         balance=balance(file.examples),
         lengths=lengths,
     )
-
-
-def _is_squad_json(path: Path) -> bool:
-    return path.is_file() and suffix_of(path.name) in _SQUAD_SUFFIXES
 
 
 def _has_row_without_answer(path: Path, columns: QuestionColumns) -> bool:
@@ -208,6 +215,20 @@ def _fault(question: Question) -> str:
     if len(question.lost) == 1:
         return f"{question.place}: its answer {question.lost[0]!r:.40} is not in the passage"
     return f"{question.place}: none of its {len(question.lost):,} answers is in the passage"
+
+
+def _contradictions(file: Questions) -> Iterator[str]:
+    """A line for each of the two ways in which a question's mark and its answers differ."""
+    for places, found in (
+        (file.impossible_answered, "is_impossible, and with answers, which are left out"),
+        (file.possible_unanswered, "not is_impossible, and without answers: taken to have none"),
+    ):
+        if places:
+            first = places[0].rpartition(": ")[2]
+            number = counted(
+                len(places), "question contradicts itself", "questions contradict themselves"
+            )
+            yield f"{number} ({first}{' first' if places[1:] else ''}): {found}"
 
 
 def _notes(examples: Sequence[Question], num_moved: int) -> Iterator[str]:

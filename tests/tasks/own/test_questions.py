@@ -60,12 +60,35 @@ def test_answers_stand_in_the_passage_and_lost_questions_are_only_scored(
     assert list(file.unlearnable) == [2]
     assert file.unlearnable[2].endswith("its answer 'dog' is not in the passage")
     assert file.left_out == ()
+    unmarked = (
+        "1 question contradicts itself (data[0].paragraphs[3].qas[0]): not is_impossible, and "
+        "without answers: taken to have none",
+    )
     assert file.notes == (
+        *(unmarked if path.suffix == ".json" else ()),
         "1 answer not where the file says, and found elsewhere in the passage: moved",
         "1 question with answers of which some stand nowhere in the passage: these are not "
         "learned, and count where they are scored",
     )
     assert summary(file).balance == "1 passage; 1 question without an answer (25.0%)"
+
+
+def test_questions_whose_mark_and_answers_differ_are_counted_with_the_first_place(
+    tmp_path: Path,
+) -> None:
+    answers = [{"text": "cat", "answer_start": 4}]
+    asked = [
+        {"id": str(number), "question": "q", "is_impossible": is_impossible, "answers": listed}
+        for number, (is_impossible, listed) in enumerate(
+            [(True, []), (True, answers), (False, answers), (True, answers)]
+        )
+    ]
+    paragraphs = [{"context": PASSAGE, "qas": asked}]
+    path = lines_at(tmp_path / "a.json", json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    assert read(path).notes == (
+        "2 questions contradict themselves (data[0].paragraphs[0].qas[1] first): is_impossible, "
+        "and with answers, which are left out",
+    )
 
 
 def test_other_ways_to_list_answers(tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""Where things stood in the rows that a model learned from -> options that name the same columns.
+
+Other files are mostly laid out as the first ones were. What is typed wins, and a column that the
+other file has not is none to go by: it is then read as without a memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from bertsmith.reading import tables
+from bertsmith.tasks.own import choices, words
+from bertsmith.tasks.own.choices import ChoiceColumns
+from bertsmith.tasks.own.questions import QuestionColumns, is_squad_json
+from bertsmith.tasks.own.texts import TextColumns
+from bertsmith.tasks.own.words import WordColumns
+
+Group = Mapping[str, str]
+"""Fields of a kind's columns, each with its option; they are taken together or not at all."""
+
+_GROUPS: dict[str, tuple[Group, ...]] = {
+    "texts": (
+        {"texts": "text_columns"},
+        {"label": "label_column"},
+        {"separator": "separator"},
+        {"key": "key_column"},
+    ),
+    "choices": (
+        {"text": "text_columns", "begun": "begun_column", "choices": "choice_columns"},
+        {"label": "label_column"},
+        {"first_number": "first_choice"},
+        {"key": "key_column"},
+    ),
+    "squad": (
+        {"question": "question_column"},
+        {"passage": "passage_column"},
+        {"answers": "answers_column"},
+        {"key": "key_column"},
+    ),
+    "tagged": (
+        {"words": "word_column"},
+        {"tags": "tag_column"},
+        {"tag_names": "tag_names"},
+        {"document": "document_column"},
+    ),
+}
+_OF_CONLL: tuple[Group, ...] = ({"tag_column": "tag_column"}, {"is_one_document": "one_document"})
+_NO_NAMES = ("separator", "first_choice", "tag_names")
+"""Options whose values name no column."""
+
+
+def remembered(source: Mapping[str, object], columns: Mapping[str, object]) -> dict[str, object]:
+    """What `columns` of a task.json add to the options that name examples, as JSON values.
+
+    Raises FileNotFoundError and ValueError for files that are not there or hold no rows.
+    """
+    kind = next((name for name in _GROUPS if name in source), None)
+    if kind is None or not columns:
+        return {}
+    paths = [Path(str(source[name])) for name in (kind, "dev") if name in source]
+    if kind == "tagged" and not all(map(words.has_rows, paths)):
+        return _added(_OF_CONLL, columns, source, _plain(WordColumns()), None)
+    if kind == "squad" and any(map(is_squad_json, paths)):
+        return {}
+    has_header = source.get("header") is not False
+    found = [tables.columns(path, has_header=has_header) for path in paths]
+    shared = set(found[0]).intersection(*found[1:])
+    return _added(_GROUPS[kind], columns, source, _defaults(kind, found[0]), shared)
+
+
+def _added(
+    groups: Iterable[Group],
+    columns: Mapping[str, object],
+    source: Mapping[str, object],
+    defaults: Mapping[str, object],
+    shared: set[str] | None,
+) -> dict[str, object]:
+    """The groups of which nothing is typed, that the files have, and that are not the default."""
+    added: dict[str, object] = {}
+    for group in groups:
+        values = {group[name]: columns[name] for name in group if name in columns}
+        is_typed = any(option in source for option in group.values())
+        is_default = all(columns.get(name) == defaults.get(name) for name in group)
+        if not is_typed and not is_default and (shared is None or _names(values) <= shared):
+            added |= values
+    return added
+
+
+def _names(values: Mapping[str, object]) -> set[str]:
+    """The columns that are named; of `question.stem` it is `question`."""
+    listed = [
+        value if isinstance(value, list) else [value]
+        for option, value in values.items()
+        if option not in _NO_NAMES
+    ]
+    return {str(name).partition(".")[0] for names in listed for name in names if name}
+
+
+def _defaults(kind: str, found: tuple[str, ...]) -> dict[str, object]:
+    """The columns of a file with these, where nothing is said."""
+    match kind:
+        case "texts":
+            return _plain(TextColumns())
+        case "squad":
+            return _plain(QuestionColumns())
+        case "tagged":
+            return _plain(WordColumns())
+    return _plain(choices.layout_of(found) or ChoiceColumns(text="", choices=("",)))
+
+
+def _plain(
+    columns: TextColumns | QuestionColumns | WordColumns | ChoiceColumns,
+) -> dict[str, object]:
+    """As JSON has them."""
+    fields = dataclasses.asdict(columns)
+    return {name: list(each) if isinstance(each, tuple) else each for name, each in fields.items()}

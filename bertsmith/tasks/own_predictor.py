@@ -1,0 +1,92 @@
+"""A task class of a person's own and examples as it reads them -> what its `decode` says of each.
+
+As in evaluation: the class encodes and decodes, the model scores. All examples of a call are
+encoded together, since the class may answer some of them as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bertsmith.data.labelled import LabelledItems
+from bertsmith.model.bert import Bert
+from bertsmith.model.heads import TaskHead
+from bertsmith.packing import Packing, Watch
+from bertsmith.tasks.abilities import Abilities
+from bertsmith.tasks.answered import OwnAnswer
+from bertsmith.tasks.imported import AnyOwnTask, ReadsText
+from bertsmith.tasks.scores import item_scores
+
+
+class OwnPredictor:
+    """What a class of one's own answers."""
+
+    def __init__(
+        self,
+        task: AnyOwnTask,
+        *,
+        bert: Bert,
+        head: TaskHead,
+        packing: Packing,
+        abilities: Abilities,
+    ) -> None:
+        """The encoder and the head, where and as they compute."""
+        self.task, self.abilities = task, abilities
+        self.bert, self.head, self.packing = bert, head, packing
+        self.notes: list[str] = []
+        """What the class said of the examples that were answered."""
+        self.num_sequences = self.num_cut = 0
+        """Sequences that were read, and those of them whose text did not fit."""
+
+    def of_file(self, path: Path) -> Sequence[object]:
+        """The examples of a file, as the class reads it."""
+        return self.task.read(path)
+
+    def of_texts(self, texts: Sequence[str]) -> list[object]:
+        """An example of each text. Raises ValueError for a class that makes none."""
+        task = self.task
+        if not texts:
+            return []
+        if not isinstance(task, ReadsText):
+            raise ValueError(
+                f"{type(task).__name__} reads files, and no text by itself: name a file with "
+                f"--file, or give the class a classmethod read_text(cls, text)"
+            )
+        return [task.read_text(text) for text in texts]
+
+    def answers(
+        self, examples: Sequence[object], watch: Watch = lambda share: None
+    ) -> list[OwnAnswer]:
+        """An answer to each example, in their order.
+
+        Raises ValueError for what the model cannot read, and for a class that decodes more or fewer
+        answers than there are examples; what the class itself raises comes through.
+        """
+        if not examples:
+            return []
+        encoded = self.task.encode(examples, self.abilities.tokenizer)
+        labelled = encoded.labelled
+        self._require_readable(labelled)
+        scores = item_scores(self.bert, self.head, labelled, self.packing, watch)
+        found = list(self.task.decode(examples, encoded, scores))
+        if len(found) != len(examples):
+            raise ValueError(
+                f"{type(self.task).__name__}.decode gave {len(found):,} answers to "
+                f"{len(examples):,} examples: it must give one to each"
+            )
+        self.notes += encoded.notes
+        self.num_sequences += len(labelled.items)
+        self.num_cut += sum(item.num_unread > 0 for item in labelled.items)
+        return [OwnAnswer(value=value) for value in found]
+
+    def _require_readable(self, labelled: LabelledItems) -> None:
+        limit = self.abilities.model.config.max_position_embeddings
+        longest = max(len(item.token_ids) for item in labelled.items)
+        if longest > limit:
+            raise ValueError(
+                f"{type(self.task).__name__}.encode made a sequence of {longest} tokens, and "
+                f"{self.abilities.name} reads at most {limit}"
+            )
+        if any(item.segment_ids.any() for item in labelled.items):
+            self.abilities.require_pairs()

@@ -1,0 +1,49 @@
+"""The table of a search tells no interval that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from bertsmith.recipes.finetuning import FinetuneRun, Grid, restarts
+from bertsmith.runs.search_record import Results, RunResult, SearchRecord, name_of
+from bertsmith.runs.search_table import table
+from bertsmith.tasks.classify import LabelScheme
+from bertsmith.tasks.task import Classification
+
+RUN = FinetuneRun(name="glue", batch_size=4, epochs=1.0)
+TASK = Classification(scheme=LabelScheme(("a", "b")))
+
+
+def mean_line(*scores: float) -> str:
+    """What the table says of restarts that reached these accuracies."""
+    grid = Grid(batch_sizes=(4,), learning_rates=(RUN.optimizer.learning_rate,), epochs=(1.0,))
+    record = SearchRecord(
+        run=RUN, grid=grid, restarts=len(scores), model_fingerprint="", examples_fingerprint="",
+        request={}, command="bertsmith search", versions={},
+    )  # fmt: skip
+    runs = {
+        name_of(run): RunResult(
+            name=name_of(run), seed=run.seed, scores={"accuracy": score}, step=1, loss=0.5,
+            seconds=1.0, failure="",
+        )
+        for run, score in zip(restarts(RUN, len(scores)), scores, strict=True)
+    }  # fmt: skip
+    lines = table(record, Results(runs=runs, ensembles={}), TASK)
+    return next(line.strip() for line in lines if "mean" in line)
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        ((0.4, 0.6), "mean 0.5 of 2 runs, deviation 0.14, best 0.6 of seed 1"),
+        ((0.6, 0.6, 0.6), "mean 0.6 of 3 runs, deviation 0, best 0.6 of seed 0"),
+        ((0.1, 0.5, 0.9),
+         "mean 0.5 of 3 runs, deviation 0.4, best 0.9 of seed 2 (mean, 95%: 0 to 1)"),
+        ((0.5, 0.6, 0.7),
+         "mean 0.6 of 3 runs, deviation 0.1, best 0.7 of seed 2 (mean, 95%: 0.3516 to 0.8484)"),
+    ],
+)  # fmt: skip
+def test_an_interval_is_told_from_three_runs_on_and_within_the_scores_range(
+    scores: tuple[float, ...], told: str
+) -> None:
+    assert mean_line(*scores) == f"accuracy, all: {told}"
