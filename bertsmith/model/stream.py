@@ -83,8 +83,6 @@ class Stream:
     """Every sequence lies in exactly one block."""
     rectangles: tuple[Rectangle, ...]
     """Every sequence lies in exactly one, in the stream's order."""
-    num_cells: int
-    """Cells of all blocks, and one more where there are spare rows."""
     cell_rows: Tensor
     """(T,) int64: where each stream row lies in the blocks' cells, laid end to end; spare rows lie
     in the last cell, which belongs to no block."""
@@ -129,7 +127,6 @@ class Stream:
             token_ids=moved[0],
             segment_ids=moved[1],
             positions=moved[2],
-            num_cells=num_cells + bool(num_spare),
             cell_rows=moved[3],
             row_keys=None if dropout is None else moved[4].int(),
             first_rows=moved[5],
@@ -161,6 +158,11 @@ class Stream:
     def has_spare_rows(self) -> bool:
         """Whether rows follow that are no tokens."""
         return len(self.token_ids) > self.num_tokens
+
+    @property
+    def num_cells(self) -> int:
+        """Cells of all blocks, and one more where there are spare rows."""
+        return sum(block.rows.shape[0] for block in self.blocks) + self.has_spare_rows
 
     def with_spare(self, rows: Tensor | None) -> Tensor | None:
         """As many rows as are round, if they are to be: the first stream row fills them up."""
