@@ -31,7 +31,9 @@ from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import read_examples
 from bertsmith.runs.progress import say
 from bertsmith.tasks.imported import read_own_task
+from bertsmith.tasks.squad_evaluation import how_scored
 from bertsmith.tasks.stored import TASK, read_learned, read_task
+from bertsmith.tasks.task import SpanAnswering
 from bertsmith.train.config import Precision
 from bertsmith.train.device import choose_device, choose_precision
 
@@ -142,9 +144,14 @@ def _say_scores(console: Console, which: str, member: Member, folder: Path | Non
     say(console, f"{which}, {len(read.examples):,} examples:")
     answers = read.decoded(member.item_scores)
     scores, known = report(read, answers), read.judged(member.item_scores, answers)
-    lines = [*scores.lines(), *told(known)]
+    task: object = read.task
+    how = []
+    if isinstance(task, SpanAnswering):
+        how.append(how_scored(read.examples, answers, task.config, task.version))
+    lines = [*(f"  {line}" for line in how), *scores.lines(), *told(known)]
     if folder is not None:
-        described = Described(title=f"{member.name} evaluated", examples=which)
+        title, before = f"{member.name} evaluated", tuple(f"{line}.\n" for line in how)
+        described = Described(title=title, examples=which, before=before)
         lines += write_report(folder, described, scores, known)
     for line in lines:
         say(console, line)

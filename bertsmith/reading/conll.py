@@ -70,6 +70,12 @@ def marks_documents(path: Path) -> bool:
     return any(line.startswith(DOCUMENT_START) for _, _, line in numbered_lines(path))
 
 
+def is_comment(line: str) -> bool:
+    """KLUE's `## id<tab>sentence` before its characters, CoNLL-U's `# text = ...`."""
+    mark, _, rest = line.partition(" ")
+    return mark == "##" or (mark == "#" and " = " in rest)
+
+
 class _BrokenSentence(ValueError):
     """A sentence that cannot be read, among others that perhaps can."""
 
@@ -88,7 +94,7 @@ class _Reader:
 
     def sentence(self, block: Sequence[Numbered[str]]) -> TaggedSentence | None:
         """None for a block without words, such as the one that begins a document."""
-        lines = [self._fields(number, line) for number, _, line in block if not _is_comment(line)]
+        lines = [self._fields(number, line) for number, _, line in block if not is_comment(line)]
         words = [fields for fields in lines if fields[1][0] != DOCUMENT_START]
         if len(words) < len(lines) and self.num_sentences:
             self.document += 1
@@ -145,9 +151,3 @@ def _blocks(path: Path) -> Iterator[list[Numbered[str]]]:
             block = []
     if block:
         yield block
-
-
-def _is_comment(line: str) -> bool:
-    """KLUE's `## id<tab>sentence` before its characters, CoNLL-U's `# text = ...`."""
-    mark, _, rest = line.partition(" ")
-    return mark == "##" or (mark == "#" and " = " in rest)

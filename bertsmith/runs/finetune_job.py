@@ -121,6 +121,7 @@ def prepared(
         ),
         versions=now,
         ancestry=ancestry(loaded.directory.resolve()),
+        label_counts=learning.label_counts,
     )
     if began is not None:
         _require_unchanged(began, start, newest if shared is None else None)

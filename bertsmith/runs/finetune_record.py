@@ -7,7 +7,8 @@ with the trainer's state), scores.json.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ class FinetuneRecord:
     """Python, the packages, and what else of the machine the bits depend on."""
     ancestry: tuple[str, ...] = ()
     """The runs that the model came out of, the newest first."""
+    label_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How often each label occurs, of `training` and `Dev`."""
 
 
 def write_finetune_record(directory: Path, record: FinetuneRecord) -> None:

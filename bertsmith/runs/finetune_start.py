@@ -23,6 +23,7 @@ from bertsmith.runs.learning_set import (
     fingerprint,
     read_examples,
 )
+from bertsmith.runs.trial import try_out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +49,12 @@ def read_start(
 ) -> Start[ExampleT, EncodedT, AnswerT]:
     """Loads the model and encodes the examples with its tokenizer.
 
-    Raises as `store.load` and `read_examples` do.
+    Raises as `store.load`, `read_examples` and `try_out` do.
     """
     loaded = store.load(model)
     train = read_examples(learning.task, learning.train, loaded, "training")
     dev = read_examples(learning.task, learning.dev, loaded, "Dev")
+    try_out(dev)
     return Start(
         loaded=loaded,
         train=train,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Packing, Watch
 from bertsmith.tasks import metrics
+from bertsmith.tasks.imported import failures_named
 from bertsmith.tasks.judge import judged
 from bertsmith.tasks.judged import Judged
 from bertsmith.tasks.metrics import Interval, Numbers
@@ -51,6 +52,8 @@ class LearningSet(Generic[ExampleT, EncodedT, AnswerT]):
     """What is right, and how often, among the training examples: a line."""
     dev_balance: str
     """The same of Dev: what an answer that never changes would reach."""
+    label_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How often each label occurs, of `training` and `Dev`; empty where nothing has labels."""
     notes: tuple[str, ...] = ()
     """What was seen while reading, a sentence each."""
 
@@ -90,7 +93,8 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
 
     def decoded(self, scores: Sequence[npt.NDArray[np.floating]]) -> list[AnswerT]:
         """What the items' scores say of each example."""
-        return self.task.decode(self.examples, self.encoded, scores)
+        with failures_named(type(self.task), "decode"):
+            return self.task.decode(self.examples, self.encoded, scores)
 
     def judged(
         self, scores: Sequence[npt.NDArray[np.floating]], answers: Sequence[AnswerT]
@@ -100,7 +104,8 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
 
     def scores(self, answers: Sequence[AnswerT]) -> dict[str, float]:
         """The task's metrics by name."""
-        return self.task.score(self.examples, answers)
+        with failures_named(type(self.task), "score"):
+            return self.task.score(self.examples, answers)
 
     def intervals(self, answers: Sequence[AnswerT]) -> dict[str, Interval]:
         """What each metric would be on other examples of the same kind, 95 times in 100."""
@@ -113,15 +118,16 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
             )
 
         draws = min(_MOST_DRAWS, max(_FEWEST_DRAWS, _EXAMPLES_DRAWN // count))
-        return metrics.intervals(score, count, num_draws=draws)
+        with failures_named(type(self.task), "score"):
+            return metrics.intervals(score, count, num_draws=draws)
 
 
 def packing_of(model: TaskModel) -> Packing:
     """How the model is given what it is to read."""
-    weight, config = model.bert.embeddings.token.weight, model.bert.config
+    config = model.bert.config
     return Packing(
-        device=weight.device,
-        dtype=weight.dtype,
+        device=model.bert.device,
+        dtype=model.bert.dtype,
         values_per_token=config.num_hidden_layers * config.hidden_size,
         tokens_per_batch=None,
     )
@@ -140,8 +146,9 @@ def read_examples(
     """
     if not examples:
         raise ValueError(f"there are no {what} examples")
-    encoded = task.encode(examples, loaded.tokenizer)
-    labelled, config = encoded.labelled, loaded.config
+    with failures_named(type(task), "encode"):
+        encoded = task.encode(examples, loaded.tokenizer)
+        labelled, config = encoded.labelled, loaded.config
     if not labelled.targets:
         raise ValueError(f"not every one of the {len(examples):,} {what} examples has a label")
     longest = max(len(item.token_ids) for item in labelled.items)

@@ -23,6 +23,7 @@ from bertsmith.data.items import Item, one_text, two_texts
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.reading.counted import counted
 from bertsmith.tasks import metrics
+from bertsmith.tasks.label_lists import listed
 from bertsmith.text.tokenizer import Tokenizer
 
 FloatArray = npt.NDArray[np.floating]
@@ -184,14 +185,12 @@ def metric_names(problem: Problem) -> tuple[str, ...]:
 
 
 def balance(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
-    """A line on how often each label occurs, that says so where one is nearly all."""
+    """A line on how often each label occurs, or the most frequent; it says if one is nearly all."""
     if scheme.problem == "regression":
         values = [_value(*labelled) for labelled in _placed(examples)]
         return f"numbers from {min(values):g} to {max(values):g}, mean {np.mean(values):.3g}"
     counts = Counter(label for example in examples for label in _labels(example))
-    told = ", ".join(
-        f"{name} {counts[name]:,} ({counts[name] / len(examples):.1%})" for name in scheme.names
-    )
+    told = listed({name: counts[name] for name in scheme.names}, len(examples))
     most = max(counts.values(), default=0) / len(examples)
     if scheme.problem == "single_label" and most > _MAJORITY_WARNED:
         told += (

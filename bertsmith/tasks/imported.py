@@ -6,13 +6,15 @@ request of a run that they go on with. What a checkpoint says is never imported 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
@@ -81,6 +83,37 @@ def imported_class(name: str) -> type[AnyOwnTask]:
     return _checked(found[wanted], name)
 
 
+@contextlib.contextmanager
+def failures_named(kind: type[object], method: str) -> Iterator[None]:
+    """Makes one line with class, method and place of whatever a class of one's own raises.
+
+    It is a ValueError. What a class of this package raises comes through.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_own(kind):
+            raise
+        raise ValueError(
+            f"--task-class {_name(kind)}: its {method} failed with {type(error).__name__}: "
+            f"{error!s:.300}{_place(error, kind)}; mend the class (BERTSMITH_TRACEBACK=1 shows the "
+            f"way there)"
+        ) from error
+
+
+def wrong_result(kind: type[object], method: str, found: str, expected: str) -> ValueError:
+    """The error for what a method of one's own gave, and what it must give."""
+    return ValueError(
+        f"--task-class {_name(kind)}: its {method} gave {found}, expected {expected}: mend the "
+        f"class"
+    )
+
+
+def is_own(kind: type[object]) -> bool:
+    """Whether a class of a task is no part of this package."""
+    return kind.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
 def own_to_json(task: AnyOwnTask, name: str) -> dict[str, object]:
     """The task as JSON values; its kind is the name of its class.
 
@@ -112,6 +145,23 @@ def read_own_task(directory: Path, name: str) -> AnyOwnTask:
     if value.get("kind") != name:
         raise ValueError(f"{path} is of {value.get('kind')}, and not of --task-class {name}")
     return _from_json(value, imported_class(name))
+
+
+def _name(kind: type[object]) -> str:
+    """As --task-class names it."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _place(error: Exception, kind: type[object]) -> str:
+    """The last line of the class's own file on the way to the error; empty where there is none."""
+    module = sys.modules.get(kind.__module__)
+    file = None if module is None else module.__file__
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
+    if not frames:
+        return ""
+    path, here = Path(frames[-1].filename), Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f" ({shown}:{frames[-1].lineno})"
 
 
 def _is_there(module: str) -> bool:

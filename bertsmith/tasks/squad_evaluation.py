@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bertsmith.reading.squad_json import Question
-from bertsmith.tasks.squad import FoundAnswer
+from bertsmith.tasks.squad import FoundAnswer, SquadConfig
 from bertsmith.tasks.squad_scores import (
+    EVALUATORS,
     Gold,
     SquadVersion,
     best_null_threshold,
@@ -72,6 +73,26 @@ def with_threshold(answers: Sequence[FoundAnswer], threshold: float) -> list[Fou
     return [
         replace(each, text="" if each.null_odds > threshold else each.best.text) for each in answers
     ]
+
+
+def how_scored(
+    questions: Sequence[Question],
+    answers: Sequence[FoundAnswer],
+    config: SquadConfig,
+    version: SquadVersion,
+) -> str:
+    """Whose evaluator scored these, when nothing was answered, how often it was or should be."""
+    empty = sum(not each.text for each in answers)
+    without = sum(not each.gold for each in questions)
+    threshold = "no null threshold, since the model learned to answer always"
+    if config.with_null:
+        threshold = f"null threshold {config.null_threshold:.4g}"
+    told = (
+        f"{EVALUATORS[version]}; {threshold}: {empty:,} of {len(answers):,} answers "
+        f"{'is' if empty == 1 else 'are'} empty, and {without:,} of {len(questions):,} questions "
+        f"{'has' if without == 1 else 'have'} none"
+    )
+    return f"{told}: each empty one is wrong" if empty and not without else told
 
 
 def _part(predictions: Mapping[str, str], gold: Gold, prefix: str) -> dict[str, float]:

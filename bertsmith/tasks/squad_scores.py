@@ -18,6 +18,13 @@ from typing import Literal
 
 SquadVersion = Literal["1.1", "2.0", "korquad"]
 
+EVALUATORS: dict[SquadVersion, str] = {
+    "1.1": "scored as SQuAD 1.1",
+    "2.0": "scored as SQuAD 2.0, where no answer may be one",
+    "korquad": "scored as KorQuAD, whose F1 counts characters",
+}
+"""Whose rules are followed, in words."""
+
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _KOREAN_MARKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))

@@ -106,3 +106,35 @@ def test_the_ensemble_of_spans_is_scored_and_reported(
     *_, of_all = [line for line in capsys.readouterr().out.splitlines() if line[:5] == "  f1 "]
     assert of_all.split()[1] == of_search.split()[4]
     assert "the ensemble of 2 evaluated" in (report / "README.md").read_text()
+
+
+def test_a_model_is_scored_on_questions_of_the_other_kind_and_what_decided_is_told(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = {}
+    for name, some_impossible in (("1.1", False), ("2.0", True)):
+        train = small_files.squad(
+            tmp_path / f"train{name}.json", 40, 1, some_impossible=some_impossible
+        )
+        sets[name] = small_files.squad(
+            tmp_path / f"dev{name}.json", 12, 2, some_impossible=some_impossible
+        )
+        files = ("--squad", train, "--dev", sets[name], *small_files.SPANS, *small_files.RUN)
+        begin = ("finetune", folder / "model", *files, "--epochs", "6", "--evaluate-every", "6")
+        assert bertsmith(*begin, "--out", tmp_path / name) == 0
+    capsys.readouterr()
+    report = tmp_path / "report"
+    assert bertsmith("evaluate", tmp_path / "1.1", "--squad", sets["2.0"], "--report", report) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    line = (
+        "scored as SQuAD 2.0, where no answer may be one; no null threshold, since the model "
+        "learned to answer always: 0 of 12 answers are empty, and 3 of 12 questions have none"
+    )
+    assert line in told
+    assert line in (report / "README.md").read_text()
+    assert bertsmith("evaluate", tmp_path / "2.0", "--squad", sets["1.1"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "scored as SQuAD 2.0, where no answer may be one; null threshold " in told
+    assert "of 12 answers are empty, and 0 of 12 questions have none" in told
+    assert bertsmith("evaluate", tmp_path / "1.1", "--squad", sets["1.1"]) == 0
+    assert "scored as SQuAD 1.1; no null threshold" in capsys.readouterr().out

@@ -133,3 +133,10 @@ def test_an_unbalanced_set_is_told() -> None:
     assert balance([_example("a", "1"), _example("b", "4")], NUMBERS) == (
         "numbers from 1 to 4, mean 2.5"
     )
+
+
+def test_of_many_labels_the_balance_lists_the_most_frequent() -> None:
+    examples = [_example("a", f"x{number}") for number in range(30)]
+    told = balance([*examples, examples[7]], LabelScheme.of(examples))
+    assert told.startswith("x7 2 (6.5%), x0 1 (3.2%), ")
+    assert told.endswith(", and 10 more, the rarest x9 1 (3.2%)")

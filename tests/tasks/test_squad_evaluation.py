@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.reading.squad_json import Answer, Question
-from bertsmith.tasks.squad import Candidate, FoundAnswer
-from bertsmith.tasks.squad_evaluation import official_scores, tuned_threshold, with_threshold
+from bertsmith.tasks.squad import Candidate, FoundAnswer, SquadConfig
+from bertsmith.tasks.squad_evaluation import (
+    how_scored,
+    official_scores,
+    tuned_threshold,
+    with_threshold,
+)
 from bertsmith.tasks.squad_scores import question_scores, squad_scores
 
 TEXTS = st.sampled_from(["red fox", "fox", "a dog", "dog ran", ""])
@@ -102,3 +107,26 @@ def test_figures_have_the_official_names_in_their_order() -> None:
     assert list(official_scores(both, gold, "1.1")) == ["exact_match", "f1"]
     with pytest.raises(ValueError, match="1 questions have a prediction and no null odds"):
         official_scores(both, gold, "2.0", {"a": 0.0})
+
+
+def test_what_decided_the_scores_is_told() -> None:
+    asked = [question(0, "fox"), question(1, ""), question(2, "dog")]
+    given = [found(0, "fox", 1.0), found(1, "", 1.0), found(2, "", 1.0)]
+    may_answer_nothing = SquadConfig(with_null=True, null_threshold=0.125)
+    assert how_scored(asked, given, may_answer_nothing, "2.0") == (
+        "scored as SQuAD 2.0, where no answer may be one; null threshold 0.125: 2 of 3 answers are "
+        "empty, and 1 of 3 questions has none"
+    )
+    answered = [asked[0], asked[2]]
+    assert how_scored(answered, [given[0], given[2]], may_answer_nothing, "2.0").endswith(
+        "1 of 2 answers is empty, and 0 of 2 questions have none: each empty one is wrong"
+    )
+    always = [each for each in given if each.text] * 3
+    assert how_scored(asked, always, SquadConfig(), "2.0") == (
+        "scored as SQuAD 2.0, where no answer may be one; no null threshold, since the model "
+        "learned to answer always: 0 of 3 answers are empty, and 1 of 3 questions has none"
+    )
+    assert how_scored(answered, always[:2], SquadConfig(), "1.1") == (
+        "scored as SQuAD 1.1; no null threshold, since the model learned to answer always: 0 of 2 "
+        "answers are empty, and 0 of 2 questions have none"
+    )

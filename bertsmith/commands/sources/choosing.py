@@ -67,12 +67,17 @@ class ChoiceFiles:
         columns = dataclasses.asdict(self._columns(self.files.choices))
         return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
-    def require_answerable(self, examples: Sequence[ChoiceExample], task: _Chooser) -> None:
-        """All are: a label that is no choice was refused with its row."""
+    def answerable(self, examples: Sequence[ChoiceExample], task: _Chooser) -> MultipleChoice:
+        """As it is: a label that is no choice was refused with its row."""
+        return self.fitting(task)
 
     def balance(self, examples: Sequence[ChoiceExample], task: _Chooser) -> str:
         """How often the right choice stands where."""
         return choices.balance(examples)
+
+    def labels(self, examples: Sequence[ChoiceExample], task: _Chooser) -> list[tuple[str, ...]]:
+        """None: a place among the choices is no label."""
+        return [()] * len(examples)
 
     def notes(self, file: OwnFile[ChoiceExample], task: _Chooser) -> Sequence[str]:
         """How many choices there are, and repetitions."""

@@ -18,6 +18,7 @@ from bertsmith.commands.task_files import Split, TaskFiles, given, typed_words
 from bertsmith.reading import tables
 from bertsmith.reading.counted import counted
 from bertsmith.runs.learning_set import LearningSet
+from bertsmith.tasks.label_lists import MOST_LISTED, alike, held_against, label_counts
 from bertsmith.tasks.own.files import OwnFile
 from bertsmith.tasks.own.sets import OwnSets, sets_of
 from bertsmith.tasks.own.split import SplitConfig
@@ -59,13 +60,18 @@ class Kind(Protocol[ExampleT, EncodedT, AnswerT]):
     def to_json(self, task: Task[ExampleT, EncodedT, AnswerT], name: str) -> Mapping[str, object]:
         """What task.json holds of it, and of the examples called `name`."""
 
-    def require_answerable(
+    def answerable(
         self, examples: Sequence[ExampleT], task: Task[ExampleT, EncodedT, AnswerT]
-    ) -> None:
-        """Raises ValueError, with the place, for an example whose label the task has not."""
+    ) -> Task[ExampleT, EncodedT, AnswerT]:
+        """The task as it scores these. Raises ValueError, with the place, for an unknown label."""
 
     def balance(self, examples: Sequence[ExampleT], task: Task[ExampleT, EncodedT, AnswerT]) -> str:
         """A line on what is right, and how often."""
+
+    def labels(
+        self, examples: Sequence[ExampleT], task: Task[ExampleT, EncodedT, AnswerT]
+    ) -> list[tuple[str, ...]]:
+        """Of each example what must be met in training to be learned; none where nothing must."""
 
     def notes(
         self, file: OwnFile[ExampleT], task: Task[ExampleT, EncodedT, AnswerT]
@@ -95,8 +101,11 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
         files = [kind.read(path, None) for path in (self.path, dev) if path is not None]
         task = kind.begin(files, max_tokens or kind.max_tokens)
         for file in files:
-            kind.require_answerable(file.examples, task)
-        sets = self._sets(files)
+            kind.answerable(file.examples, task)
+        sets = self._sets(files, task)
+        counts = [label_counts(kind.labels(each, task)) for each in (sets.train, sets.dev)]
+        told = (kind.balance(sets.train, task), alike(counts[0]))
+        is_long = len(counts[0]) > MOST_LISTED
         return LearningSet(
             name=self.name,
             task=task,
@@ -104,8 +113,9 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
             train=sets.train,
             dev=sets.dev,
             options=shlex.join(self._scoring_words()),
-            train_balance=kind.balance(sets.train, task),
-            dev_balance=kind.balance(sets.dev, task),
+            train_balance="; ".join(filter(None, told)),
+            dev_balance=held_against(*counts) if is_long else kind.balance(sets.dev, task),
+            label_counts=dict(zip(("training", "Dev"), counts, strict=True)) if counts[0] else {},
             notes=(
                 *(note for file in files for note in self._notes(file, task)),
                 *sets.notes,
@@ -119,7 +129,7 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
         own = kind.fitting(task)
         if split is not None and dev is None:
             file = kind.read(self.path, task)
-            sets = self._sets([file])
+            sets = self._sets([file], own)
             learned = (*sets.train, *sets.unlearnable)
             examples = learned if split == "train" else sets.dev
             name = f"the share of {self.path} to {_PURPOSES[split]}"
@@ -127,10 +137,13 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
             path = self.path if split == "train" or dev is None else dev
             file = kind.read(path, task)
             examples, name = file.examples, str(path)
-        kind.require_answerable(file.examples, own)
+        own = kind.answerable(file.examples, own)
         return Labelled(name=name, task=own, examples=examples, notes=tuple(self._notes(file, own)))
 
-    def _sets(self, files: Sequence[OwnFile[ExampleT]]) -> OwnSets[ExampleT]:
+    def _sets(
+        self, files: Sequence[OwnFile[ExampleT]], task: Task[ExampleT, EncodedT, AnswerT]
+    ) -> OwnSets[ExampleT]:
+        kind = self.kind
         share, seed = self.files.dev_share, self.files.split_seed
         if len(files) > 1 and (share is not None or seed is not None):
             raise ValueError(
@@ -138,7 +151,13 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
                 "evaluate on: leave one of them out"
             )
         config = SplitConfig(share=0.1 if share is None else share, seed=seed or 0)
-        return sets_of(files[0], files[1] if files[1:] else None, self.kind.contents, config)
+        return sets_of(
+            files[0],
+            files[1] if files[1:] else None,
+            kind.contents,
+            config,
+            lambda examples: kind.labels(examples, task),
+        )
 
     def _notes(self, file: OwnFile[ExampleT], task: Task[ExampleT, EncodedT, AnswerT]) -> list[str]:
         told = [f"{file.path.name}: {note}" for note in self.kind.notes(file, task)]

@@ -9,7 +9,14 @@ from typing import Any
 
 from bertsmith.commands.sources.source import require_read, wrong_kind
 from bertsmith.commands.task_files import TaskFiles, TaskValues
-from bertsmith.tasks.imported import AnyOwnTask, imported_class, own_to_json
+from bertsmith.model.task import TaskHeadConfig
+from bertsmith.tasks.imported import (
+    AnyOwnTask,
+    failures_named,
+    imported_class,
+    own_to_json,
+    wrong_result,
+)
 from bertsmith.tasks.own.files import OwnFile, whole
 from bertsmith.tasks.task import Task
 
@@ -38,7 +45,10 @@ class OwnClassFiles:
 
     def read(self, path: Path, task: object) -> OwnFile[Any]:
         """As the class reads it."""
-        return whole(path, imported_class(self.class_name).read(path))
+        kind = imported_class(self.class_name)
+        with failures_named(kind, "read"):
+            examples = tuple(kind.read(path))
+        return whole(path, examples)
 
     def contents(self, examples: Sequence[Any]) -> list[str]:
         """As Python shows them."""
@@ -54,7 +64,14 @@ class OwnClassFiles:
                 "how examples of a class of your own can be divided is not known: give the file to "
                 "evaluate on with --dev"
             )
-        return imported_class(self.class_name).of(files[0].examples, max_tokens)
+        kind = imported_class(self.class_name)
+        with failures_named(kind, "of"):
+            task = kind.of(files[0].examples, max_tokens)
+        with failures_named(kind, "head"):
+            head: object = task.head
+        if not isinstance(head, TaskHeadConfig):
+            raise wrong_result(kind, "head", f"{head!r:.60}", "a TaskHeadConfig")
+        return task
 
     def fitting(self, task: object) -> AnyOwnTask:
         """The task of a model that learned by this class."""
@@ -66,12 +83,17 @@ class OwnClassFiles:
         """The name of the class, and the task's fields."""
         return own_to_json(self.fitting(task), self.class_name)
 
-    def require_answerable(self, examples: Sequence[Any], task: _OwnTask) -> None:
-        """Known to the class alone, whose `encode` refuses what is not."""
+    def answerable(self, examples: Sequence[Any], task: _OwnTask) -> AnyOwnTask:
+        """As it is: what it cannot answer is known to the class, whose `encode` refuses it."""
+        return self.fitting(task)
 
     def balance(self, examples: Sequence[Any], task: _OwnTask) -> str:
         """Who read them."""
         return f"read by {self.class_name}"
+
+    def labels(self, examples: Sequence[Any], task: _OwnTask) -> list[tuple[str, ...]]:
+        """None: they are known to the class alone."""
+        return [()] * len(examples)
 
     def notes(self, file: OwnFile[Any], task: _OwnTask) -> Sequence[str]:
         """None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertsmith.commands.sources.files import SHARED_OPTIONS
@@ -15,6 +15,7 @@ from bertsmith.reading.squad_json import Question
 from bertsmith.tasks.own import questions
 from bertsmith.tasks.own.files import FileOptions, OwnFile
 from bertsmith.tasks.squad import EncodedQuestions, FoundAnswer, SquadConfig
+from bertsmith.tasks.squad_scores import EVALUATORS, SquadVersion
 from bertsmith.tasks.stored import Learned, task_json
 from bertsmith.tasks.task import SpanAnswering, Task
 
@@ -57,6 +58,8 @@ class SpanFiles:
             with_null=version == "2.0",
             **chosen_values(self.values, *_CONFIG),
         )
+        if not config.with_null:
+            _require_answers(files, version)
         return SpanAnswering(config=config, version=version)
 
     def fitting(self, task: object) -> SpanAnswering:
@@ -70,21 +73,11 @@ class SpanFiles:
         columns = dataclasses.asdict(columns_of(self.files))
         return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
-    def require_answerable(
-        self,
-        examples: Sequence[Question],
-        task: _Spans,
-    ) -> None:
-        """Questions without an answer are asked of those who may answer nothing."""
-        if self.fitting(task).config.with_null:
-            return
-        without = [example for example in examples if not example.gold]
-        if without:
-            raise ValueError(
-                f"{without[0].place}: the question has no answer, as have {len(without):,} of "
-                f"{len(examples):,}, and the task always gives one: SQuAD 2.0 marks such questions "
-                f"by is_impossible; --squad-version 2.0 learns them so"
-            )
+    def answerable(self, examples: Sequence[Question], task: _Spans) -> SpanAnswering:
+        """All count; 1.1's evaluator knows no question without an answer, and 2.0's scores them."""
+        own = self.fitting(task)
+        is_beyond = own.version == "1.1" and not all(example.gold for example in examples)
+        return replace(own, version="2.0") if is_beyond else own
 
     def balance(
         self,
@@ -92,7 +85,11 @@ class SpanFiles:
         task: _Spans,
     ) -> str:
         """Passages, questions without an answer, and whose evaluator scores them."""
-        return f"{questions.balance(examples)}; {_EVALUATORS[self.fitting(task).version]}"
+        return f"{questions.balance(examples)}; {EVALUATORS[self.fitting(task).version]}"
+
+    def labels(self, examples: Sequence[Question], task: _Spans) -> list[tuple[str, ...]]:
+        """None: an answer is a place in its passage."""
+        return [()] * len(examples)
 
     def notes(self, file: OwnFile[Question], task: _Spans) -> Sequence[str]:
         """What was read otherwise than it stands."""
@@ -115,8 +112,13 @@ class SpanFiles:
         return ()
 
 
-_EVALUATORS = {
-    "1.1": "scored as SQuAD 1.1",
-    "2.0": "scored as SQuAD 2.0, where no answer may be one",
-    "korquad": "scored as KorQuAD, whose F1 counts characters",
-}
+def _require_answers(files: Sequence[OwnFile[Question]], version: SquadVersion) -> None:
+    """Raises ValueError, with the place, for a question without one: it could not be learned."""
+    for file in files:
+        without = [example for example in file.examples if not example.gold]
+        if without:
+            raise ValueError(
+                f"{without[0].place}: the question has no answer, as have {len(without):,} of "
+                f"{len(file.examples):,}, and --squad-version {version} always gives one: SQuAD "
+                f"2.0 marks such questions by is_impossible; --squad-version 2.0 learns them so"
+            )

@@ -65,9 +65,10 @@ class TaggedFiles:
         columns = dataclasses.asdict(self._columns(self.files.tagged))
         return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
-    def require_answerable(self, examples: Sequence[TaggedSentence], task: _Tagger) -> None:
-        """Raises ValueError for a tag that was not learned, and for words of another kind."""
-        scheme = self.fitting(task).scheme
+    def answerable(self, examples: Sequence[TaggedSentence], task: _Tagger) -> Tagging:
+        """As it is. Raises ValueError for an unknown tag, and for words of another kind."""
+        own = self.fitting(task)
+        scheme = own.scheme
         for example in examples:
             scheme.tags_of(example)
         by_character = TagScheme.of(examples).is_by_character
@@ -77,10 +78,15 @@ class TaggedFiles:
                 f"{examples[0].place}: the file tags {units[by_character]} and the task "
                 f"{units[scheme.is_by_character]}: both files must be of one kind"
             )
+        return own
 
     def balance(self, examples: Sequence[TaggedSentence], task: _Tagger) -> str:
         """How often each kind of entity occurs, or each tag."""
         return words.balance(examples, self.fitting(task).scheme)
+
+    def labels(self, examples: Sequence[TaggedSentence], task: _Tagger) -> list[tuple[str, ...]]:
+        """Kinds of entities, or tags."""
+        return words.labels(examples, self.fitting(task).scheme)
 
     def notes(self, file: OwnFile[TaggedSentence], task: _Tagger) -> Sequence[str]:
         """What was read otherwise than it stands, and documents, words, repetitions."""

@@ -76,13 +76,20 @@ class TextFiles:
         columns = dataclasses.asdict(self._columns(self.problem))
         return task_json(self.fitting(task), Learned(name=name, columns=columns))
 
-    def require_answerable(self, examples: Sequence[TextExample], task: _Classifier) -> None:
-        """Raises ValueError, with the place, for a label that was not learned."""
-        texts.require_learned(examples, self.fitting(task).scheme)
+    def answerable(self, examples: Sequence[TextExample], task: _Classifier) -> Classification:
+        """As it is. Raises ValueError, with the place, for a label that was not learned."""
+        own = self.fitting(task)
+        texts.require_learned(examples, own.scheme)
+        return own
 
     def balance(self, examples: Sequence[TextExample], task: _Classifier) -> str:
         """How often each label occurs."""
         return classify.balance(examples, self.fitting(task).scheme)
+
+    def labels(self, examples: Sequence[TextExample], task: _Classifier) -> list[tuple[str, ...]]:
+        """Those that are learned; none of numbers."""
+        is_number = self.fitting(task).scheme.problem == "regression"
+        return [() if is_number else example.labels or () for example in examples]
 
     def notes(self, file: OwnFile[TextExample], task: _Classifier) -> Sequence[str]:
         """Repetitions, labels of several kinds, and too many labels."""

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bertsmith.model.task import unnamed_labels
+from bertsmith.reading.counted import counted
 from bertsmith.tasks import given
+from bertsmith.tasks.label_lists import few
 from bertsmith.tasks.own.files import UnusableRow
 
 _UNLABELLED = -1
@@ -26,6 +28,8 @@ class Spelling:
         """`names` are those of the numbers 0, 1, ..., where the file has them."""
         self._names = names
         self._kinds: Counter[str] = Counter()
+        self._with_blanks: list[str] = []
+        self._repeated: list[str] = []
 
     def label(self, value: object, place: str) -> str:
         """One value as text.
@@ -45,10 +49,7 @@ class Spelling:
                 return str(value)
             case str():
                 self._kinds["texts"] += 1
-                text = given.text(value, f"{place}: the label").strip()
-                if not text:
-                    raise ValueError(f"{place}: the label is empty")
-                return text
+                return self._without_blanks(given.text(value, f"{place}: the label"), place)
         raise ValueError(
             f"{place}: a label is text, a number or a boolean, found {type(value).__name__} "
             f"{value!s:.40}"
@@ -60,17 +61,20 @@ class Spelling:
         Raises as `label` does; a separator of None says that only a list will do.
         """
         if isinstance(value, str) and separator:
-            parts = value.split(separator) if value.strip() else []
+            parts = [part.strip() for part in value.split(separator)] if value.strip() else []
         elif isinstance(value, list):
             parts = value
         else:
             raise ValueError(
                 f"{place}: expected a list of labels, found {type(value).__name__} {value!s:.40}"
             )
-        return tuple(dict.fromkeys(self.label(part, place) for part in parts))
+        counts = Counter(self.label(part, place) for part in parts)
+        if len(counts) < len(parts):
+            self._repeated.append(f"{counts.most_common(1)[0][0]!r:.40} at {place}")
+        return tuple(counts)
 
     def notes(self) -> tuple[str, ...]:
-        """A line where a label's spelling is not what stands in the file, or kinds are mixed."""
+        """A line on each way in which labels are not what stands in the file, or are mixed."""
         told = []
         if self._kinds["booleans"]:
             told.append("labels that are booleans are spelt true and false")
@@ -78,8 +82,23 @@ class Spelling:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._kinds.items())
             told.append(f"labels of several kinds are told apart by their spelling: {kinds}")
         if self._names:
-            told.append(f"numbers are labels by the file's own names: {', '.join(self._names)}")
+            told.append(f"numbers are labels by the file's own names: {few(self._names)}")
+        if self._with_blanks:
+            number = counted(len(self._with_blanks), "label is", "labels are")
+            told.append(f"blanks around {number} left out, the first at {self._with_blanks[0]}")
+        if self._repeated:
+            number = counted(len(self._repeated), "row names", "rows name")
+            first = self._repeated[0]
+            told.append(f"{number} a label more than once, the first {first}: each counts once")
         return tuple(told)
+
+    def _without_blanks(self, spelt: str, place: str) -> str:
+        text = spelt.strip()
+        if not text:
+            raise ValueError(f"{place}: the label is empty")
+        if text != spelt:
+            self._with_blanks.append(f"{place}: {spelt!r:.40} is {text!r:.40}")
+        return text
 
     def _named(self, number: int, place: str) -> str:
         if number == _UNLABELLED:

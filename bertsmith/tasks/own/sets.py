@@ -5,15 +5,20 @@ Without a file to evaluate on, a share of the other is held out by content. It t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from bertsmith.reading.counted import counted
+from bertsmith.tasks.label_lists import few
 from bertsmith.tasks.own.files import OwnFile
 from bertsmith.tasks.own.split import SplitConfig, num_shared, split
 
 ExampleT = TypeVar("ExampleT")
+Labels = Callable[[Sequence[ExampleT]], Sequence[Collection[str]]]
+
+_MOST_TOLD = 5
+_ADVICE = "take another share (--dev-share, --split-seed), or give a file to evaluate on with --dev"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,23 +39,16 @@ def sets_of(
     dev: OwnFile[ExampleT] | None,
     contents: Callable[[Sequence[ExampleT]], list[str]],
     config: SplitConfig | None = None,
+    labels: Labels[ExampleT] = lambda examples: [()] * len(examples),
 ) -> OwnSets[ExampleT]:
     """`dev` as it is, or a share of `train`; `contents` is that of the kind of examples.
 
-    What is right of an example is found in both: gather labels from all of a file before, or a rare
-    one may be missing from a side. Raises ValueError for a file that cannot be split, or of which
-    nothing can be learned.
+    `labels` are what of each example should be met in training; gather a task's own from all of a
+    file before, or a rare one may be missing. Raises ValueError for a file that cannot be split, or
+    of which nothing can be learned.
     """
     if dev is None:
-        numbered = list(enumerate(train.examples))
-        to_train, parted = split(numbered, contents(train.examples), config or SplitConfig())
-        held_out = [each for _, each in parted]
-        note = (
-            f"to evaluate on: {len(held_out):,} of the {len(train.examples):,} examples of "
-            f"{train.path}, the same in every run; no content stands on both sides"
-        )
-        learned, unlearnable = _learnable(train, to_train)
-        return OwnSets(train=learned, dev=tuple(held_out), notes=(note,), unlearnable=unlearnable)
+        return _parted(train, contents, config or SplitConfig(), labels)
     shared = num_shared(contents(train.examples), contents(dev.examples))
     notes = (
         (
@@ -63,6 +61,46 @@ def sets_of(
     )
     learned, unlearnable = _learnable(train, list(enumerate(train.examples)))
     return OwnSets(train=learned, dev=dev.examples, notes=notes, unlearnable=unlearnable)
+
+
+def _parted(
+    file: OwnFile[ExampleT],
+    contents: Callable[[Sequence[ExampleT]], list[str]],
+    config: SplitConfig,
+    labels: Labels[ExampleT],
+) -> OwnSets[ExampleT]:
+    numbered, listed = list(enumerate(file.examples)), labels(file.examples)
+    to_train, held_out = split(numbered, contents(file.examples), config, listed)
+    note = (
+        f"to evaluate on: {len(held_out):,} of the {len(file.examples):,} examples of "
+        f"{file.path}, the same in every run; no content stands on both sides"
+    )
+    met = [
+        {label for number, _ in side for label in listed[number]} for side in (to_train, held_out)
+    ]
+    learned, unlearnable = _learnable(file, to_train)
+    return OwnSets(
+        train=learned,
+        dev=tuple(each for _, each in held_out),
+        notes=(note, *_missing(*met)),
+        unlearnable=unlearnable,
+    )
+
+
+def _missing(in_train: set[str], in_dev: set[str]) -> Iterator[str]:
+    """A line where training lacks labels, and one where Dev has but one of several."""
+    known = in_train | in_dev
+    if lost := sorted(known - in_train):
+        number = f"{len(lost):,} of the {counted(len(known), 'label')}"
+        yield (
+            f"{number} {'stands' if len(lost) == 1 else 'stand'} in no example to train on, and "
+            f"cannot be learned: {few(lost, _MOST_TOLD)}; {_ADVICE}"
+        )
+    if len(in_dev) == 1 < len(known):
+        yield (
+            f"all to evaluate on have the label {min(in_dev)!r}, and there are {len(known):,}: "
+            f"scores on them say nothing of the others; {_ADVICE}"
+        )
 
 
 def _learnable(

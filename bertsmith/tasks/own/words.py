@@ -22,6 +22,8 @@ from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.hub_features import class_names
 from bertsmith.reading.tables import Row, table_format
 from bertsmith.tasks.entities import entities
+from bertsmith.tasks.label_lists import listed
+from bertsmith.tasks.own import mistaken
 from bertsmith.tasks.own.bio import no_bio, require_bio, two_dialects
 from bertsmith.tasks.own.files import (
     FileOptions,
@@ -66,12 +68,6 @@ def read(
     is no BIO among others that are.
     """
     columns, options = columns or WordColumns(), options or FileOptions()
-    suffix = suffix_of(path.name)
-    if suffix in (".csv", ".json"):
-        raise ValueError(
-            f"{path}: words and tags are read from CoNLL's columns (a word a line, .tsv or .txt), "
-            f"or from .jsonl or .parquet with a list of words and one of tags a row"
-        )
     if has_rows(path):
         file = _read_rows(path, columns, options)
     else:
@@ -126,15 +122,17 @@ def contents(examples: Sequence[TaggedSentence]) -> list[str]:
 
 def balance(examples: Sequence[TaggedSentence], scheme: TagScheme) -> str:
     """A line on how often each kind of entity occurs, or each tag."""
-    counts: Counter[str] = Counter()
-    for example in examples:
-        tags = scheme.tags_of(example)
-        counts.update((each.kind for each in entities(tags)) if scheme.is_of_entities else tags)
-    total = max(1, counts.total())
-    told = ", ".join(
-        f"{kind} {count:,} ({count / total:.1%})" for kind, count in counts.most_common()
-    )
+    counts = Counter(kind for kinds in labels(examples, scheme) for kind in kinds)
+    told = listed(dict(counts.most_common()), counts.total())
     return f"{counts.total():,} {'entities' if scheme.is_of_entities else 'tags'}: {told}"
+
+
+def labels(examples: Sequence[TaggedSentence], scheme: TagScheme) -> list[tuple[str, ...]]:
+    """Of each sentence the kinds of its entities, or its tags, as often as they stand there."""
+    of_examples = (scheme.tags_of(example) for example in examples)
+    if not scheme.is_of_entities:
+        return [tuple(tags) for tags in of_examples]
+    return [tuple(each.kind for each in entities(tags)) for tags in of_examples]
 
 
 def summary(file: OwnFile[TaggedSentence], scheme: TagScheme | None) -> Summary:
@@ -158,7 +156,16 @@ def summary(file: OwnFile[TaggedSentence], scheme: TagScheme | None) -> Summary:
 
 def _of_conll(path: Path, columns: WordColumns, options: FileOptions) -> OwnFile[TaggedSentence]:
     faults = LeftOut(options)
-    sentences = list(tagged_sentences(path, columns.tag_column, faults.malformed))
+    mistaken.require_lines(path)
+    sentences: list[TaggedSentence] = []
+
+    def malformed(fault: str) -> None:
+        faults.malformed(fault if sentences else f"{fault} ({mistaken.NO_WORDS})")
+
+    for sentence in tagged_sentences(path, columns.tag_column, malformed):
+        sentences.append(sentence)
+    if columns.tags is not None and sentences:
+        mistaken.require_tags(sentences[0])
     if columns.tags is None:
         sentences = [replace(each, tags=None) for each in sentences]
     notes = []
@@ -192,6 +199,7 @@ def _read_rows(path: Path, columns: WordColumns, options: FileOptions) -> OwnFil
         return TaggedSentence(place=row.place, words=words, tags=tags, document=document)
 
     wanted = [name for name in (columns.words, columns.tags, columns.document) if name]
+    mistaken.require_columns(path, [name for name in (columns.words, columns.tags) if name])
     file = read_rows(path, wanted, sentence, options)
     return replace(file, notes=(*file.notes, *spelling.notes()))
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bertsmith.tasks.own.files import OwnFile
-from bertsmith.tasks.own.sets import sets_of
+from bertsmith.tasks.own.sets import OwnSets, sets_of
+from bertsmith.tasks.own.split import SplitConfig
 
 TRAIN = OwnFile(path=Path("train.csv"), examples=("a", "b", "c", "A"))
 
@@ -44,3 +45,39 @@ def test_what_cannot_be_learned_is_scored_alone() -> None:
     nothing = replace(TRAIN, unlearnable=dict.fromkeys(range(4), "1: why"))
     with pytest.raises(ValueError, match=r"train.csv: nothing to learn in its 4 .*: 1: why"):
         sets_of(nothing, TRAIN, _contents)
+
+
+def _labelled(*labels: str) -> OwnFile[str]:
+    examples = tuple(f"{number} {label}" for number, label in enumerate(labels))
+    return OwnFile(path=Path("train.csv"), examples=examples)
+
+
+def _of_file(file: OwnFile[str], share: float = 0.1) -> OwnSets[str]:
+    return sets_of(
+        file,
+        None,
+        contents=list,
+        labels=lambda examples: [(each.partition(" ")[2],) for each in examples],
+        config=SplitConfig(share=share),
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_share_never_takes_the_last_example_of_a_label_from_training(seed: int) -> None:
+    labels = [*"aaaaaaaaabbc"]
+    found = _of_file(_labelled(*labels[seed:], *labels[:seed]), 0.5)
+    assert {each[-1] for each in found.train} == {*"abc"}
+    assert len(found.dev) == 6
+
+
+def test_a_share_of_one_label_is_told() -> None:
+    note = _of_file(_labelled(*"aaaaaaaaab")).notes[1]
+    assert note.startswith("all to evaluate on have the label 'a', and there are 2: scores on them")
+    assert "--split-seed" in note
+    assert "--dev" in note
+    assert len(_of_file(_labelled(*"aaaaaaaaaa")).notes) == 1
+
+
+def test_labels_that_could_not_be_kept_in_training_are_told() -> None:
+    note = _of_file(_labelled("a", "b")).notes[1]
+    assert note.startswith("1 of the 2 labels stands in no example to train on, and cannot be lear")

@@ -65,3 +65,27 @@ def test_what_cannot_be_split_is_refused() -> None:
 def test_contents_are_equal_whatever_the_capitals_and_blanks() -> None:
     assert content_of("A  cat", "b") == content_of(" a cat", "B\n") != content_of("a", "cat b")
     assert num_shared(["a", "b"], ["b", "b", "c"]) == 2
+
+
+def test_a_label_is_never_held_out_whole_where_it_need_not_be() -> None:
+    contents = [f"text {number}" for number in range(20)]
+    usual = np.flatnonzero(held_out(contents, SplitConfig())).tolist()
+    assert usual == [4, 17]
+    labels = [("rare",) if number in usual else ("common",) for number in range(20)]
+    found = np.flatnonzero(held_out(contents, SplitConfig(), labels)).tolist()
+    assert len(found) == 2
+    assert len({*found} & {*usual}) == 1
+    for kept in ([("a",)] * 20, [("a",), ("b",)] * 10):  # nothing is lost: as without labels
+        assert np.flatnonzero(held_out(contents, SplitConfig(), kept)).tolist() == usual
+
+
+def test_contents_whose_labels_stand_elsewhere_are_held_out_before_smaller_ones() -> None:
+    contents = ["a"] * 2 + ["b"] * 4 + ["c"] * 5
+    labels = [("x", "rare")] * 2 + [("x",)] * 9
+    assert np.flatnonzero(held_out(contents, SplitConfig(), labels)).tolist() == [2, 3, 4, 5]
+
+
+def test_where_every_content_is_the_last_of_a_label_the_split_is_as_without_labels() -> None:
+    contents = [f"text {number}" for number in range(20)]
+    alone = [(content,) for content in contents]
+    assert np.flatnonzero(held_out(contents, SplitConfig(), alone)).tolist() == [4, 17]
