@@ -199,7 +199,7 @@ class TaskPredictor:
         first = 0
         for each, of_text in zip(asked, tags, strict=True):
             there = sure[first : first + len(of_text)]
-            answers.append(tagged(each, of_text, there, of_entities=task.scheme.is_of_entities))
+            answers.append(tagged(each, of_text, there, task.scheme))
             first += len(of_text)
         return answers
 

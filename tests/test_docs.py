@@ -1,9 +1,10 @@
 """README.md and docs/*.md: what they show runs, and every command they show exists.
 
 Python blocks of a document are one session, run in an empty directory; a block with `>>>` must
-print what it shows. Of the shell's commands the cheap ones run on a tiny text; the others must at
-least be understood by the command line. A block after `<!-- not run: reason -->` is not run, but
-its commands must still be understood.
+print what it shows; runs that the document's own commands would leave are made up for it. Of the
+shell's commands the cheap ones run on a tiny text; the others must at least be understood by the
+command line. A block after `<!-- not run: reason -->` is not run, but its commands must still be
+understood.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.commands.small_files import RUN as TOY_RUN
 from tests.commands.small_run import TOY, write_text
 from tests.commands.small_task import write_model
 from tests.commands.toy_files import names_toy_files, write_toy_files
+from tests.commands.toy_runs import write_toy_runs
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -199,7 +201,10 @@ def test_python_blocks_run_and_print_what_they_show(document: Path) -> None:
     names: dict[str, object] = {"__name__": "__main__"}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.REPORT_NDIFF)
     report: list[str] = []
-    for block in blocks_of(document):
+    blocks = blocks_of(document)
+    said = "".join(block.text for block in blocks if block.language == "python")
+    write_toy_runs([shown.arguments for shown in shown_in(document) if shown.runs], said)
+    for block in blocks:
         if block.language != "python" or block.reason is not None:
             continue
         if ">>>" not in block.text:

@@ -23,7 +23,7 @@ from bertsmith.tasks.asked import (
     texts_to_tag,
 )
 from bertsmith.tasks.classify import Problem
-from bertsmith.tasks.entities import entities
+from bertsmith.tasks.entities import as_iob2, entities
 from bertsmith.tasks.task import Tagging
 from tests.checkpoints.fine_tuned import HEADS, fine_tuned
 from tests.checkpoints.tiny import tiny_model, tiny_tokenizer
@@ -94,7 +94,9 @@ def test_every_word_of_any_text_has_a_tag_and_entities_have_their_characters(
     assert found[1].text == "my cat likes playings"
     assert len(found[2].words) == 120
     assert found[3].words == found[3].entities == ()
-    for answer, tags in zip(found, expected, strict=True):
+    written = [as_iob2(tags) for tags in expected]
+    assert written != expected, "the model opens no entity by I-: ask it something else"
+    for answer, tags in zip(found, written, strict=True):
         assert [word.tag for word in answer.words] == tags
         for word in answer.words:
             assert answer.text[word.start : word.end] == word.text

@@ -50,7 +50,7 @@ def outcome(
     write_scores(job.directory, scores, step)
     use = f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}"
     note = _note(job, ready, scores)
-    described = described_run(job.directory, ready.record, ready.name, use, note)
+    described = described_run(job.directory, ready.record, ready.plan, ready.name, use, note)
     return Outcome(
         scores=[
             f"Dev, the model of step {step:,}, on {len(dev.examples):,} examples"

@@ -218,8 +218,9 @@ class AskTask:
     """MODULE:CLASS of your own that the run learned by, which reads --file: its code is run."""
     null_threshold: float | None = None
     """Give no answer where its score beats the best answer's by more; by default tuned on Dev."""
-    top_k: int = 5
-    """Labels, or answers to a question, that are shown."""
+    top_k: int | None = None
+    """Likeliest labels, choices or answers to a question to show, each with its probability; by
+    default 5, but of choices the best, and of several labels those that hold."""
     out: Path | None = None
     """Write a .jsonl or .csv file, or with --squad a directory."""
     force: bool = False
@@ -235,7 +236,7 @@ class AskTask:
 
     def __post_init__(self) -> None:
         """Refuses options that contradict each other."""
-        _require_positive("top-k", self.top_k)
+        _require_positive("top-k", 1 if self.top_k is None else self.top_k)
         if self.task_class is not None:
             self._require_for_own_class()
         if self.squad is not None:
@@ -278,7 +279,7 @@ _NOT_OF_OWN_CLASSES: dict[str, object] = {
     "skip_malformed": False,
     "squad": None,
     "null_threshold": None,
-    "top_k": 5,
+    "top_k": None,
 }
 """Options that are for other tasks alone, as they are where nobody typed them."""
 

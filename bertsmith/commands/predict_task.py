@@ -6,7 +6,7 @@
     bertsmith predict runs/squad --squad dev-v2.0.json --out answers
 
 Rows stream through, a window at a time, and answers come in their order, one for every row. How
-they are printed stands in `task_answers`.
+they are printed stands in `task_answers` and, for a person, in `task_lines`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from bertsmith.commands.predict_options import QUESTIONS, AskTask
 from bertsmith.commands.questions import WINDOW
 from bertsmith.commands.squad_files import squad_files
 from bertsmith.commands.task_answers import Show
+from bertsmith.commands.task_lines import as_lines
 from bertsmith.files import atomic_file
 from bertsmith.tasks.answered import TaskAnswer, num_unread
 from bertsmith.tasks.imported import AnyOwnTask
@@ -136,7 +137,7 @@ def shown(run: AskTask, task: AnyTask | AnyOwnTask, num_texts: int) -> Iterator[
     elif run.csv:
         yield task_answers.as_csv(task, run.keep, num_texts, sys.stdout)
     else:
-        yield (task_answers.as_json if run.jsonl else task_answers.as_lines)(run.top_k)
+        yield (task_answers.as_json if run.jsonl else as_lines)(run.top_k)
 
 
 def _report_cut(num_cut: int, num_asked: int, task: AnyTask) -> None:

@@ -1,4 +1,4 @@
-"""A task's answers -> JSON lines and CSV for programs, lines for people; a record for every row.
+"""A task's answers -> JSON lines and CSV for programs; a record for every row.
 
 It does not know where questions come from, and asks no model.
 """
@@ -27,23 +27,17 @@ from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAn
 Show = Callable[[Entry, TaskAnswer | None], None]
 """Told of every row, in order, with its answer; None where nothing in it could be read."""
 
+SHOWN = 5
+"""Likeliest answers that are shown where nobody says how many."""
+
 _FAULT = "fault"
 
 
-def as_lines(top_k: int) -> Show:
-    """Lines for a person, with the `top_k` likeliest of each."""
+def as_json(top_k: int | None, file: IO[str] | None = None) -> Show:
+    """JSON objects, one a line: every label's and choice's probability, `top_k` spans'."""
 
     def show(entry: Entry, answer: TaskAnswer | None) -> None:
-        print(f"-  {entry.fault}" if answer is None else _line(answer, top_k))
-
-    return show
-
-
-def as_json(top_k: int, file: IO[str] | None = None) -> Show:
-    """JSON objects, one a line, with the `top_k` likeliest answers to a question."""
-
-    def show(entry: Entry, answer: TaskAnswer | None) -> None:
-        said = {_FAULT: entry.fault} if answer is None else _object(answer, top_k)
+        said = {_FAULT: entry.fault} if answer is None else _object(answer, top_k or SHOWN)
         if file is None:
             print_json({**entry.kept, **said})
         else:
@@ -144,47 +138,6 @@ def _judgement(answer: ClassifiedText) -> dict[str, object]:
         "probability": answer.probabilities[label],
         "probabilities": dict(answer.probabilities),
     }
-
-
-def _line(answer: TaskAnswer, top_k: int) -> str:
-    match answer:
-        case ClassifiedText():
-            return f"{_said(answer, top_k)}  {' | '.join(answer.texts)}"
-        case TaggedText():
-            lines = [
-                f"    {each.kind}  {each.probability:.4f}  {each.text}  [{each.start}:{each.end}]"
-                for each in answer.entities
-            ]
-            is_of_entities = answer.is_of_entities
-            told = (
-                answer.text
-                if is_of_entities
-                else " ".join(f"{word.text}/{word.tag}" for word in answer.words)
-            )
-            return "\n".join([told, *lines])
-        case ChosenText():
-            sure = answer.probabilities[answer.choice]
-            return f"{answer.choice}  {sure:.4f}  {answer.text} | {answer.choices[answer.choice]}"
-        case AnsweredQuestion():
-            told = answer.answer or "(no answer)"
-            lines = [f"{answer.probability:.4f}  {told}  <- {answer.question.question}"]
-            others = answer.found.candidates[:top_k] if top_k > 1 else ()
-            lines += [
-                f"    {each.probability:.4f}  {each.text or '(no answer)'}" for each in others
-            ]
-            return "\n".join(lines)
-        case OwnAnswer():
-            return str(answer.value)
-
-
-def _said(answer: ClassifiedText, top_k: int) -> str:
-    if answer.value is not None:
-        return f"{answer.value:.4f}"
-    if answer.is_multiple:
-        named = [f"{label} {answer.probabilities[label]:.4f}" for label in answer.labels]
-        return ", ".join(named) or "(no label)"
-    likeliest = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])[:top_k]
-    return ", ".join(f"{label} {share:.4f}" for label, share in likeliest)
 
 
 def _columns(task: AnyTask | AnyOwnTask, sides: Sequence[str]) -> list[str]:

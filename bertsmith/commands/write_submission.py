@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+from bertsmith.train.config import PrecisionChoice
+
 if TYPE_CHECKING:
     from bertsmith.inference import Predictor
     from bertsmith.tasks.classify import TextAnswer, TextExample
@@ -42,6 +44,8 @@ class WriteSubmission:
     """Replace what is at --out."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
+    precision: PrecisionChoice = "auto"
+    """bf16, fp16, fp32, or auto: bf16 where the hardware multiplies it."""
 
 
 def write_submission(options: WriteSubmission) -> None:
@@ -69,7 +73,7 @@ def write_submission(options: WriteSubmission) -> None:
     for task in glue.TASKS:
         if task.name in run_of:
             glue.file_of(options.glue, task, "test")
-    models = _Models(options.device)
+    models = _Models(options.device, options.precision)
     answers = {
         task.name: _answers(task, options.glue, models, run_of[task.name])
         if task.name in run_of
@@ -106,8 +110,8 @@ def _runs_by_task(runs: tuple[str, ...]) -> dict[str, str]:
 class _Models:
     """The models of runs, one at a time."""
 
-    def __init__(self, device: str) -> None:
-        self._device = device
+    def __init__(self, device: str, precision: PrecisionChoice) -> None:
+        self._device, self._precision = device, precision
         self._run = ""
         self._predictor: Predictor | None = None
 
@@ -118,7 +122,9 @@ class _Models:
 
         if self._predictor is None or run != self._run:
             self._predictor = None  # before the next one is in memory too
-            self._predictor = Predictor.load(run, device=choose_device(self._device))
+            self._predictor = Predictor.load(
+                run, device=choose_device(self._device), precision=self._precision
+            )
             self._run = run
         return self._predictor
 

@@ -106,6 +106,10 @@ class TaskPlan:
         """Steps of so many epochs, rounded down but at least one, as in the original."""
         return max(1, int(self.labelled.num_groups * epochs / self.batch_size))
 
+    def epochs(self, steps: int) -> float:
+        """Times that so many steps read the examples; one of a large batch more than once."""
+        return steps * self.batch_size / self.labelled.num_groups
+
     def step(self, number: int) -> TaskBatch:
         """The batch of step `number`, from 0."""
         size = self.labelled.num_groups

@@ -48,9 +48,9 @@ class FinetuneCost:
     def seconds(self, plan: TaskPlan, run: FinetuneRun, dev: LabelledItems, start: int) -> float:
         """What is left of the run after `start` updates takes, its evaluations included."""
         steps = plan.num_steps(run.epochs) - start
-        epochs = steps * plan.batch_size / plan.labelled.num_groups
+        epochs = plan.epochs(steps)
         learned = epochs * plan.labelled.num_tokens
-        read = (epochs // run.evaluate_every + 1) * dev.num_tokens
+        read = (min(steps, epochs // run.evaluate_every) + 1) * dev.num_tokens
         trained = learned / self.tokens_per_second + read / self.tokens_read_per_second
         return self.seconds_before + trained
 

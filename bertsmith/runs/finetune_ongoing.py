@@ -121,8 +121,7 @@ class OngoingFinetuning:
 
     def is_due(self, step: int, every: float) -> bool:
         """Whether a multiple of `every` epochs ends with this update, or the run does."""
-        epochs = [number * self.plan.batch_size / self.plan.labelled.num_groups / every
-                  for number in (step - 1, step)]  # fmt: skip
+        epochs = [self.plan.epochs(number) / every for number in (step - 1, step)]
         return step == self.num_steps or int(epochs[0] + _ROUNDING) < int(epochs[1] + _ROUNDING)
 
     def record_step(self, update: Step) -> View:
@@ -163,8 +162,7 @@ class OngoingFinetuning:
         if is_best and self.run.keep_best:
             self.keeper.write(self.directory / BEST, self.parts, None)
         self.began += time.perf_counter() - began
-        epochs = step * self.plan.batch_size / self.plan.labelled.num_groups
-        told = f"after epoch {epochs:.3g}, step {step:,}: Dev {told_scores(scores)}"
+        told = f"after epoch {self.plan.epochs(step):.3g}, step {step:,}: Dev {told_scores(scores)}"
         if is_best:
             return f"{told}, the best so far"
         best = f"{self.progress.best_score:.4g} of step {self.progress.best_step:,}"

@@ -40,6 +40,8 @@ def described_steps(run: FinetuneRun, plan: TaskPlan, num_examples: int) -> list
     """How long and at what rates it trains, and what is kept: (what, value)."""
     what = "examples" if plan.labelled.num_groups == num_examples else "sequences"
     num_steps = plan.num_steps(run.epochs)
+    epochs = told_epochs(run.epochs, plan.epochs(num_steps))
+    often = f"{run.evaluate_every:g} epochs" if plan.epochs(1) <= run.evaluate_every else "step"
     schedule = ScheduleConfig(total_steps=num_steps, warmup_share=run.warmup_share)
     kept = "the best on Dev is kept" if run.keep_best else "the last model is kept"
     if run.patience:
@@ -47,15 +49,21 @@ def described_steps(run: FinetuneRun, plan: TaskPlan, num_examples: int) -> list
     return [
         (
             "steps",
-            f"{num_steps:,} of {run.batch_size} {what}: {run.epochs:g} epochs; seed {run.seed}",
+            f"{num_steps:,} of {run.batch_size} {what}: {epochs}; seed {run.seed}",
         ),
         (
             "schedule",
             f"{run.optimizer.name}: 0 -> {run.optimizer.learning_rate:g} over "
             f"{schedule.num_warmup_steps:,} steps, then linear to 0 at step {num_steps:,}",
         ),
-        ("evaluation", f"every {run.evaluate_every:g} epochs; {kept}"),
+        ("evaluation", f"every {often}; {kept}"),
     ]
+
+
+def told_epochs(asked: float, read: float) -> str:
+    """Times the examples are read, beside those asked for where steps do not come out even."""
+    is_read = f"{asked:.3g}" == f"{read:.3g}"
+    return f"{asked:g} epochs" if is_read else f"{asked:g} epochs asked for, {read:.3g} read"
 
 
 def num_values(plan: TaskPlan, epochs: float, model: TaskModel) -> int:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bertsmith.data.labelled import TaskPlan
 from bertsmith.runs.answers_report import Described
+from bertsmith.runs.finetune_plan import told_epochs
 from bertsmith.runs.finetune_record import SCORES, FinetuneRecord
 from bertsmith.train.log import read_metrics
 
 
 def described_run(
-    directory: Path, record: FinetuneRecord, name: str, use: str, note: str
+    directory: Path, record: FinetuneRecord, plan: TaskPlan, name: str, use: str, note: str
 ) -> Described:
     """`name` is that of the examples, `use` a command that asks the model something.
 
     `note` is a line on what came of the run; empty for none.
     """
-    run = record.run
+    run, rows = record.run, read_metrics(directory / "metrics.jsonl")
+    read = plan.epochs(max(int(row["step"] or 0) for row in rows))
     return Described(
         title=directory.resolve().name,
         examples=f"Dev of {name}",
         before=(
             f"`{record.model}`, fine-tuned by bertsmith {record.versions.get('bertsmith', '')} on "
-            f"{name} with the run `{run.name}`: {run.epochs:g} epochs, batches of "
+            f"{name} with the run `{run.name}`: {told_epochs(run.epochs, read)}, batches of "
             f"{run.batch_size}, peak rate {run.optimizer.learning_rate:g}, seed {run.seed}.",
             "",
             *(f"- {line}" for line in record.ancestry),
@@ -54,7 +57,7 @@ def described_run(
             f"- examples, fingerprint `{record.examples_fingerprint}`",
             *(f"- {what} {version}" for what, version in record.versions.items()),
         ),
-        metrics_rows=tuple(read_metrics(directory / "metrics.jsonl")),
+        metrics_rows=tuple(rows),
     )
 
 

@@ -19,6 +19,7 @@ from bertsmith.tasks.choose import ChoiceAnswer, ChoiceExample
 from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample
 from bertsmith.tasks.entities import entities
 from bertsmith.tasks.squad import FoundAnswer
+from bertsmith.tasks.tag_scheme import TagScheme
 
 FloatArray = npt.NDArray[np.floating]
 
@@ -68,7 +69,7 @@ class FoundEntity:
     end: int
     """Past its last one."""
     probability: float
-    """That every word of it has the tag it was given: the product of theirs."""
+    """That every word of it has the label it was given: the product of theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +80,11 @@ class TaggedWord:
     start: int
     end: int
     tag: str
+    """Of an entity in a form that its dialect allows, whatever the model said: never I- behind O
+    where B- is a label."""
     probability: float | None
-    """None for a word that has no token of its own, whose tag follows from the words around it."""
+    """Of the label that the model gave the word. None for a word that has no token of its own,
+    whose tag follows from the words around it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,20 +180,24 @@ def num_unread(answer: TaskAnswer | None) -> int:
 
 
 def tagged(
-    asked: TextToTag, tags: Sequence[str], probabilities: FloatArray, *, of_entities: bool
+    asked: TextToTag, tags: Sequence[str], probabilities: FloatArray, scheme: TagScheme
 ) -> TaggedText:
-    """The words of a text with (W,) tags and their probabilities, nan for none."""
+    """The words of a text with (W,) predicted tags and their probabilities, nan for none.
+
+    Tags are handed out well-formed: the entities, and so every score, stay what they were.
+    """
+    tags = scheme.well_formed(tags)
     sure = [None if math.isnan(each) else each for each in probabilities.tolist()]
     words = tuple(
         TaggedWord(text=asked.text[start:end], start=start, end=end, tag=tag, probability=share)
         for (start, end), tag, share in zip(asked.spans, tags, sure, strict=True)
     )
-    found = entities(tags) if of_entities else []
+    found = entities(tags) if scheme.is_of_entities else []
     return TaggedText(
         text=asked.text,
         words=words,
         entities=tuple(_entity(asked.text, words[start:end], kind) for start, end, kind in found),
-        is_of_entities=of_entities,
+        is_of_entities=scheme.is_of_entities,
     )
 
 

@@ -142,7 +142,10 @@ def decode(
     scores: Sequence[FloatArray],
     scheme: TagScheme,
 ) -> list[list[str]]:
-    """A tag for every word of every sentence, of each item's (R, C) scores of its words."""
+    """A tag for every word of every sentence, of each item's (R, C) scores of its words.
+
+    The likeliest, which may go on with an entity that none began: `TagScheme.well_formed` mends it.
+    """
     labels = np.full(len(encoded.is_inside), _NO_TOKEN)
     for words, of_item in zip(encoded.words, scores, strict=True):
         labels[words] = of_item.argmax(axis=1)

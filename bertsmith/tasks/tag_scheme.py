@@ -1,7 +1,8 @@
-"""The tags of a labelled set -> the labels of a head; predicted tags -> scores.
+"""The tags of a labelled set -> the labels of a head; predicted tags -> scores, or valid tags.
 
 Entities are learned in one dialect, B- on every first word, whatever the file uses; tags that are
-no BIO (parts of speech and the like) stay as they are. It reads no text.
+no BIO (parts of speech and the like) stay as they are. A head may put I- behind O: scores take such
+tags as they are, as conlleval does, and `well_formed` mends them for a reader. It reads no text.
 
 Source: Tjong Kim Sang and De Meulder 2003.
 """
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertsmith.reading.conll import TaggedSentence
-from bertsmith.tasks.entities import OUTSIDE, as_iob2, entity_scores, split_tag
+from bertsmith.tasks.entities import OUTSIDE, as_iob2, entities, entity_scores, split_tag
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,26 @@ class TagScheme:
         """What stands behind a word of this tag when it is one with it."""
         kind = split_tag(tag)[1] if self.is_of_entities else ""
         return f"I-{kind}" if kind else tag
+
+    def well_formed(self, tags: Sequence[str]) -> list[str]:
+        """The entities that conlleval counts in a sentence's tags, as the labels' dialect has them.
+
+        What no tag opened is opened: B- on the first word, where B- is a label; E- or L- on the
+        last and S- or U- on the only one, where these are. Other tags stay as they are.
+        """
+        if not self.is_of_entities:
+            return list(tags)
+        written = [OUTSIDE] * len(tags)
+        for start, end, kind in entities(tags):
+            written[start:end] = [f"I-{kind}"] * (end - start)
+            written[end - 1] = self._first_label("EL", kind)
+            written[start] = self._first_label("B" if end - start > 1 else "SUBEL", kind)
+        return written
+
+    def _first_label(self, prefixes: str, kind: str) -> str:
+        """The kind's tag with the first of the prefixes that is a label; else with I-."""
+        tags = (f"{prefix}-{kind}" for prefix in prefixes)
+        return next((tag for tag in tags if tag in self.labels), f"I-{kind}")
 
 
 def score(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.small_task import begun, bertsmith
+from tests.commands.small_task import RUN, begun, bertsmith, write_glue
 
 PICTURES = {"by-label.png", "calibration.png", "confusion.png"}
 
@@ -45,6 +45,40 @@ def test_a_run_no_better_than_one_answer_to_all_ends_with_a_note(
     assert command.startswith("bertsmith evaluate ")
     assert note == f"note  no better than one answer to all (accuracy 0.5): more epochs, {NOTE}"
     assert note in (tmp_path / "run" / "README.md").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "progress", "read"),
+    [
+        (("--epochs", "3"), "1 of 32 examples: 3 epochs asked for, 1.6 read", "1.6, step 1", "1.6"),
+        (
+            ("--epochs", "4", "--patience", "1", "--optimizer.learning-rate", "0"),
+            "2 of 32 examples: 4 epochs asked for, 3.2 read", "3.2, step 2", "3.2",
+        ),
+        (
+            ("--epochs", "40", "--patience", "1", "--optimizer.learning-rate", "0"),
+            "25 of 32 examples: 40 epochs;", "3.2, step 2", "3.2",
+        ),
+    ],
+)  # fmt: skip
+def test_epochs_are_told_as_they_were_read(
+    options: tuple[str, ...], steps: str, progress: str, read: str,
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """A batch is larger than the whole set, or patience ends the run."""
+    write_glue(folder / "few", num_train=20)
+    begin = ("finetune", folder / "model", "--glue", folder / "few", *RUN)
+    out = tmp_path / "run"
+    assert bertsmith(*begin, "--out", out, "--batch-size", "32", *options) == 0
+    told = capsys.readouterr().out
+    assert steps in told
+    assert [line for line in told.splitlines() if line.startswith("after epoch ")][-1].startswith(
+        f"after epoch {progress}:"
+    )
+    asked = options[1]
+    assert f": {asked} epochs asked for, {read} read, batches of 32," in (
+        (out / "README.md").read_text(encoding="utf-8")
+    )
 
 
 def test_an_evaluation_reports_into_a_folder_of_its_own(

@@ -37,6 +37,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = Learned(name="RTE", columns={"texts": ["first side", "second side"]})
     write_answering(folder / "pairs", classification(), pairs)
     write_answering(folder / "null", spans(with_null=True))
+    write_answering(folder / "labels", classification("multi_label"))
     return folder
 
 
@@ -224,6 +225,28 @@ def test_a_person_gets_a_line_with_probabilities(
         asked(models / kind, *texts.get(kind, ("he", "my dog", "a cat")[: 2 + (kind[0] == "m")]))
     )
     assert "0." in capsys.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "shown"),
+    [("labels", ("the dog",), 3), ("multiple_choice", ("he", "my dog", "a cat", "paris", "is"), 4)],
+)
+def test_what_is_likely_is_shown_as_far_as_asked_and_all_of_it_in_json(
+    kind: str, texts: tuple[str, ...], shown: int,
+    models: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    model, printed = str(models / kind), []
+    for more in ((), ("--top-k", "2"), ("--top-k", "9")):
+        assert cli.main(["predict", model, *texts, "--precision", "fp32", *more]) == 0
+        printed.append(capsys.readouterr().out.splitlines())
+    assert [len(lines) for lines in printed] == [1, 1 + 2, 1 + shown]
+    (found,) = answers(asked(models / kind, *texts, jsonl=True), capsys)
+    shares = found["probabilities"]
+    of_all = list(shares.values() if isinstance(shares, dict) else shares)
+    told = sorted(of_all, reverse=True)
+    assert len(told) == shown
+    for line, share in zip(printed[2][1:], told, strict=True):
+        assert f"{share:.4f}" in line.split()
 
 
 def squad_json(path: Path, count: int) -> Path:

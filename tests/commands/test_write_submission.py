@@ -12,9 +12,11 @@ from bertsmith.inference import Predictor
 from bertsmith.tasks.glue import TASKS, GlueTask, task_named
 from bertsmith.tasks.stored import Learned
 from bertsmith.tasks.task import Classification
+from bertsmith.train.config import Precision
 from tests.tasks.answering import write_answering
 
 TEXTS = ["the dog likes my cat .", "paris", "he is hairy ?", "\u200b"]
+Words = tuple[str, ...]
 LEARNED = [task for task in TASKS if task.name not in ("MNLI-mm", "AX")]
 
 
@@ -44,9 +46,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def submit(folder: Path, *names: str, glue: str = "glue", out: Path, fill: bool = False) -> int:
+def submit(
+    folder: Path, *names: str, glue: str = "glue", out: Path, fill: bool = False, more: Words = ()
+) -> int:
     runs = [str(folder / "runs" / name) for name in names]
-    words = ["write-submission", *runs, "--glue", str(folder / glue), "--out", str(out)]
+    words = ["write-submission", *runs, "--glue", str(folder / glue), "--out", str(out), *more]
     return cli.main([*words, "--device", "cpu", *(["--fill"] if fill else [])])
 
 
@@ -103,6 +107,20 @@ def test_a_task_without_a_run_is_told_and_filled_only_if_asked(
     assert "AX: no run; all 1,104 rows are answered contradiction" in told
     assert files["AX.tsv"][-1] == "1103\tcontradiction"
     assert files["STS-B.tsv"][-1] == "1378\t0.000"
+
+
+def test_models_compute_in_the_precision_asked_for(folder: Path, tmp_path: Path) -> None:
+    answers: dict[str, list[float]] = {}
+    precisions: tuple[Precision, ...] = ("fp32", "bf16")
+    for precision in precisions:
+        out = tmp_path / f"{precision}.zip"
+        assert submit(folder, "STS-B", out=out, fill=True, more=("--precision", precision)) == 0
+        answers[precision] = [float(row.split("\t")[1]) for row in files_of(out)["STS-B.tsv"][1:4]]
+        predictor = Predictor.load(folder / "runs" / "STS-B", precision=precision)
+        found = predictor.classify([(text, text) for text in TEXTS[:3]])
+        told = [min(max(each.value or 0.0, 0.0), 5.0) for each in found]
+        assert answers[precision] == pytest.approx(told, abs=6e-4)  # three digits are written
+    assert answers["fp32"] != answers["bf16"]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,17 @@ def test_every_epoch_holds_every_example_once_in_an_order_of_its_own() -> None:
     assert other.step(0).targets.tolist() != seen[:4].tolist()
 
 
+@pytest.mark.parametrize(
+    ("batch_size", "wanted", "steps"), [(4, 3.0, 7), (16, 3.0, 1), (5, 2.0, 4)]
+)
+def test_steps_read_as_many_epochs_as_they_say(batch_size: int, wanted: float, steps: int) -> None:
+    plan = TaskPlan(labelled=_single(10), batch_size=batch_size, seed=3)
+    assert plan.num_steps(wanted) == steps
+    seen = Counter(np.concatenate([plan.step(number).targets for number in range(steps)]).tolist())
+    assert plan.epochs(steps) == sum(seen.values()) / 10
+    assert max(seen.values()) - min(seen.values()) <= 1
+
+
 @pytest.mark.parametrize(("epochs", "steps"), [(3.0, 7), (0.1, 1), (1.0, 2)])
 def test_steps_of_so_many_epochs_are_the_originals(epochs: float, steps: int) -> None:
     assert TaskPlan(labelled=_single(10), batch_size=4, seed=0).num_steps(epochs) == steps

@@ -68,8 +68,19 @@ def test_what_does_not_fit_is_refused_with_the_reason(other: Member, told: str) 
         require_fit(other, texts("a", "0", "1"))
 
 
-def test_equal_labels_and_tokens_fit() -> None:
-    require_fit(texts("b", "0", "1"), texts("a", "0", "1"))
+def test_equal_labels_and_tokens_fit_and_answer_as_one() -> None:
+    task = Classification(scheme=LabelScheme(("0", "1")), max_tokens=16)
+    first, second = (
+        member(name, task, TEXTS, [np.log([share, 1.0 - share])])
+        for name, share in (("a", 0.6), ("b", 0.1))
+    )
+    require_fit(second, first)
+    joint = as_one([first, second])
+    (answer,) = joint.examples.decoded(joint.item_scores)
+    assert answer.scores == pytest.approx((0.35, 0.65))
+    alone = [each.examples.decoded(each.item_scores)[0].labels for each in (first, second)]
+    assert (alone, answer.labels) == ([("0",), ("1",)], ("1",))
+    assert joint.examples.scores([answer])["accuracy"] == 1.0
 
 
 @pytest.mark.parametrize(("thresholds", "text"), [((1.0, 4.0), "dog"), ((1.0, 2.0), "")])

@@ -38,6 +38,14 @@ def test_what_is_left_takes_its_tokens_and_evaluations(
     assert found.seconds(plan, run, PLAN.labelled, start) == pytest.approx(seconds)
 
 
+def test_a_step_longer_than_an_epoch_is_evaluated_once() -> None:
+    tokens = PLAN.labelled.num_tokens
+    plan = TaskPlan(labelled=PLAN.labelled, batch_size=64, seed=0)
+    left = cost(learned=tokens, read=2 * tokens).seconds(plan, FinetuneRun(), PLAN.labelled, 0)
+    assert plan.num_steps(FinetuneRun().epochs) == 1
+    assert left == pytest.approx(6.4 + 2 * 0.5)  # read by the step, and at the end once more
+
+
 def test_a_cost_is_told_with_its_rate_and_memory() -> None:
     assert cost(12_345.6, 1.0).told(100) == "2 min at 12,346 tokens/s (measured), 1.5 GiB of memory"
 

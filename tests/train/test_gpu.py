@@ -5,6 +5,7 @@ Needs torch, numpy and pytest only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -119,11 +120,18 @@ def test_a_step_on_a_gpu_matches_the_cpus_and_decreases_the_loss(name: Optimizer
 def test_a_step_never_waits_for_the_gpu(name: OptimizerName, precision: Precision) -> None:
     training = Training("cuda", precision, name)
     training.steps(1)  # libraries set themselves up in the first step, and may wait for it
+    before = {entry: tensor.clone() for entry, tensor in training.optimizer.masters().items()}
     try:
         torch.cuda.set_sync_debug_mode("error")
-        training.steps(2)
+        updates = training.steps(2)
+        # Waiting is noticed at all: a number of a step is fetched when it is first looked at.
+        with pytest.raises(RuntimeError, match="synchronizing"):
+            _ = updates[0].loss
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert all(math.isfinite(each.loss) for each in updates)
+    masters = training.optimizer.masters()
+    assert not any(torch.equal(tensor, masters[entry]) for entry, tensor in before.items())
 
 
 @pytest.mark.usefixtures("kernels")
