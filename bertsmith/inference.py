@@ -29,9 +29,11 @@ from bertsmith.model.stream import Stream
 from bertsmith.packing import Packing, Watch, part
 from bertsmith.task_predictor import TaskPredictor
 from bertsmith.tasks import (
+    explanation,
     fill_mask,
     generation,
     given,
+    hidden_places,
     look,
     next_sentence,
     pseudo_perplexity,
@@ -40,8 +42,10 @@ from bertsmith.tasks import (
 from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.answered import AnsweredQuestion, ChosenText, ClassifiedText, TaggedText
 from bertsmith.tasks.assumed import require_same_head
+from bertsmith.tasks.explanation import Explanation
 from bertsmith.tasks.fill_mask import FilledText
 from bertsmith.tasks.given import Pair
+from bertsmith.tasks.hidden_places import Hiding
 from bertsmith.tasks.imported import AnyOwnTask, read_own_task
 from bertsmith.tasks.look import Look
 from bertsmith.tasks.next_sentence import Follows
@@ -86,7 +90,7 @@ class Predictor:
         config = self.model.config
         self.packing = Packing(
             device=self.device,
-            dtype=self.model.bert.embeddings.token.weight.dtype,
+            dtype=self.model.bert.dtype,
             values_per_token=config.num_hidden_layers * config.hidden_size,
             tokens_per_batch=tokens_per_batch,
         )
@@ -298,6 +302,24 @@ class Predictor:
             [question.item], lambda _, stream: [look.answer(question, self.model.bert, stream)]
         )
         return answer
+
+    def explain(
+        self, text: str, pair: str | None = None, hiding: Hiding | None = None, *, top_k: int = 5
+    ) -> Explanation:
+        """What the paper's Figures 1 to 3 draw, of a text or a pair: what is hidden, said and seen.
+
+        Without `hiding`, tokens are drawn as in pre-training with seed 0; a `[MASK]` in a text is
+        the mask. What the model has no head for is left out and named. Raises ValueError for what
+        `tasks.hidden_places.encode` refuses, a text without a token, and a pair and a model
+        without a second segment.
+        """
+        asked = (text,) if pair is None else (text, pair)
+        sides = [given.text(side, "what explain reads") for side in asked]
+        if pair is not None:
+            self.abilities.require_pairs()
+        self.abilities.require_tokens(*sides)
+        hidden = hidden_places.encode(sides, self.tokenizer, self.limit, hiding or Hiding())
+        return explanation.explanation(self.abilities, hidden, top_k, self._read)
 
     def classify(self, texts: Iterable[str | Pair]) -> list[ClassifiedText]:
         """Labels with probabilities, or numbers, by a model fine-tuned for these."""

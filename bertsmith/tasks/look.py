@@ -68,21 +68,29 @@ class Look:
         """Tokens that the model did not see, because the text was too long."""
         return self.question.item.num_unread
 
+    def shares(self, layer: int, head: int | None = None) -> FloatArray:
+        """(n, n) attention of a layer's head, or of its heads' mean; both are counted from 1.
+
+        Raises ValueError for a layer or a head that the model has not.
+        """
+        num_layers, num_heads = self.attention.shape[:2]
+        for name, number, count in (("layer", layer, num_layers), ("head", head, num_heads)):
+            if number is not None and not 1 <= number <= count:
+                raise ValueError(f"{name} must be 1 to {count} for this model, found {number}")
+        heads = self.attention[layer - 1]  # (A, n, n)
+        weights: FloatArray = heads.mean(axis=0) if head is None else heads[head - 1]  # (n, n)
+        return weights
+
     def links(
         self, layer: int, head: int | None = None, *, top_k: int = 10, with_special: bool = True
     ) -> list[Link]:
         """The `top_k` strongest links of a layer's head, or of its heads' mean, strongest first.
 
-        Layers and heads are counted from 1. Without special tokens, links from and to `[CLS]` and
-        `[SEP]` are left out, which are often the strongest. Raises ValueError for a layer or a head
-        that the model has not.
+        Without special tokens, links from and to `[CLS]` and `[SEP]` are left out, which are often
+        the strongest. Raises ValueError as `shares` does.
         """
-        num_layers, num_heads, num_tokens, _ = self.attention.shape
-        for name, number, count in (("layer", layer, num_layers), ("head", head, num_heads)):
-            if number is not None and not 1 <= number <= count:
-                raise ValueError(f"{name} must be 1 to {count} for this model, found {number}")
-        heads = self.attention[layer - 1]  # (A, n, n)
-        weights = heads.mean(axis=0) if head is None else heads[head - 1]  # (n, n)
+        weights = self.shares(layer, head)  # (n, n)
+        num_tokens = len(weights)
         is_shown = np.full(num_tokens, True) if with_special else self.question.spans[:, 1] > 0
         shown = np.flatnonzero(is_shown)
         among = weights[np.ix_(shown, shown)].reshape(-1)
@@ -126,7 +134,11 @@ def answer(question: Question, bert: Bert, stream: Stream) -> Look:
     hidden = bert.hidden_states(stream)  # L + 1 of (n, H)
     attention = []
     for layer, states in zip(bert.layers, hidden[:-1], strict=True):
-        assert isinstance(layer, Layer)
+        if not isinstance(layer, Layer):
+            raise ValueError(
+                f"there is no attention of BERT's layers to look at: the model is of the kind "
+                f"{bert.config.told_kind}"
+            )
         qkv = layer.attention.qkv(states)  # (n, 3H)
         attention.append(attention_probabilities(qkv, block, layer.attention.rules)[0])  # (A, n, n)
     return Look(

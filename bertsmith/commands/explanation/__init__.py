@@ -1,0 +1,1 @@
+"""What `bertsmith explain` is made of."""
