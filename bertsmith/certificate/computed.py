@@ -50,7 +50,7 @@ def outputs_of(model: PretrainModel, packed: PackedBatch) -> Outputs:
     words, pairs = None, None
     if model.masked_lm is not None:
         rows = states[-1][torch.from_numpy(predicted_rows(packed))]
-        words = numbers(model.masked_lm(rows, model.bert.embeddings.token.weight))
+        words = numbers(model.masked_lm(rows, model.bert.token_embedding))
     if model.next_sentence is not None:
         pairs = numbers(model.next_sentence(pooled))
     return Outputs(
@@ -118,7 +118,7 @@ def one_by_one(packed: PackedBatch) -> list[PackedBatch]:
 @contextlib.contextmanager
 def in_float64(model: PretrainModel) -> Iterator[None]:
     """Computes in float64 inside the block: then a difference is no rounding."""
-    dtype = model.bert.embeddings.token.weight.dtype
+    dtype = model.bert.dtype
     model.double()
     try:
         yield

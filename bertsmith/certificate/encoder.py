@@ -91,7 +91,7 @@ def masked_lm_head() -> Row:
     hidden = model.bert(_stream())[torch.from_numpy(_target_rows())]
     return compared(
         "masked-LM head with a tied decoder",
-        _numbers(model.masked_lm(hidden, model.bert.embeddings.token.weight)),
+        _numbers(model.masked_lm(hidden, model.bert.token_embedding)),
         _case("gelu").numbers("masked_lm_logits"),
         tolerance=TOLERANCE,
         reference="paper, section 3.1; run_pretraining.py, get_masked_lm_output",

@@ -50,6 +50,11 @@ class Subject:
         """Reads the model and, apart from that, its files; raises as `checkpoints.store.load`."""
         place = find_model(name_or_path)
         loaded = load(place, dtype=torch.float32)
+        if (kind := loaded.config.told_kind) != "BERT":
+            raise ValueError(
+                f"a certificate says whether a model computes what BERT is defined to compute, and "
+                f"{loaded.directory} is none: it is of the kind {kind}"
+            )
         home = encoder_directory(loaded.directory)
         return Subject(
             loaded=loaded,

@@ -106,7 +106,7 @@ def constants() -> Row:
 def pad_row() -> Row:
     """The [PAD] row is drawn like every other."""
     model = _fresh()
-    row = model.embeddings.token.weight.detach()[model.config.pad_token_id].numpy()
+    row = model.token_embedding.detach()[model.config.pad_token_id].numpy()
     expected = golden_values("initialization").number("deviation")
     # The deviation of a sample's deviation, for a distribution of at most a normal's kurtosis.
     distance = abs(float(row.std()) / expected - 1.0) * np.sqrt(2.0 * len(row))

@@ -77,7 +77,7 @@ def entries_once(subject: Subject) -> Row:
 def pieces_apart(subject: Subject) -> Row:
     """Whether the weights tell continuing pieces from words, as this vocabulary names them."""
     name = "weights know ## pieces from words"
-    table = numbers(subject.model.bert.embeddings.token.weight).astype(np.float64)
+    table = numbers(subject.model.bert.token_embedding).astype(np.float64)
     is_piece = subject.tokenizer.is_continuation[: len(table)]
     table = table[: len(is_piece)]
     if min(is_piece.sum(), (~is_piece).sum()) < _FEW_PIECES:

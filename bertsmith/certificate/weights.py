@@ -139,7 +139,7 @@ def matrices(subject: Subject) -> Row:
 
 def pad_row(subject: Subject) -> Row:
     """The [PAD] row is an ordinary row."""
-    table = subject.model.bert.embeddings.token.weight.detach()
+    table = subject.model.bert.token_embedding.detach()
     lengths = table.norm(dim=1)
     own = float(lengths[subject.tokenizer.pad_id])
     return Row(
@@ -161,7 +161,7 @@ def tied_decoder(subject: Subject) -> Row:
     head = subject.model.masked_lm
     if head is None:
         return skipped(name, "this model has no language-model head", reference)
-    embedding = subject.model.bert.embeddings.token.weight.detach()
+    embedding = subject.model.bert.token_embedding.detach()
     used = head.decoder_weight(embedding).detach()
     stored = subject.weights.tensors.get(DECODER, subject.weights.tensors[TOKEN_EMBEDDING])
     apart = max(

@@ -2,7 +2,8 @@
 
 The fields of BertConfig keep the names of `config.json`, so this is a copy of equal names, three
 translations (the activation's spelling, the direction, the objectives as an architecture), and a
-refusal of everything that would compute something else than this package's encoder.
+refusal of everything that would compute something else than this package's encoder. What nothing
+else computes is written as another type of model than a BERT.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import get_args
 
-from bertsmith.checkpoints.task_heads import architecture_of, head_to_json
-from bertsmith.model.config import Activation, BertConfig, Direction
+from bertsmith.checkpoints.task_heads import architecture_of, first_word, head_to_json
+from bertsmith.model.config import Activation, BertConfig, Direction, LayerKind
 from bertsmith.model.task import TaskHeadConfig
 
 _NATIVE_ACTIVATIONS: dict[str, Activation] = {
@@ -27,15 +28,25 @@ _REQUIRED = (
     "max_position_embeddings", "type_vocab_size",
 )  # fmt: skip
 _COPIED = tuple(
-    field.name for field in fields(BertConfig) if field.name not in ("hidden_act", "direction")
+    field.name
+    for field in fields(BertConfig)
+    if field.name not in ("hidden_act", "direction", "layer_kind")
 )
 _DEFAULTS = BertConfig()
 
 DIRECTION_FIELD = "bertsmith_direction"
 """Only a config that bertsmith wrote has it."""
-# Nothing but bertsmith computes a right-to-left BERT. Under its own model type other readers refuse
-# it, where under "bert" they would run it in both directions and answer nonsense.
-_MODEL_TYPES: dict[Direction, str] = {"right_to_left": "bert_right_to_left"}
+LAYER_KIND_FIELD = "bertsmith_layer_kind"
+"""Only the config of a model without Transformer layers has it."""
+# Nothing but bertsmith computes these. Under their own model types other readers refuse them, where
+# under "bert" they would run a right-to-left one in both directions and answer nonsense.
+_MODEL_TYPES: dict[tuple[LayerKind, Direction], str] = {
+    ("transformer", "right_to_left"): "bert_right_to_left",
+    ("transformer", "two_way"): "bert_two_way",
+    ("lstm", "left_to_right"): "lstm_left_to_right",
+    ("lstm", "right_to_left"): "lstm_right_to_left",
+    ("lstm", "two_way"): "lstm_two_way",
+}
 
 
 def config_to_json(
@@ -49,14 +60,16 @@ def config_to_json(
     A task head names the architecture, whatever heads of pre-training lie beside it.
     """
     of_pretraining = _architecture(config, set(objectives))
+    is_bert = config.layer_kind == "transformer"
     return {
-        "architectures": [architecture_of(head, config.direction) if head else of_pretraining],
-        "model_type": _MODEL_TYPES.get(config.direction, "bert"),
+        "architectures": [architecture_of(head, config) if head else of_pretraining],
+        "model_type": _MODEL_TYPES.get((config.layer_kind, config.direction), "bert"),
         "hidden_act": _WRITTEN_ACTIVATIONS.get(config.hidden_act, config.hidden_act),
         **{name: getattr(config, name) for name in _COPIED},
         "position_embedding_type": "absolute",
-        "is_decoder": config.direction == "left_to_right",
+        "is_decoder": is_bert and config.direction == "left_to_right",
         DIRECTION_FIELD: config.direction,
+        **({} if is_bert else {LAYER_KIND_FIELD: config.layer_kind}),
         "dtype": dtype,
         **(head_to_json(head) if head else {}),
     }
@@ -75,16 +88,20 @@ def config_from_json(content: Mapping[str, object], where: str = "config.json") 
             f"{where} does not describe a BERT that can be loaded: {'; '.join(faults)}"
         )
     values = {name: content[name] for name in _COPIED if content.get(name) is not None}
-    activation = _NATIVE_ACTIVATIONS[str(content.get("hidden_act") or "gelu")]
+    chosen = {
+        "hidden_act": _NATIVE_ACTIVATIONS[str(content.get("hidden_act") or "gelu")],
+        "direction": _direction(content),
+        "layer_kind": content.get(LAYER_KIND_FIELD) or "transformer",
+    }
     try:
-        return BertConfig(**values, hidden_act=activation, direction=_direction(content))  # type: ignore[arg-type]
+        return BertConfig(**values, **chosen)  # type: ignore[arg-type]
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
 
 def _architecture(config: BertConfig, objectives: set[str]) -> str:
-    if config.direction == "right_to_left":
-        return "BertsmithRightToLeft"
+    if (config.layer_kind, config.direction) in _MODEL_TYPES:
+        return first_word(config)
     if config.direction == "left_to_right":
         return "BertLMHeadModel" if "left_to_right_lm" in objectives else "BertModel"
     if {"masked_lm", "next_sentence"} <= objectives:
@@ -127,6 +144,7 @@ def _unsupported(content: Mapping[str, object]) -> list[str]:
         "add_cross_attention": (False,),
         "hidden_act": tuple(_NATIVE_ACTIVATIONS),
         DIRECTION_FIELD: get_args(Direction),
+        LAYER_KIND_FIELD: get_args(LayerKind),
     }
     for name, choices in known.items():
         value = content.get(name)

@@ -36,6 +36,8 @@ def refusal(
     if fault := dtype_refusal(format, dtype):
         return fault
     reader = _READERS[format]
+    if (kind := config.told_kind) != "BERT":
+        return f"{reader} has no {kind}; bertsmith.load reads it as it is"
     if head is not None and head.additions and format != "sentence-transformers":
         return (
             f"{reader} has no class for a BERT with {' and '.join(head.additions)}: that stays "
@@ -47,23 +49,31 @@ def refusal(
     if config.direction == "right_to_left":
         return f"{reader} has no right-to-left BERT: it would read the text in both directions"
     if config.direction == "left_to_right":
-        if format == "tensorflow":
-            return f"{reader} has no left-to-right BERT: it would read the text in both directions"
-        if format == "hugging-face" and "next_sentence" in objectives:
-            return (
-                f"{reader} has no class for a left-to-right BERT with a next-sentence head, which "
-                f"reads the last token here and would read the first there"
-            )
-        if format == "hugging-face" and head is not None and not head.reads_tokens:
-            return (
-                f"{reader} has no class for a left-to-right BERT with a head for "
-                f"{head.kind.replace('_', ' ')}, which reads the last token here and would read "
-                f"the first there"
-            )
+        return _left_to_right_refusal(format, objectives, head)
     if format == "tensorflow" and "masked_lm" in objectives and not config.tie_word_embeddings:
         return (
             f"{reader} knows no decoder apart from the token embeddings, and this model has one of "
             f"its own"
+        )
+    return None
+
+
+def _left_to_right_refusal(
+    format: Format, objectives: tuple[Objective, ...], head: TaskHeadConfig | None
+) -> str | None:
+    reader = _READERS[format]
+    if format == "tensorflow":
+        return f"{reader} has no left-to-right BERT: it would read the text in both directions"
+    if format == "hugging-face" and "next_sentence" in objectives:
+        return (
+            f"{reader} has no class for a left-to-right BERT with a next-sentence head, which "
+            f"reads the last token here and would read the first there"
+        )
+    if format == "hugging-face" and head is not None and not head.reads_tokens:
+        return (
+            f"{reader} has no class for a left-to-right BERT with a head for "
+            f"{head.kind.replace('_', ' ')}, which reads the last token here and would read the "
+            f"first there"
         )
     return None
 

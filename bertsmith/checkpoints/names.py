@@ -2,7 +2,8 @@
 
 One table names every parameter of a BERT and its heads. A row reads native name -> the Hugging Face
 names that make it up, joined along the first axis in the order given (our one query-key-value
-matrix is three there). This file knows neither disks nor modules: only names, shapes and values.
+matrix is three there). What `transformers` has not, an LSTM's or a two-way model's, is named in its
+manner. This file knows neither disks nor modules: only names, shapes and values.
 
 Source: `transformers`' BertForPreTraining (state_dict); the oldest files on the Hub
 write a LayerNorm's weight and bias as gamma and beta, as google-research/bert did; wrappers around
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from bertsmith.checkpoints.left_aside import LeftAside, listed
 from bertsmith.checkpoints.misfits import MisfitError, Misshapen, Source
+from bertsmith.checkpoints.sides import parted, without_side
 
 _OUTSIDE_LAYERS: dict[str, tuple[str, ...]] = {
     "bert.embeddings.token.weight": ("bert.embeddings.word_embeddings.weight",),
@@ -42,6 +44,9 @@ _INSIDE_A_LAYER: dict[str, tuple[str, ...]] = {
     "feed_forward.up": ("intermediate.dense",),
     "feed_forward.down": ("output.dense",),
     "feed_forward.norm": ("output.LayerNorm",),
+    "gates": ("lstm.gates",),
+    "recurrent": ("lstm.recurrent",),
+    "projection": ("lstm.projection",),
 }
 
 LM_HEAD = "cls.predictions."
@@ -83,10 +88,11 @@ def hugging_face_names(native: str) -> tuple[str, ...]:
     """
     if native.startswith((f"task.{BILSTM}", f"task.{LAYER_MIX}")):
         return (native.removeprefix("task."),)
-    layer = _NATIVE_LAYER.fullmatch(native)
-    table, prefix, name = _OUTSIDE_LAYERS, "", native
+    side, name = parted(native)
+    layer = _NATIVE_LAYER.fullmatch(name)
+    table, prefix = _OUTSIDE_LAYERS, side
     if layer:
-        table, prefix, name = _INSIDE_A_LAYER, f"bert.encoder.layer.{layer[1]}.", layer[2]
+        table, prefix, name = _INSIDE_A_LAYER, f"{side}bert.encoder.layer.{layer[1]}.", layer[2]
     stem, _, kind = name.rpartition(".")
     if kind not in ("weight", "bias") or not {name, stem} & table.keys():
         raise KeyError(native)
@@ -241,7 +247,7 @@ def _left_over(
                 harmless.append(name)
         elif name in _BUFFERS or _modern_name(name) != name:
             harmless.append(name)
-        elif name.startswith("bert.") and not name.startswith(POOLER):
+        elif without_side(name).startswith("bert.") and not name.startswith(POOLER):
             faults.append(name)
         else:
             unused.append(name)

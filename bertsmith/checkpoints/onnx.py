@@ -127,7 +127,7 @@ def packed_outputs(model: PaddedBert, packed: PackedBatch) -> list[Tensor]:
         if model.head is not None:
             found |= named_logits(model.head, model.head.logits(parts.bert, stream))
         if parts.masked_lm is not None and "logits" not in found:
-            embedding = parts.bert.embeddings.token.weight
+            embedding = parts.bert.token_embedding
             found["logits"] = parts.masked_lm(hidden, embedding)  # (T, V)
         if parts.next_sentence is not None:
             found["seq_relationship_logits"] = parts.next_sentence(found["pooler_output"])

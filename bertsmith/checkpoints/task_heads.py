@@ -42,16 +42,18 @@ ORIGINAL_DROPOUT: dict[TaskKind, float] = {
     "question_answering": 0.0,
 }
 """What google-research/bert drops before the heads it has."""
+_LEFT_TO_RIGHT, _LSTM = "BertsmithLeftToRight", "BertsmithLstm"
 _FIRST_WORDS: dict[Direction, str] = {
     "bidirectional": "Bert",
-    "left_to_right": "BertsmithLeftToRight",
+    "left_to_right": _LEFT_TO_RIGHT,
     "right_to_left": "BertsmithRightToLeft",
+    "two_way": "BertsmithTwoWay",
 }
 _ON_BILSTM, _ON_FEATURES = "BertsmithBiLstm", "BertsmithFeatures"
 _KINDS: dict[str, TaskKind] = {
     f"{first}{ending}": kind
     for kind, ending in _ENDINGS.items()
-    for first in (*_FIRST_WORDS.values(), _ON_BILSTM, _ON_FEATURES)
+    for first in (*_FIRST_WORDS.values(), _LSTM, _ON_BILSTM, _ON_FEATURES)
 }
 """The classes that compute a head of this package, and what each is."""
 
@@ -133,7 +135,12 @@ def fill_head(head: TaskHead | None, state: Mapping[str, Tensor]) -> None:
         head.eval()
 
 
-def architecture_of(head: TaskHeadConfig, direction: Direction) -> str:
+def first_word(config: BertConfig) -> str:
+    """What the class of an encoder is called; the ending names its head."""
+    return _FIRST_WORDS[config.direction] if config.layer_kind == "transformer" else _LSTM
+
+
+def architecture_of(head: TaskHeadConfig, config: BertConfig) -> str:
     """The class that computes the same; a name that only this package knows where there is none.
 
     Of a left-to-right BERT `transformers` pools the first token, which has seen only itself.
@@ -141,8 +148,8 @@ def architecture_of(head: TaskHeadConfig, direction: Direction) -> str:
     if head.additions:
         first = _ON_BILSTM if head.on_top == "bilstm" else _ON_FEATURES
         return f"{first}{_ENDINGS[head.kind]}"
-    is_known_there = direction == "left_to_right" and head.reads_tokens
-    first = "Bert" if is_known_there else _FIRST_WORDS[direction]
+    is_known_there = first_word(config) == _LEFT_TO_RIGHT and head.reads_tokens
+    first = "Bert" if is_known_there else first_word(config)
     return f"{first}{_ENDINGS[head.kind]}"
 
 
@@ -213,8 +220,7 @@ def _require_readable(
         return
     if not any(name.startswith(POOLER) for name in tensors):
         raise ValueError("it reads the pooled vector, and the file holds no pooler")
-    own = _FIRST_WORDS["left_to_right"]
-    is_own = any(name.startswith(own) for name in _architectures(content))
+    is_own = any(name.startswith((_LEFT_TO_RIGHT, _LSTM)) for name in _architectures(content))
     if config.direction == "left_to_right" and not is_own:
         raise ValueError(
             "it reads the first token of a left-to-right model, which has seen only itself; such a "

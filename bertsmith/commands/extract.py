@@ -211,7 +211,7 @@ def _layout(run: Extract, predictor: Predictor) -> Layout:
         "layer_numbers": ",".join(map(str, numbers)),
         "weights": ",".join(map(str, plan.weights)),
         **_pooling(plan, own),
-        "computed_in": str(predictor.model.bert.embeddings.token.weight.dtype)[len("torch.") :],
+        "computed_in": str(predictor.model.bert.dtype)[len("torch.") :],
         "hidden_size": str(config.hidden_size),
         "max_tokens": str(limit),
         "stride_tokens": "none" if step is None else str(step),

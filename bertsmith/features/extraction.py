@@ -144,7 +144,7 @@ def vectors_of(chunk: Sequence[Reading], reader: Reader, plan: FeaturePlan) -> l
 def _found(chunk: Sequence[Reading], reader: Reader, plan: FeaturePlan) -> list[list[Tensor]]:
     """For each text what its windows give: the rows kept, (n, W), or these pooled, (P * W,)."""
     bert, tokenizer = reader.model.bert, reader.tokenizer
-    device = bert.embeddings.token.weight.device
+    device = bert.device
     windows = [window for reading in chunk for window in reading.windows]
     num_before = [rows for reading in chunk for rows in rows_before(reading.windows)]
     items = [

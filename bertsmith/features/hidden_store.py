@@ -42,7 +42,7 @@ from bertsmith.packing import Packing, Watch
 _NUMPY = {torch.float32: "<f4", torch.float16: "<f2", torch.bfloat16: "<i2"}  # bfloat16: its bits
 _NOT_COMPUTED_WITH = (
     "vocab_size", "pad_token_id", "initializer_range", "hidden_dropout_prob",
-    "attention_probs_dropout_prob", "tie_word_embeddings",
+    "attention_probs_dropout_prob", "tie_word_embeddings", "layer_kind",
 )  # fmt: skip
 """Fields of a config that change no hidden state, or none beside the weights themselves."""
 

@@ -31,7 +31,8 @@ class FeaturePlan:
 
     layers: str = "last"
     """embeddings, second-to-last, last, sum-last-four, weighted-sum-last-four, concat-last-four,
-    weighted-sum-all, all, or numbers side by side: 0,11,12 (0: embeddings; --layers=-1: last)."""
+    weighted-sum-all, weighted-sum-with-embeddings, all, or numbers side by side: 0,11,12 (0:
+    embeddings; --layers=-1: last)."""
     weights: tuple[float, ...] = ()
     """Of a weighted sum, the lowest layer's first (default: equal, of sum 1)."""
     per: Per = "token"

@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.layer import Layer
+from bertsmith.model.lstm_layer import LstmLayer
 from bertsmith.model.stream import Stream
+from bertsmith.model.two_way import TwoWayEmbeddings, TwoWayLayer
 
 
 class Bert(nn.Module):
@@ -26,9 +28,9 @@ class Bert(nn.Module):
     def __init__(self, config: BertConfig, *, with_pooler: bool = True) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = Embeddings(config)
+        self.embeddings = _embeddings(config)
         self.layers = nn.ModuleList(
-            Layer(config, number) for number in range(config.num_hidden_layers)
+            _layer(config, number) for number in range(config.num_hidden_layers)
         )
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if with_pooler else None
 
@@ -80,6 +82,34 @@ class Bert(nn.Module):
         if self.pooler is None:
             raise ValueError("this model has no pooler; load one that has, or train it")
         return torch.tanh(self.pooler(rows))
+
+    @property
+    def token_embedding(self) -> Tensor:
+        """(V, H): what a tied language-model head compares with; a two-way model has none."""
+        assert isinstance(self.embeddings, Embeddings)
+        return self.embeddings.token.weight
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of its matrices; norms may be wider."""
+        return next(self.parameters()).dtype
+
+
+def _embeddings(config: BertConfig) -> Embeddings | TwoWayEmbeddings:
+    if config.direction == "two_way":
+        return TwoWayEmbeddings(*map(Embeddings, config.sides))
+    return Embeddings(config)
+
+
+def _layer(config: BertConfig, number: int) -> nn.Module:
+    if config.direction == "two_way":
+        return TwoWayLayer(*(_layer(side, number) for side in config.sides))
+    return LstmLayer(config, number) if config.layer_kind == "lstm" else Layer(config, number)
 
 
 def _picked(hidden: Tensor, rows: Tensor | None) -> Tensor:

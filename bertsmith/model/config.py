@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Direction = Literal["bidirectional", "left_to_right", "right_to_left"]
+Direction = Literal["bidirectional", "left_to_right", "right_to_left", "two_way"]
+"""What a state sees of its sequence: all, one side, or each half of its numbers another side."""
+LayerKind = Literal["transformer", "lstm"]
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"]
 Objective = Literal["masked_lm", "next_sentence", "left_to_right_lm", "right_to_left_lm"]
 
@@ -40,7 +42,7 @@ class BertConfig:
     num_attention_heads: int = 12
     """A: attention heads; H must be a multiple of it (paper: BASE 12, LARGE 16)."""
     intermediate_size: int = 3072
-    """Feed-forward width (paper: 4H)."""
+    """Feed-forward width (paper: 4H); of an LSTM its cells (ELMo: 8H)."""
     hidden_act: Activation = "gelu"
     """Exact GELU, or `gelu_tanh` as google-research/bert since February 2019."""
     hidden_dropout_prob: float = 0.1
@@ -60,7 +62,9 @@ class BertConfig:
     tie_word_embeddings: bool = True
     """Whether the language-model head compares with the token embeddings (the original: yes)."""
     direction: Direction = "bidirectional"
-    """What attention may see; `left_to_right` is Table 5's ablation, written as is_decoder."""
+    """What a state may see; `left_to_right` is Table 5's ablation, `two_way` two models joined."""
+    layer_kind: LayerKind = "transformer"
+    """What a layer is; `lstm`: ELMo's, which reads one way and has neither heads nor attention."""
 
     def __post_init__(self) -> None:
         """Refuses a contradiction before any tensor is made."""
@@ -77,7 +81,8 @@ class BertConfig:
             most = _MOST_LAYERS if name == "num_hidden_layers" else _LARGEST
             if not 1 <= size <= most:
                 raise ValueError(f"{name} must be from 1 to {most:,}, found {size:,}")
-        if self.hidden_size % self.num_attention_heads:
+        has_heads = self.layer_kind == "transformer"
+        if has_heads and self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
                 f"{self.num_attention_heads}"
@@ -96,6 +101,40 @@ class BertConfig:
                 f"pad_token_id must be a row of the vocabulary, from 0 to {self.vocab_size - 1:,}, "
                 f"found {self.pad_token_id:,}"
             )
+        self._refuse_directions()
+
+    def _refuse_directions(self) -> None:
+        """What no layer reads, and halves that are none."""
+        if self.layer_kind == "lstm" and self.direction == "bidirectional":
+            raise ValueError(
+                "an lstm reads in one direction: direction must be left_to_right or right_to_left, "
+                "or two_way for two of them joined; found bidirectional"
+            )
+        halved = (self.hidden_size, self.num_attention_heads, self.intermediate_size)
+        if self.direction == "two_way" and any(size % 2 for size in halved):
+            raise ValueError(
+                f"a two_way model is two halves: hidden_size, num_attention_heads and "
+                f"intermediate_size must be even, found {', '.join(map(str, halved))}"
+            )
+
+    @property
+    def told_kind(self) -> str:
+        """What kind of encoder it is, in words; a BERT of one direction is one too."""
+        layers = "LSTM" if self.layer_kind == "lstm" else "BERT"
+        return f"two-way pair of {layers}s" if self.direction == "two_way" else layers
+
+    @property
+    def sides(self) -> tuple[BertConfig, BertConfig]:
+        """The two models that a two-way one joins: from left to right, and from right to left."""
+        assert self.direction == "two_way"
+        half = replace(
+            self,
+            hidden_size=self.hidden_size // 2,
+            num_attention_heads=self.num_attention_heads // 2,
+            intermediate_size=self.intermediate_size // 2,
+            direction="left_to_right",
+        )
+        return half, replace(half, direction="right_to_left")
 
     @property
     def head_size(self) -> int:

@@ -16,6 +16,7 @@ from torch import Tensor
 from bertsmith.randomness import MIX32_MULTIPLIERS
 
 ATTENTION_SITE, ATTENTION_OUTPUT_SITE, FEED_FORWARD_SITE = range(3)
+LSTM_SITE = 0  # the one place of a layer that has no others
 EMBEDDING_SITE, HEAD_SITE = -1, -2
 SITES_PER_LAYER = 3
 

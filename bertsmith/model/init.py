@@ -1,11 +1,12 @@
 """A seed -> the first weights of a model: all initialisation, in one function.
 
 Truncated normal for every matrix, the `[PAD]` row included; zero biases; LayerNorm one and zero;
-scales one.
+scales one; the bias of a language model's forget gates one.
 Each value is a function of (seed, parameter name, place), so adding a head changes no other weight.
 It does not know what the modules do.
 
-Source: google-research/bert, modeling.py, create_initializer (tf.truncated_normal_initializer).
+Source: google-research/bert, modeling.py, create_initializer (tf.truncated_normal_initializer);
+the forget gates as tf.nn.rnn_cell.LSTMCell has them, with which ELMo was trained.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def initialise(module: nn.Module, *, std: float, seed: int) -> None:
             parameter.data.copy_(values.view(parameter.shape))
         else:
             parameter.data.fill_(1.0 if name.endswith(("norm.weight", "scale")) else 0.0)
+        if name.endswith("gates.bias"):
+            parameter.data.chunk(4)[1].fill_(1.0)  # in the order of `lstm_layer`
 
 
 def truncated_normal(size: int, std: float, *counters: int) -> Tensor:

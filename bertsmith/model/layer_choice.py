@@ -29,6 +29,7 @@ _NAMED: dict[str, slice] = {
     "weighted-sum-last-four": _LAST_FOUR,
     "concat-last-four": _LAST_FOUR,
     "weighted-sum-all": slice(1, None),  # Table 7: "all 12 layers", the embeddings not among them
+    "weighted-sum-with-embeddings": _ALL,  # ELMo's: its token layer is among them
     "all": _ALL,
 }
 """Which of the L + 1 states a name means."""

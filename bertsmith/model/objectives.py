@@ -76,7 +76,7 @@ class PretrainModel(nn.Module):
         targets, *pooled = torch.split(hidden, [len(each) for each in rows])
         total, correct = language_model_loss(
             self.masked_lm.transform(targets),
-            self.masked_lm.decoder_weight(self.bert.embeddings.token.weight),
+            self.masked_lm.decoder_weight(self.bert.token_embedding),
             self.masked_lm.bias,
             target_ids,
         )

@@ -26,6 +26,7 @@ from torch.nn import functional
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import Direction
 from bertsmith.model.elementwise import activate, widened
+from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.heads import LanguageModelHead, TaskHead
 from bertsmith.model.layer import Layer
 from bertsmith.model.objectives import PretrainModel
@@ -104,7 +105,7 @@ class PaddedBert(nn.Module):
             found |= named_logits(self.head, self.head(rows))
         if "logits" in self.outputs and "logits" not in found:
             assert self.model.masked_lm is not None
-            embedding = self.model.bert.embeddings.token.weight  # (V, H)
+            embedding = self.model.bert.token_embedding  # (V, H)
             found["logits"] = _language_model(self.model.masked_lm, hidden, embedding)  # (N, S, V)
         if "seq_relationship_logits" in self.outputs:
             assert self.model.next_sentence is not None
@@ -126,6 +127,7 @@ class PaddedBert(nn.Module):
 
     def _hidden(self, input_ids: Tensor, is_real: Tensor, token_type_ids: Tensor) -> Tensor:
         config, embeddings = self.model.config, self.model.bert.embeddings
+        assert isinstance(embeddings, Embeddings)
         rows = (
             functional.embedding(input_ids, embeddings.token.weight)
             + functional.embedding(token_type_ids, embeddings.segment.weight)

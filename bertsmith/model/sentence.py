@@ -22,11 +22,15 @@ Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 LARGEST_WIDTH = 2**24
 """Of a dense layer; no model comes near."""
 
-_BLIND: dict[Direction, tuple[Pooling, str]] = {
-    "left_to_right": ("cls", "first token of a left-to-right"),
-    "right_to_left": ("lasttoken", "last token of a right-to-left"),
+_BLIND: dict[Direction, dict[Pooling, str]] = {
+    "left_to_right": {"cls": "first token of a left-to-right model has seen nothing"},
+    "right_to_left": {"lasttoken": "last token of a right-to-left model has seen nothing"},
+    "two_way": {
+        "cls": "first token of a two-way model has on its left seen nothing",
+        "lasttoken": "last token of a two-way model has on its right seen nothing",
+    },
 }
-"""The pooling of a token that has seen nothing but itself."""
+"""The poolings of a token that has seen nothing but itself, in all its numbers or in half."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +126,9 @@ class SentenceConfig:
 
     def require_context(self, direction: Direction) -> None:
         """Raises ValueError for a vector that one token alone of the text has a part in."""
-        pooling, told = _BLIND.get(direction, (None, ""))
-        if pooling in self.pooling:
-            raise ValueError(
-                f"the {told} model has seen nothing but itself: choose mean or max as pooling"
-            )
+        for pooling, told in _BLIND.get(direction, {}).items():
+            if pooling in self.pooling:
+                raise ValueError(f"the {told} but itself: choose mean or max as pooling")
 
     def lost_by(self, pooling: object) -> str:
         """What a chosen pooling leaves out of the author's vectors; empty for nothing."""

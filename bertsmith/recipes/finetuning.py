@@ -54,7 +54,8 @@ class FinetuneRun:
     """What is trained: all weights, or the head alone on kept hidden states (paper, 5.3: both)."""
     layers: str = "last"
     """Of feature_based, which hidden states: embeddings, second-to-last, last, concat-last-four,
-    weighted-sum-last-four, weighted-sum-all (weights learned), or numbers: 0,11,12."""
+    weighted-sum-last-four, weighted-sum-all, weighted-sum-with-embeddings (weights learned), or
+    numbers: 0,11,12."""
     pooling: HeadPooling = "pooler"
     """Of feature_based, what of a text is read: the pooler's vector, the first token or the mean
     of all."""

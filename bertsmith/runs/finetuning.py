@@ -162,6 +162,12 @@ def _head_config(config: TaskHeadConfig, loaded: Loaded, run: FinetuneRun) -> Ta
     )
     if config.pooling == "cls":
         SentenceConfig(pooling=("cls",)).require_context(loaded.config.direction)
+    if config.needs_pooler and loaded.config.direction == "two_way":
+        raise ValueError(
+            f"no token of {loaded.directory}, a two-way model, has seen the whole text in all its "
+            f"numbers, so there is none to pool: take --on-top bilstm, or of frozen features "
+            f"--pooling mean"
+        )
     is_frozen = run.approach == "feature_based"
     if is_frozen and config.needs_pooler and loaded.model.bert.pooler is None:
         raise ValueError(

@@ -97,7 +97,7 @@ def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[
     model, corpus, tokens = run.model, bench.corpus, bench.corpus.num_tokens
     lines = [
         ("model", f"{_size_name(model)}: {model.num_hidden_layers} layers of {model.hidden_size}, "
-                  f"{model.num_attention_heads} heads, vocabulary {model.vocab_size:,}, "
+                  f"{_inside(model)}, vocabulary {model.vocab_size:,}, "
                   f"{num_parameters(run):,} parameters"),
         ("text", f"{corpus.num_documents:,} documents, {corpus.num_sentences:,} sentences, "
                  f"{tokens:,} tokens"),
@@ -185,6 +185,8 @@ def late_warning(minutes: float | None, spent: float, measuring: float) -> str |
 def layer_weights(config: BertConfig) -> int:
     """Matrix weights of the layers: what the tokens are spread over; embeddings not counted."""
     hidden, wide = config.hidden_size, config.intermediate_size
+    if config.layer_kind == "lstm":
+        return config.num_hidden_layers * 9 * hidden * wide
     return config.num_hidden_layers * (4 * hidden * hidden + 2 * hidden * wide)
 
 
@@ -199,6 +201,13 @@ def _work(config: BertConfig) -> float:
     """Multiplications a token: layers, and the masked-LM head on 15% of the positions."""
     head = 0.15 * config.hidden_size * (config.hidden_size + 30_522)
     return layer_weights(config) + head
+
+
+def _inside(config: BertConfig) -> str:
+    """What a layer consists of."""
+    if config.layer_kind == "lstm":
+        return f"an LSTM of {config.intermediate_size:,} cells each"
+    return f"{config.num_attention_heads} heads"
 
 
 def _size_name(config: BertConfig) -> str:

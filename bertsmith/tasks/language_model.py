@@ -38,7 +38,7 @@ def stream_rows(stream: Stream, asked: Sequence[IntArray]) -> Tensor:
 def logits(model: PretrainModel, hidden: Tensor, vocab_size: int) -> Iterator[Tensor]:
     """(M, H) final hidden states -> slices of (m, V) logits, in order."""
     assert model.masked_lm is not None
-    embedding = model.bert.embeddings.token.weight
+    embedding = model.bert.token_embedding
     for rows in torch.split(hidden, _ROWS_PER_SLICE):
         # Some models have more rows than their vocabulary has entries: those stand for nothing.
         yield widened(model.masked_lm(rows, embedding)[:, :vocab_size])  # (m, V)

@@ -69,6 +69,33 @@ def test_right_to_left_is_no_bert_for_other_readers():
     assert content["model_type"] != "bert"
 
 
+KINDS = [
+    ("transformer", "right_to_left", "bert_right_to_left", "BertsmithRightToLeft"),
+    ("transformer", "two_way", "bert_two_way", "BertsmithTwoWay"),
+    ("lstm", "left_to_right", "lstm_left_to_right", "BertsmithLstm"),
+    ("lstm", "right_to_left", "lstm_right_to_left", "BertsmithLstm"),
+    ("lstm", "two_way", "lstm_two_way", "BertsmithLstm"),
+]
+
+
+@pytest.mark.parametrize(("kind", "direction", "model_type", "architecture"), KINDS)
+def test_what_nothing_else_computes_is_no_bert_for_other_readers(
+    kind, direction, model_type, architecture
+):
+    config = replace(MINI, layer_kind=kind, direction=direction)
+    content = config_to_json(config, ("left_to_right_lm",))
+    assert content["model_type"] == model_type
+    assert content["architectures"] == [architecture]
+    assert content["is_decoder"] is False
+    assert config_from_json(content) == config
+
+
+def test_a_bert_has_no_field_that_it_had_not_before():
+    assert "layer_kind" not in "".join(config_to_json(MINI))
+    with pytest.raises(ValueError, match="bertsmith_layer_kind is 'gru', expected 'transformer'"):
+        config_from_json({**RELEASED, "bertsmith_layer_kind": "gru"})
+
+
 def test_every_missing_mistyped_and_unsupported_field_is_named_in_one_error():
     broken = {
         **RELEASED,

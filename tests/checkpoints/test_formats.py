@@ -32,6 +32,21 @@ def test_what_the_reader_would_compute_otherwise_is_refused(format, config, obje
     assert reason in told
 
 
+@pytest.mark.parametrize("format", ["hugging-face", "sentence-transformers", "onnx", "tensorflow"])
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"layer_kind": "lstm", "direction": "left_to_right"}, "has no LSTM"),
+        ({"layer_kind": "lstm", "direction": "two_way"}, "has no two-way pair of LSTMs"),
+        ({"direction": "two_way"}, "has no two-way pair of BERTs"),
+    ],
+)
+def test_what_is_no_bert_is_refused_by_every_format(format, changes, told):
+    assert told in refusal(format, "float32", tiny_config(**changes), ())
+    head = FEATURE_HEADS["weighted"]
+    assert told in refusal(format, "float32", tiny_config(**changes), (), head)
+
+
 @pytest.mark.parametrize(
     ("format", "config", "objectives"),
     [

@@ -73,7 +73,16 @@ def test_heads_of_pretraining_and_of_a_task_survive_together(tmp_path):
     ],
 )
 def test_the_architecture_is_the_class_that_computes_the_same(kind, direction, architecture):
-    assert architecture_of(HEADS[kind], direction) == architecture
+    assert architecture_of(HEADS[kind], tiny_config(direction=direction)) == architecture
+
+
+@pytest.mark.parametrize("direction", ["left_to_right", "right_to_left", "two_way"])
+@pytest.mark.parametrize("kind", HEADS)
+def test_on_what_is_no_bert_no_head_is_named_as_if_it_were(kind, direction):
+    lstm = tiny_config(layer_kind="lstm", direction=direction)
+    assert architecture_of(HEADS[kind], lstm).startswith("BertsmithLstmFor")
+    two_way = tiny_config(direction="two_way")
+    assert architecture_of(HEADS[kind], two_way).startswith("BertsmithTwoWayFor")
 
 
 @pytest.mark.parametrize(

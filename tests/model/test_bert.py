@@ -10,14 +10,25 @@ from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed
 
 
-@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right"])
+@pytest.mark.parametrize(
+    ("layer_kind", "direction"),
+    [
+        ("transformer", "bidirectional"),
+        ("transformer", "left_to_right"),
+        ("transformer", "two_way"),
+        ("lstm", "left_to_right"),
+        ("lstm", "right_to_left"),
+        ("lstm", "two_way"),
+    ],
+)
 @pytest.mark.parametrize("dropout", [None, (1, 7)])
 @pytest.mark.parametrize("is_rounded", [False, True])
 def test_rows_asked_for_alone_are_those_among_all_in_values_and_gradients(
-    direction, dropout, is_rounded
+    layer_kind, direction, dropout, is_rounded
 ):
     config = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
-    bert = Bert(replace(config, direction=direction), with_pooler=False)
+    config = replace(config, layer_kind=layer_kind, direction=direction)
+    bert = Bert(config, with_pooler=False)
     initialise(bert, std=0.2, seed=3)
     bert.double()
     packed = random_packed([5, 30, 1, 17], 60)

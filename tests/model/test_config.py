@@ -51,6 +51,29 @@ def test_contradictions_are_refused_with_both_values():
         BertConfig(hidden_dropout_prob=1.0)
 
 
+def test_an_lstm_of_both_sides_at_once_and_halves_that_are_none_are_refused():
+    with pytest.raises(ValueError, match=r"an lstm reads in one direction: .* bidirectional"):
+        BertConfig(layer_kind="lstm")
+    with pytest.raises(ValueError, match="must be even, found 768, 3, 3072"):
+        replace(sizes.BASE, direction="two_way", num_attention_heads=3)
+    # An LSTM has no heads, so none of them need to fit.
+    BertConfig(layer_kind="lstm", direction="left_to_right", hidden_size=250)
+
+
+@pytest.mark.parametrize(
+    ("direction", "layer_kind", "told"),
+    [
+        ("bidirectional", "transformer", "BERT"),
+        ("left_to_right", "transformer", "BERT"),
+        ("right_to_left", "lstm", "LSTM"),
+        ("two_way", "lstm", "two-way pair of LSTMs"),
+        ("two_way", "transformer", "two-way pair of BERTs"),
+    ],
+)
+def test_a_kind_is_told_in_words(direction, layer_kind, told):
+    assert replace(sizes.MINI, direction=direction, layer_kind=layer_kind).told_kind == told
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"layer_norm_eps": -1.0}, {"layer_norm_eps": 0.0}, {"layer_norm_eps": float("nan")},

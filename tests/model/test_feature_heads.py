@@ -17,8 +17,15 @@ from tests.checkpoints.fine_tuned import FEATURE_HEADS, HEADS, fine_tuned
 from tests.model.plain import random_packed
 
 LENGTHS = [5, 1, 24, 11]
-STATES = {"last": [2], "second-to-last": [1], "0,2": [0, 2], "weighted-sum-all": [1, 2]}
-CONFIGS = {**FEATURE_HEADS, "mean of the last": replace(HEADS["multiple_choice"], pooling="mean")}
+STATES = {
+    "last": [2], "second-to-last": [1], "0,2": [0, 2], "weighted-sum-all": [1, 2],
+    "weighted-sum-with-embeddings": [0, 1, 2],
+}  # fmt: skip
+CONFIGS = {
+    **FEATURE_HEADS,
+    "mean of the last": replace(HEADS["multiple_choice"], pooling="mean"),
+    "as ELMo's": replace(HEADS["token_classification"], layers="weighted-sum-with-embeddings"),
+}
 
 
 def _joined(head: TaskHead, states: list[Tensor]) -> Tensor:

@@ -25,6 +25,7 @@ def joined(name, *weights):
         ("weighted-sum-last-four", STATES[2:].mean(dim=0)),
         ("concat-last-four", torch.cat([STATES[2], STATES[3], STATES[4], STATES[5]], dim=1)),
         ("weighted-sum-all", STATES[1:].mean(dim=0)),
+        ("weighted-sum-with-embeddings", STATES.mean(dim=0)),
         ("all", torch.cat(list(STATES), dim=1)),
         ("0", STATES[0]),
         ("-1", STATES[5]),
@@ -45,6 +46,9 @@ def test_weights_go_from_the_lowest_layer_up():
     five = (*WEIGHTS, 3.0)
     expected = torch.einsum("s,sth->th", torch.tensor(five), STATES[1:])
     torch.testing.assert_close(joined("weighted-sum-all", *five), expected)
+    six = (*five, -2.0)
+    expected = torch.einsum("s,sth->th", torch.tensor(six), STATES)
+    torch.testing.assert_close(joined("weighted-sum-with-embeddings", *six), expected)
 
 
 def test_a_sum_of_half_precision_states_is_made_in_float32():
