@@ -114,6 +114,17 @@ COMMANDS = {
         shorthand="predict_options.run_or_question",
         check="named_models.require_typed",
     ),
+    "explain": Command(
+        options="explain_options.Explain",
+        function="explain.explain",
+        summary="A sentence or two -> the paper's figures of them: input, masks, sight, attention.",
+        check="named_models.require_option",
+    ),
+    "reproduce": Command(
+        options="reproduce_options.Reproduce",
+        function="reproduce.reproduce",
+        summary="A table or figure of the paper, made anew beside the paper's own figures.",
+    ),
     "write-submission": Command(
         options="write_submission.WriteSubmission",
         function="write_submission.write_submission",
@@ -123,6 +134,12 @@ COMMANDS = {
         options="convert.Convert",
         function="convert.convert",
         summary="Any BERT -> transformers, sentence-transformers, ONNX or TensorFlow files.",
+        check="named_models.require_typed",
+    ),
+    "join": Command(
+        options="join.Join",
+        function="join.join",
+        summary="A left-to-right and a right-to-left model -> one, their states side by side.",
         check="named_models.require_typed",
     ),
     "extract": Command(

@@ -31,11 +31,14 @@ MISSPELT = {
     "learn-vocab": (["texts", "--vocab-sise", "3"], "--vocab-size"),
     "build-corpus": (["texts", "--vocap", "v"], "--vocab"),
     "predict": (["fill-mask", "--modle", "mini-en", "x"], "--model"),
+    "explain": (["my dog", "--hyde", "dog"], "--hide"),
     "write-submission": (["m", "--glu", "g"], "--glue"),
     "convert": (["m", "out", "--dtyp", "float16"], "--dtype"),
+    "join": (["l", "r", "--uot", "x"], "--out"),
     "extract": (["a.txt", "--layer", "last", "--model", "m"], "--layers"),
     "verify": (["m", "--profil", "google"], "--profile"),
     "plot": (["--oot", "x"], "--out"),
+    "reproduce": (["table5", "--scael", "tiny"], "--scale"),
 }
 """An option of every command that is not quite one, and the nearest; some lack another one too."""
 
@@ -48,13 +51,15 @@ MISNAMED = [
     ["evaluate", "mini-tset", "--glue", "g"],
     ["verify", "mini-tset"],
     ["convert", "mini-tset", "out"],
+    ["join", "mini-tset", "m", "--out", "o"],
     ["extract", "a.txt", "--model", "mini-tset"],
+    ["explain", "my dog", "--model", "mini-tset"],
 ]
 """Model arguments that nearly spell `mini-test`."""
 
 LIGHT = (
     "pretrain", "finetune", "search", "evaluate", "learn-vocab", "build-corpus", "quickstart",
-    "predict", "write-submission",
+    "predict", "explain", "write-submission",
 )  # fmt: skip
 """Commands whose options stand apart from what runs them."""
 

@@ -114,6 +114,8 @@ class PretrainRun:
     """Steps between two checkpoints."""
     keep_checkpoints: int = 2
     """Newest checkpoints kept; older ones are deleted."""
+    keep_every: int = 0
+    """Steps between two checkpoints that are kept for good, multiples of save_every; 0: none."""
     log_every: int = 100
     """Steps between two printed lines where the output is not a terminal."""
     record_every: int = 1
@@ -136,6 +138,11 @@ class PretrainRun:
         ):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, found {value}")
+        if self.keep_every < 0 or self.keep_every % self.save_every:
+            raise ValueError(
+                f"keep_every must be a multiple of save_every ({self.save_every:,}), found "
+                f"{self.keep_every:,}: what is not saved cannot be kept"
+            )
         if self.loader_workers < 0:
             raise ValueError(f"loader_workers must not be negative, found {self.loader_workers}")
         longest = max(phase.sequence_length for phase in self.phases)

@@ -183,7 +183,11 @@ def reached(directory: Path) -> int:
     return 0 if newest is None else int(newest.name.removeprefix("step-"))
 
 
-def drop_old_checkpoints(directory: Path, keep: int) -> None:
-    """Deletes all but the newest `keep` checkpoints; what somebody laid beside them stays."""
+def drop_old_checkpoints(directory: Path, keep: int, keep_every: int = 0) -> None:
+    """Deletes all but the newest `keep` checkpoints; what somebody laid beside them stays.
+
+    Those of every `keep_every` steps stay too, with 0 none.
+    """
     for old in checkpoints_of(directory)[:-keep]:
-        shutil.rmtree(old)
+        if not keep_every or int(old.name.removeprefix("step-")) % keep_every:
+            shutil.rmtree(old)

@@ -148,7 +148,8 @@ class OngoingRun:
         """Writes a checkpoint and deletes the oldest."""
         began = time.perf_counter()
         save_checkpoint(checkpoint_path(self.directory, step), self.parts, step, self.tokenizer)
-        drop_old_checkpoints(self.directory, self.record.run.keep_checkpoints)
+        run = self.record.run
+        drop_old_checkpoints(self.directory, run.keep_checkpoints, run.keep_every)
         self.began += time.perf_counter() - began
 
     def final_evaluation(self) -> Evaluation | None:

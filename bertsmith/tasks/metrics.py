@@ -162,7 +162,7 @@ def mean_interval(
     deviation = float(np.std(scores, ddof=1))
     if len(scores) < _FEWEST_RUNS:
         return mean, deviation, None
-    half = _student(len(scores) - 1) * deviation / math.sqrt(len(scores))
+    half = student(len(scores) - 1) * deviation / math.sqrt(len(scores))
     low, high = max(mean - half, possible.low), min(mean + half, possible.high)
     return mean, deviation, Interval(low=low, high=high)
 
@@ -175,7 +175,8 @@ _STUDENT = (
 )  # fmt: skip
 
 
-def _student(freedom: int) -> float:
+def student(freedom: int) -> float:
+    """The two-sided 95% point of Student's distribution."""
     # Beyond 30 the first terms of its expansion around the normal's 1.960 hold to 0.001.
     return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else 1.960 + 2.372 / freedom
 

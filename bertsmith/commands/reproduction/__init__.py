@@ -1,0 +1,1 @@
+"""What `bertsmith reproduce` is made of."""

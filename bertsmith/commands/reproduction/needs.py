@@ -1,0 +1,116 @@
+"""Experiments -> what they need, each thing once, in numbers and in words.
+
+It measures nothing and reads no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bertsmith.recipes.experiments.exams import EXAMS, Exam
+from bertsmith.recipes.experiments.experiment import (
+    Cell,
+    Experiment,
+    Pretrained,
+    Score,
+    models_of,
+)
+from bertsmith.recipes.experiments.scales import Scale
+from bertsmith.recipes.experiments.tables import EXPERIMENTS
+from bertsmith.runs.experiments.flops import pretraining_flops, scoring_flops
+from bertsmith.tasks import glue
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What some experiments need, each once."""
+
+    runs: dict[str, Pretrained]
+    """Pre-training runs by name; of several checkpoints of a run, the last."""
+    scores: list[Score]
+
+    @staticmethod
+    def of(
+        experiments: Sequence[Experiment], lacks: Callable[[Cell], bool] = lambda cell: False
+    ) -> Needs:
+        """Cells that lack their examples are left out."""
+        runs: dict[str, Pretrained] = {}
+        scores: list[Score] = []
+        for cell in _cells(experiments):
+            if lacks(cell):
+                continue
+            for model in models_of(cell):
+                if isinstance(model, Pretrained):
+                    name = f"{model.run.name}{' cased' if model.cased else ''}"
+                    runs[name] = model
+            if isinstance(cell, Score):
+                plain = _shared(cell)
+                if plain not in scores:
+                    scores.append(plain)
+        return Needs(runs=runs, scores=scores)
+
+    @property
+    def num_finetunings(self) -> int:
+        """Runs of all cells."""
+        return sum(
+            score.restarts * (1 if score.grid is None else len(score.grid.runs(score.run)))
+            for score in self.scores
+        )
+
+    def flops(self, vocab_size: int, num_examples: Callable[[Score], int]) -> float:
+        """Multiplications and additions of everything."""
+        runs = [pretraining_flops(each.run, vocab_size=vocab_size) for each in self.runs.values()]
+        return sum(runs) + sum(
+            scoring_flops(score, num_examples=num_examples(score)) for score in self.scores
+        )
+
+
+def listed(scale: Scale) -> Iterator[str]:
+    """What there is, and what each needs at this scale."""
+    yield f"at --scale {scale.name} (tiny, mini and paper are there):"
+    for make in EXPERIMENTS.values():
+        experiment = make(scale)
+        needs = Needs.of([experiment])
+        exams = list(dict.fromkeys(score.exam for score in needs.scores))
+        yield f"{experiment.name:<15}{experiment.title} ({experiment.source})"
+        yield (
+            f"{'':<15}{counted(len(needs.runs), 'pre-training run')} of "
+            f"{tokens(needs.runs.values())}, {needs.num_finetunings} fine-tunings; "
+            f"{', '.join(exams)}"
+        )
+    yield "where --data holds a set: " + "; ".join(
+        f"{exam.name}: {_where(exam)}" for exam in EXAMS.values()
+    )
+
+
+def tokens(models: Iterable[Pretrained]) -> str:
+    """`16.4 M tokens`, or of what to what."""
+    counts = sorted(
+        sum(phase.steps * phase.batch_size * phase.sequence_length for phase in model.run.phases)
+        for model in models
+    )
+    if not counts:
+        return "no tokens"
+    first, last = (f"{count / 1e6:,.1f} M" for count in (counts[0], counts[-1]))
+    return f"{first} tokens" if first == last else f"{first} to {last} tokens"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _cells(experiments: Sequence[Experiment]) -> Iterator[Cell]:
+    return (cell for experiment in experiments for _, _, cell in experiment.cells())
+
+
+def _shared(score: Score) -> Score:
+    """Without what costs nothing more."""
+    return replace(score, metric="", measured_on="", taken="mean")
+
+
+def _where(exam: Exam) -> str:
+    if "task" not in exam.files:
+        return " and ".join(exam.files[option] for option in exam.paths)
+    return f"{exam.files['glue']}/{glue.task_named(exam.name).directory or exam.name}"

@@ -1,0 +1,1 @@
+"""The tables and figures of the paper as values."""

@@ -1,0 +1,192 @@
+"""Tables 5, 6 and 8 and Figure 5: what in BERT matters.
+
+Source: Devlin et al. 2018, section 5 and appendix C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from bertsmith.recipes import ablations
+from bertsmith.recipes.experiments import the_paper
+from bertsmith.recipes.experiments.experiment import (
+    Cell,
+    Claim,
+    Experiment,
+    Perplexity,
+    Place,
+    Pretrained,
+    Row,
+)
+from bertsmith.recipes.experiments.pieces import UNCASED, higher, pair
+from bertsmith.recipes.experiments.scales import Scale
+
+
+def table5(scale: Scale) -> Experiment:
+    """Pre-training tasks: without NSP, left to right, with a BiLSTM on top.
+
+    `bertsmith reproduce table5 --scale mini --text TEXT --data DATA`
+    """
+    columns = the_paper.TABLE_5_COLUMNS
+    left = scale.left_to_right()
+
+    def row(title: str, model: Pretrained) -> Row:
+        cells = tuple(scale.score(model, exam) for exam in columns)
+        return Row(title=title, cells=cells, paper=the_paper.TABLE_5[title])
+
+    on_top = row("+ BiLSTM", left)
+    bilstm = tuple(
+        replace(cell, run=ablations.with_bilstm(cell.run, scale.lstm_size))
+        for cell in map(scale.score, [left] * len(columns), columns)
+    )
+    glue = columns[:-1]
+    return Experiment(
+        name="table5",
+        title="Pre-training tasks",
+        source="Table 5",
+        columns=columns,
+        rows=(
+            row("BASE", scale.bert()),
+            row("No NSP", Pretrained(run=ablations.no_nsp(scale.base))),
+            row("LTR & No NSP", left),
+            replace(on_top, cells=bilstm),
+        ),
+        claims=(
+            higher("Without NSP QNLI, MNLI and SQuAD suffer", "BASE", "No NSP",
+                    ("QNLI", "MNLI-m", "SQuAD 1.1")),
+            higher("Left to right is worse on all tasks", "No NSP", "LTR & No NSP", columns),
+            higher("A BiLSTM on top improves SQuAD", "+ BiLSTM", "LTR & No NSP", ("SQuAD 1.1",)),
+            higher("and stays far below both directions", "No NSP", "+ BiLSTM", ("SQuAD 1.1",)),
+            higher("The BiLSTM hurts on GLUE", "LTR & No NSP", "+ BiLSTM", glue),
+        ),
+        notes=(
+            "All rows read the same sequences in the same order: pairs, of which half are random; "
+            "the paper does not say what those without NSP read. A left-to-right model predicts "
+            "every next token and pools its last one.",
+        ),
+    )  # fmt: skip
+
+
+def table6(scale: Scale) -> Experiment:
+    """Model size: perplexity on held-out documents and three sets.
+
+    `bertsmith reproduce table6 --scale mini --text TEXT --data DATA`
+    """
+    exams = the_paper.TABLE_6_COLUMNS[1:]
+    rows = []
+    for config, figures in zip(scale.sizes, the_paper.TABLE_6, strict=True):
+        model = Pretrained(run=ablations.resized(scale.base, config))
+        if model.run.model == scale.base.model:
+            model = scale.bert()
+        sizes = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads)
+        title = "L{} H{} A{}".format(*sizes)
+        cells: list[Cell] = [Perplexity(model=model)]
+        cells += [scale.score(model, exam) for exam in exams]
+        rows.append(Row(title=title, cells=tuple(cells), paper=figures))
+    titles = [row.title for row in rows]
+    larger = tuple(
+        (Place(row=after, column=column), Place(row=before, column=column))
+        for before, after in pairwise(titles)
+        for column in exams
+    )
+    return Experiment(
+        name="table6",
+        title="Model size",
+        source="Table 6",
+        columns=the_paper.TABLE_6_COLUMNS,
+        rows=tuple(rows),
+        claims=(
+            Claim(sentence="Each larger model is above the one before", pairs=larger),
+            higher("and the largest above the smallest", titles[-1], titles[0], exams),
+        ),
+        notes=("Perplexity is of masked tokens, 15% as in the paper, of held-out documents.",),
+        lower_is_better=frozenset({"perplexity"}),
+    )
+
+
+def table8(scale: Scale) -> Experiment:
+    """Masking rates: what stands in the place of a predicted token.
+
+    `bertsmith reproduce table8 --scale mini --text TEXT --data DATA`
+    """
+    rows = []
+    for shares, figures in zip(ablations.TABLE_8, the_paper.TABLE_8, strict=True):
+        run = ablations.masked(scale.base, shares)
+        is_own = run == scale.base
+        plain = scale.bert() if is_own else Pretrained(run=run)
+        cased = scale.bert(cased=True) if is_own else replace(plain, cased=scale.cased_entities)
+        cells = (
+            scale.score(plain, "MNLI-m"),
+            scale.score(cased, "CoNLL-2003"),
+            scale.features(cased, "concat-last-four"),
+        )
+        title = "MASK {:.0%} SAME {:.0%} RND {:.0%}".format(*shares)
+        rows.append(Row(title=title, cells=cells, paper=figures))
+    titles = [row.title for row in rows]
+    tuned, features = the_paper.TABLE_8_COLUMNS[:2], the_paper.TABLE_8_COLUMNS[2]
+    return Experiment(
+        name="table8",
+        title="Masking procedures",
+        source="Table 8 (appendix C.2)",
+        columns=the_paper.TABLE_8_COLUMNS,
+        rows=tuple(rows),
+        claims=(
+            Claim(
+                sentence="Fine-tuning is robust to the procedure",
+                pairs=tuple(
+                    pair(titles[0], other, column) for other in titles[1:] for column in tuned
+                ),
+                kind="close",
+                margin=1.0,
+            ),
+            higher("MASK alone is problematic for features", titles[0], titles[1], (features,)),
+            higher("RND alone is much worse than the mixture", titles[0], titles[-1],
+                    the_paper.TABLE_8_COLUMNS),
+        ),
+        notes=() if scale.cased_entities else (UNCASED,),
+    )  # fmt: skip
+
+
+def figure5(scale: Scale) -> Experiment:
+    """Accuracy on MNLI after more and more steps: masked LM beside left-to-right.
+
+    `bertsmith reproduce figure5 --scale mini --text TEXT --data DATA`
+    """
+    steps = [scale.steps_between * number for number in range(1, scale.milestones + 1)]
+    lines: Mapping[str, Callable[..., Pretrained]] = {
+        "Masked LM": scale.bert,
+        "Left-to-Right": scale.left_to_right,
+    }
+    rows = tuple(
+        Row(
+            title=f"{name}, {step:,} steps",
+            cells=(scale.score(model(step=_or_last(step, scale)), "MNLI-m"),),
+            group=name,
+            position=float(step),
+        )
+        for name, model in lines.items()
+        for step in steps
+    )
+    half = len(steps)
+    return Experiment(
+        name="figure5",
+        title="Accuracy over pre-training steps",
+        source="Figure 5 (appendix C.1)",
+        columns=("MNLI-m",),
+        rows=rows,
+        claims=(
+            higher("Left-to-right is ahead at the beginning", rows[half].title, rows[0].title,
+                    ("MNLI-m",)),
+            higher("and the masked LM passes it", rows[half - 1].title, rows[-1].title,
+                    ("MNLI-m",)),
+        ),
+        notes=("Each point is a checkpoint of one run, fine-tuned.",),
+        layout="curves",
+    )  # fmt: skip
+
+
+def _or_last(step: int, scale: Scale) -> int | None:
+    """The last checkpoint is the model itself, which other tables share."""
+    return None if step == scale.base.num_steps else step

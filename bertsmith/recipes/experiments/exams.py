@@ -1,0 +1,120 @@
+"""The labelled sets that the paper's models are measured on, and where their files are looked for.
+
+A folder of data holds GLUE's directories under `glue/`, and `squad/`, `swag/`, `conll2003/` and
+`triviaqa/` beside them, with the files as they are handed out, compressed (.gz) or not.
+
+Source: Devlin et al. 2018, section 4; the sizes are those of the official training sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bertsmith.recipes import finetuning
+from bertsmith.recipes.finetuning import FinetuneRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exam:
+    """A set to learn from and one to be measured on."""
+
+    name: str
+    files: Mapping[str, str]
+    """Options of `bertsmith finetune` -> values; those of `paths` lead on from the data's folder.
+    """
+    paths: tuple[str, ...]
+    metric: str
+    """What counts, as the task names it."""
+    run: FinetuneRun
+    """The paper's values."""
+    num_train: int
+    """Examples of the official training set: another number is another set, and is told."""
+    mean_tokens: float
+    """Of a training example, about, in the paper's vocabulary: what it costs is told by it."""
+    is_small: bool = False
+    """Whether chance is large on it: more restarts."""
+    is_percent: bool = False
+    """Whether scores come from 0 to 100 and not from 0 to 1."""
+    also: str = ""
+    """Another set that the same models are measured on."""
+
+
+def _glue(
+    name: str,
+    metric: str,
+    num_train: int,
+    mean_tokens: float,
+    *,
+    is_small: bool = False,
+    also: str = "",
+) -> Exam:
+    return Exam(
+        name=name,
+        files={"glue": "glue", "task": name},
+        paths=("glue",),
+        metric=metric,
+        run=finetuning.glue(),
+        num_train=num_train,
+        mean_tokens=mean_tokens,
+        is_small=is_small,
+        also=also,
+    )
+
+
+def _squad(
+    name: str, train: str, dev: str, run: FinetuneRun, num_train: int, mean_tokens: float
+) -> Exam:
+    return Exam(
+        name=name,
+        files={"squad": train, "dev": dev},
+        paths=("squad", "dev"),
+        metric="f1",
+        run=run,
+        num_train=num_train,
+        mean_tokens=mean_tokens,
+        is_percent=True,
+    )
+
+
+_SQUAD_DEV = "squad/dev-v1.1.json"
+_ALL = (
+    _glue("CoLA", "matthews", 8_551, 11.3, is_small=True),
+    _glue("SST-2", "accuracy", 67_349, 13.3),
+    _glue("MRPC", "f1", 3_668, 53.2, is_small=True),
+    _glue("STS-B", "spearman", 5_749, 27.8, is_small=True),
+    _glue("QQP", "f1", 363_846, 30.4),
+    _glue("MNLI-m", "accuracy", 392_702, 39.1, also="MNLI-mm"),
+    _glue("MNLI-mm", "accuracy", 392_702, 39.1),  # learned with MNLI-m's examples
+    _glue("QNLI", "accuracy", 104_743, 50.0),
+    _glue("RTE", "accuracy", 2_490, 66.6, is_small=True),
+    _squad("SQuAD 1.1", "squad/train-v1.1.json", _SQUAD_DEV, finetuning.squad(), 87_599, 174.1),
+    _squad(
+        "SQuAD 2.0",
+        "squad/train-v2.0.json",
+        "squad/dev-v2.0.json",
+        finetuning.squad2(),
+        130_319,
+        174.1,
+    ),
+    _squad("TriviaQA", "triviaqa/train.json", _SQUAD_DEV, finetuning.squad(), 61_888, 384.0),
+    Exam(
+        name="SWAG",
+        files={"choices": "swag/train.csv", "dev": "swag/val.csv"},
+        paths=("choices", "dev"),
+        metric="accuracy",
+        run=finetuning.swag(),
+        num_train=73_546,
+        mean_tokens=120.0,
+    ),
+    Exam(
+        name="CoNLL-2003",
+        files={"tagged": "conll2003/eng.train", "dev": "conll2003/eng.testa"},
+        paths=("tagged", "dev"),
+        metric="f1",
+        run=finetuning.ner(),
+        num_train=14_041,
+        mean_tokens=25.3,
+    ),
+)
+EXAMS = {exam.name: exam for exam in _ALL}

@@ -1,0 +1,107 @@
+"""Table 7 and the contemporaries: fine-tuning beside frozen features, BERT beside GPT and ELMo.
+
+Source: Devlin et al. 2018, section 5.3, Figure 3, appendix A.4; Peters et al. 2018.
+"""
+
+from __future__ import annotations
+
+from bertsmith.recipes import ablations
+from bertsmith.recipes.experiments import the_paper
+from bertsmith.recipes.experiments.experiment import (
+    Cell,
+    Claim,
+    Experiment,
+    Joined,
+    Pretrained,
+    Row,
+)
+from bertsmith.recipes.experiments.pieces import UNCASED, higher, pair
+from bertsmith.recipes.experiments.scales import Scale
+from bertsmith.recipes.finetuning import TABLE_7 as LAYERS
+
+MIXED = "weighted-sum-with-embeddings"
+
+
+def table7(scale: Scale) -> Experiment:
+    """Named entities: fine-tuned, and from six choices of frozen hidden states.
+
+    `bertsmith reproduce table7 --scale mini --text TEXT --data DATA`
+    """
+    model = scale.bert(cased=True)
+    titles = list(the_paper.TABLE_7)
+    cells: list[Cell] = [scale.score(model, "CoNLL-2003")]
+    cells += [scale.features(model, layers) for layers in LAYERS]
+    concat = "Concat Last Four Hidden"
+    others = [title for title in titles[1:] if title != concat]
+    return Experiment(
+        name="table7",
+        title="CoNLL-2003 named entities",
+        source="Table 7",
+        columns=("Dev F1",),
+        rows=tuple(
+            Row(title=title, cells=(cell,), paper=the_paper.TABLE_7[title])
+            for title, cell in zip(titles, cells, strict=True)
+        ),
+        claims=(
+            Claim(
+                sentence="The last four layers side by side are the best features",
+                pairs=tuple(pair(concat, other, "Dev F1") for other in others),
+            ),
+            Claim(
+                sentence="and stay 0.3 points behind fine-tuning: both ways work",
+                pairs=(pair("Fine-tuning", concat, "Dev F1"),),
+                kind="close",
+                margin=1.0,
+            ),
+        ),
+        notes=() if scale.cased_entities else (UNCASED,),
+    )
+
+
+def contemporaries(scale: Scale) -> Experiment:
+    """BERT beside OpenAI GPT's left-to-right model and ELMo's two-way features, on equal text.
+
+    `bertsmith reproduce contemporaries --scale mini --text TEXT --data DATA`
+    """
+    columns = ("MNLI-m", "SST-2", "NER fine-tuned", "NER features")
+    bert, gpt = scale.bert(), scale.left_to_right()
+    right = Pretrained(run=ablations.one_way(scale.base, "right_to_left"))
+    shallow = Joined(left_to_right=gpt, right_to_left=right)
+    elmo = Joined(
+        left_to_right=Pretrained(run=ablations.lstm(scale.base, "left_to_right")),
+        right_to_left=Pretrained(run=ablations.lstm(scale.base, "right_to_left")),
+    )
+
+    def tuned(title: str, model: Pretrained) -> Row:
+        exams = ("MNLI-m", "SST-2", "CoNLL-2003")
+        cells = [scale.score(model, exam) for exam in exams]
+        return Row(title=title, cells=(*cells, scale.features(model, MIXED)))
+
+    def frozen(title: str, model: Joined) -> Row:
+        return Row(title=title, cells=(None, None, None, scale.features(model, MIXED)))
+
+    rows = (
+        tuned("BERT", bert),
+        tuned("OpenAI GPT: left to right", gpt),
+        frozen("ELMo: two LSTMs, layers mixed", elmo),
+        frozen("two Transformers side by side", shallow),
+    )
+    titles = [row.title for row in rows]
+    features = columns[-1]
+    return Experiment(
+        name="contemporaries",
+        title="BERT, OpenAI GPT and ELMo on the same text",
+        source="section 1, Figure 3, appendix A.4",
+        columns=columns,
+        rows=rows,
+        claims=(
+            higher("BERT is above the left-to-right model", titles[0], titles[1], columns[:3]),
+            higher("above ELMo's features", titles[0], titles[2], (features,)),
+            higher("and above two one-way Transformers side by side", titles[0], titles[3],
+                    (features,)),
+        ),
+        notes=(
+            "Features are a learned mix of all layers, embeddings included, under a two-layer "
+            "BiLSTM. ELMo's two LSTMs read WordPiece tokens, and share nothing.",
+        ),
+    )  # fmt: skip

@@ -1,0 +1,46 @@
+"""What several tables are made of: claims, rows that are only the paper's, ensembles, LARGE's part.
+
+It knows no table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from bertsmith.recipes import ablations
+from bertsmith.recipes.experiments.experiment import Claim, Place, Pretrained, Row, Score
+from bertsmith.recipes.experiments.scales import Scale
+from bertsmith.recipes.experiments.the_paper import Figures
+
+ENSEMBLE_SIZE = 7
+ON_DEV = "The paper's figures are of the test sets, ours of Dev."
+UNCASED = (
+    "Named entities are read by the uncased model here, and by a cased one in the paper: lower "
+    "scores, the same comparison."
+)
+
+
+def higher(sentence: str, above: str, below: str, columns: Sequence[str]) -> Claim:
+    """One row is above another in each of these columns."""
+    return Claim(sentence=sentence, pairs=tuple(pair(above, below, name) for name in columns))
+
+
+def pair(first: str, second: str, column: str) -> tuple[Place, Place]:
+    """Two rows' cells of one column."""
+    return Place(row=first, column=column), Place(row=second, column=column)
+
+
+def only_the_paper(title: str, figures: Mapping[str, Figures], columns: Sequence[str]) -> Row:
+    """A row that nothing here stands for."""
+    return Row(title=title, cells=(None,) * len(columns), paper=figures[title])
+
+
+def large(scale: Scale) -> Pretrained:
+    """What stands in place of LARGE, trained like BASE."""
+    return Pretrained(run=ablations.resized(scale.base, scale.large))
+
+
+def ensemble_of_seven(score: Score) -> Score:
+    """Seven seeds, averaged."""
+    return replace(score, restarts=ENSEMBLE_SIZE, taken="ensemble")

@@ -1,0 +1,220 @@
+"""How large an experiment is: what stands for the paper's BASE, and how long everything learns.
+
+`paper` is the paper. `mini` is a third of it in depth, width and heads, for ten hours of two cores;
+`tiny` a sixth, to see in minutes that everything works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from bertsmith.model.config import LARGE, MINI, TABLE_6, TINY, BertConfig, sized
+from bertsmith.recipes.ablations import one_way
+from bertsmith.recipes.experiments.exams import EXAMS
+from bertsmith.recipes.experiments.experiment import Model, Pretrained, Score, Taken
+from bertsmith.recipes.finetuning import GLUE_GRID, FinetuneRun, ner_features
+from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
+from bertsmith.recipes.run import Phase, PretrainRun
+from bertsmith.train.config import OptimizerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """One size of everything."""
+
+    name: str
+    base: PretrainRun
+    """In place of BASE."""
+    large: BertConfig
+    """In place of LARGE."""
+    sizes: tuple[BertConfig, ...]
+    """In place of Table 6's rows, in its order; one of them is the size of `base`."""
+    vocab_size: int
+    cased_entities: bool = False
+    """Whether named entities are read by a cased model of its own (paper: yes)."""
+    milestones: int = 5
+    """Checkpoints of Figure 5, evenly apart."""
+    restarts: int = 3
+    """Seeds of a fine-tuning."""
+    small_restarts: int = 5
+    """Of a small set."""
+    learning_rate: float | None = None
+    """Of every fine-tuning; None: the paper's values and searches."""
+    epochs: Mapping[str, float] = field(default_factory=dict)
+    """By exam, where they are not its own."""
+    most_examples: Mapping[str, int] = field(default_factory=dict)
+    """By exam, where not all are learned from."""
+    feature_epochs: float = 10.0
+    lstm_size: int = 768
+    """States a direction of a BiLSTM (paper: 768)."""
+    max_tokens: int | None = None
+    """Of every sequence in fine-tuning; None: each exam's own."""
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """By exam, how its examples are read, where it is not the exam's own way."""
+
+    def described(self) -> str:
+        """What it is, in a sentence."""
+        config, phases = self.base.model, self.base.phases
+        tokens = sum(each.steps * each.batch_size * each.sequence_length for each in phases)
+        rate = "the paper's rates" if self.learning_rate is None else f"{self.learning_rate:g}"
+        return (
+            f"in place of BASE L{config.num_hidden_layers} H{config.hidden_size} "
+            f"A{config.num_attention_heads}, {self.vocab_size:,} word pieces, "
+            f"{self.base.num_steps:,} steps of at most {tokens / 1e6:,.1f} M tokens; fine-tuned "
+            f"at {rate}, the model of the last step counts."
+        )
+
+    def bert(self, *, cased: bool = False, step: int | None = None) -> Pretrained:
+        """The model in place of BASE, whose checkpoints Figure 5 reads."""
+        run = replace(self.base, keep_every=self.steps_between)
+        return Pretrained(run=run, cased=cased and self.cased_entities, step=step)
+
+    def left_to_right(self, *, step: int | None = None) -> Pretrained:
+        """Table 5's "LTR & No NSP", the other line of Figure 5."""
+        run = one_way(replace(self.base, keep_every=self.steps_between), "left_to_right")
+        return Pretrained(run=run, step=step)
+
+    @property
+    def steps_between(self) -> int:
+        """Updates from one milestone to the next."""
+        return self.base.num_steps // self.milestones
+
+    def score(self, model: Model, exam: str, *, taken: Taken = "mean") -> Score:
+        """The model fine-tuned on a set in the way of this scale."""
+        known = EXAMS[exam]
+        run, grid = known.run, GLUE_GRID if known.run.name == "glue" else None
+        if self.learning_rate is not None:
+            optimizer = replace(run.optimizer, learning_rate=self.learning_rate)
+            run, grid = replace(run, optimizer=optimizer), None
+        run = replace(
+            run,
+            epochs=self.epochs.get(exam, run.epochs),
+            keep_best=False,
+            evaluate_every=self.epochs.get(exam, run.epochs),
+        )
+        return Score(
+            model=model,
+            exam=exam,
+            run=run,
+            restarts=self.small_restarts if known.is_small else self.restarts,
+            grid=grid,
+            taken=taken,
+            most_examples=self.most_examples.get(exam),
+            max_tokens=self.max_tokens,
+            options=self.options.get(exam, {}),
+        )
+
+    def features(self, model: Model, layers: str) -> Score:
+        """Named entities from frozen hidden states (section 5.3)."""
+        run: FinetuneRun = replace(
+            ner_features(layers),
+            lstm_size=self.lstm_size,
+            epochs=self.feature_epochs,
+            keep_best=False,
+            evaluate_every=self.feature_epochs,
+        )
+        return Score(
+            model=model,
+            exam="CoNLL-2003",
+            run=run,
+            restarts=self.restarts,
+            most_examples=self.most_examples.get("CoNLL-2003"),
+            max_tokens=self.max_tokens,
+        )
+
+
+_SHORT_WINDOWS: Mapping[str, Mapping[str, object]] = {
+    exam: {"doc_stride": 64, "max_question_tokens": 32}
+    for exam in ("SQuAD 1.1", "SQuAD 2.0", "TriviaQA")
+}
+"""What fits into 128 tokens, the longest sequence that a small model has seen."""
+
+
+def _small(name: str, model: BertConfig, phases: tuple[Phase, ...], rate: float) -> PretrainRun:
+    """As `mini_cpu`, with the paper's share of masks, and dropout as there: none."""
+    steps = sum(phase.steps for phase in phases)
+    return replace(
+        mini_cpu(),
+        name=name,
+        model=scaled(model),
+        masking=replace(mini_cpu().masking, rate=0.15),
+        phases=phases,
+        optimizer=OptimizerConfig(learning_rate=rate, beta2=0.98),
+        warmup_steps=steps // 20,
+        evaluate_every=max(1, steps // 10),
+        save_every=max(1, steps // 10),
+        log_every=max(1, steps // 20),
+    )
+
+
+def paper() -> Scale:
+    """The paper's own sizes, steps and values: days of many accelerators."""
+    return Scale(
+        name="paper",
+        base=paper_base(),
+        large=LARGE,
+        sizes=TABLE_6,
+        vocab_size=30_522,
+        cased_entities=True,
+        milestones=5,
+        restarts=5,
+    )
+
+
+def mini() -> Scale:
+    """A third of the paper's depth, width and heads, on 16 million tokens a model.
+
+    Sequences grow from 32 to 128 tokens in one schedule, for every system alike; questions about
+    passages, whose windows are longer, are read in windows of 128 by all.
+    """
+    phases = (
+        Phase(steps=1_600, sequence_length=32, batch_size=128),
+        Phase(steps=2_400, sequence_length=128, batch_size=32),
+    )
+    return Scale(
+        name="mini",
+        base=_small("mini", MINI, phases, 1e-3),
+        large=sized(8, 384, 6),
+        sizes=(
+            sized(1, 256, 4), sized(2, 256, 1), sized(2, 256, 4),
+            sized(4, 256, 4), sized(4, 384, 6), sized(8, 384, 6),
+        ),
+        vocab_size=8_000,
+        learning_rate=3e-4,
+        epochs={"SST-2": 1.0, "SQuAD 1.1": 2.0, "SQuAD 2.0": 2.0, "CoNLL-2003": 3.0},
+        most_examples={"SQuAD 1.1": 5_000, "SQuAD 2.0": 5_000, "QNLI": 10_000, "QQP": 10_000},
+        feature_epochs=4.0,
+        lstm_size=128,
+        max_tokens=128,
+        options=_SHORT_WINDOWS,
+    )  # fmt: skip
+
+
+def tiny() -> Scale:
+    """A sixth of the paper's depth and width, on a million tokens: to see that everything works."""
+    phases = (
+        Phase(steps=200, sequence_length=32, batch_size=64),
+        Phase(steps=150, sequence_length=128, batch_size=16),
+    )
+    return Scale(
+        name="tiny",
+        base=_small("tiny", TINY, phases, 2e-3),
+        large=sized(4, 192, 3),
+        sizes=(
+            sized(1, 128, 2), sized(1, 128, 1), sized(2, 128, 1),
+            sized(2, 128, 2), sized(2, 192, 3), sized(4, 192, 3),
+        ),
+        vocab_size=4_000,
+        small_restarts=3,
+        learning_rate=5e-4,
+        epochs=dict.fromkeys(EXAMS, 1.0),
+        most_examples=dict.fromkeys(EXAMS, 1_000),
+        feature_epochs=2.0,
+        lstm_size=64,
+        max_tokens=128,
+        options=_SHORT_WINDOWS,
+    )  # fmt: skip
+
+
+SCALES = {"tiny": tiny, "mini": mini, "paper": paper}

@@ -1,0 +1,79 @@
+"""An experiment's findings -> one picture: means with their intervals, the paper's figures beside.
+
+Each column has a panel of its own, since what the paper reached at its size lies elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertsmith.files import atomic_file
+from bertsmith.recipes.experiments.experiment import Experiment, Place
+from bertsmith.runs.experiments.found import Finding, Findings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PANEL_INCHES, _ROW_INCHES = 3.2, 0.42
+
+
+def draw(experiment: Experiment, found: Findings, path: Path) -> None:
+    """Writes a PNG."""
+    from matplotlib.figure import Figure
+
+    if experiment.layout == "curves":
+        figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+        _draw_curves(figure.subplots(), experiment, found)
+    else:
+        count = len(experiment.columns)
+        size = (2.2 + _PANEL_INCHES * count, 1.4 + _ROW_INCHES * len(experiment.rows))
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+        for axes, column in zip(panels, experiment.columns, strict=True):
+            _draw_column(axes, experiment, column, found)
+    figure.suptitle(f"{experiment.source}: {experiment.title}")
+    with atomic_file(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def _draw_column(axes: Axes, experiment: Experiment, column: str, found: Findings) -> None:
+    """Ours as points with 95% intervals, the paper's as hollow diamonds."""
+    number = experiment.columns.index(column)
+    for height, row in enumerate(experiment.rows):
+        finding = found.get(Place(row=row.title, column=column), Finding())
+        if finding.values:
+            error = 0.0 if math.isnan(finding.half_width) else finding.half_width
+            axes.errorbar(finding.mean, height, xerr=error, fmt="o", color="C0", capsize=3)
+        paper = row.paper[number] if row.paper else None
+        if paper is not None:
+            axes.plot(paper, height, "D", color="C1", fillstyle="none")
+    axes.set_yticks(range(len(experiment.rows)), [row.title for row in experiment.rows])
+    axes.set_ylim(len(experiment.rows) - 0.5, -0.5)
+    axes.set_title(column)
+    axes.grid(alpha=0.3)
+    axes.plot([], [], "o", color="C0", label="here")
+    axes.plot([], [], "D", color="C1", fillstyle="none", label="paper")
+    if number == 0:
+        axes.legend(fontsize="small")
+
+
+def _draw_curves(axes: Axes, experiment: Experiment, found: Findings) -> None:
+    """A line for every group of rows."""
+    column = experiment.columns[0]
+    for group in dict.fromkeys(row.group for row in experiment.rows):
+        points = [
+            (row.position, finding)
+            for row in experiment.rows
+            if row.group == group
+            and (finding := found.get(Place(row=row.title, column=column), Finding())).values
+        ]
+        if points:
+            errors = [0.0 if math.isnan(f.half_width) else f.half_width for _, f in points]
+            positions, means = [p for p, _ in points], [f.mean for _, f in points]
+            axes.errorbar(positions, means, yerr=errors, marker="o", capsize=3, label=group)
+    axes.set_xlabel("pre-training steps")
+    axes.set_ylabel(column)
+    axes.grid(alpha=0.3)
+    axes.legend()

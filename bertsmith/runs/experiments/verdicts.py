@@ -1,0 +1,104 @@
+"""The paper's claims and what was found -> reproduced, not reproduced, or not decidable.
+
+Two rows differ where the difference of their means lies outside its own 95% interval (Welch 1947,
+from the deviations over seeds). What one seed says decides nothing. Two rows are close where the
+whole interval lies within the margin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import stdev
+from typing import Literal
+
+from bertsmith.recipes.experiments.experiment import Claim, Experiment, Place
+from bertsmith.runs.experiments.found import Finding, Findings
+from bertsmith.tasks.metrics import student
+
+Verdict = Literal["reproduced", "not reproduced", "not decidable"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Of two means."""
+
+    value: float
+    half_width: float
+    """Of its 95% interval; NaN where deviations are unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """One comparison of a claim."""
+
+    first: Place
+    second: Place
+    difference: Difference
+    verdict: Verdict
+
+
+def difference(first: Finding, second: Finding) -> Difference:
+    """Of the means, with Welch's interval; single runs and missing ones have none."""
+    value = first.mean - second.mean
+    if min(len(first.values), len(second.values)) < 2:
+        return Difference(value=value, half_width=math.nan)
+    parts = [stdev(each.values) ** 2 / len(each.values) for each in (first, second)]
+    if not sum(parts):
+        return Difference(value=value, half_width=0.0)
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / (len(each.values) - 1) for part, each in zip(parts, (first, second), strict=True)
+    )
+    half_width = student(max(1, int(freedom))) * math.sqrt(sum(parts))
+    return Difference(value=value, half_width=half_width)
+
+
+def judged(experiment: Experiment, claim: Claim, found: Findings) -> Iterator[Judged]:
+    """Every comparison that the claim makes."""
+    for first, second in claim.pairs:
+        gap = difference(found[first], found[second])
+        if first.column in experiment.lower_is_better:
+            gap = Difference(value=-gap.value, half_width=gap.half_width)
+        verdict = _higher(gap) if claim.kind == "higher" else _close(gap, claim.margin)
+        yield Judged(first=first, second=second, difference=gap, verdict=verdict)
+
+
+def sentence(experiment: Experiment, claim: Claim, found: Findings) -> str:
+    """The claim, what becomes of it here, and the numbers."""
+    each = list(judged(experiment, claim, found))
+    counts = Counter(one.verdict for one in each)
+    if len(counts) == 1:
+        told = str(each[0].verdict)
+    else:
+        each_kind = [f"{number} {verdict}" for verdict, number in counts.most_common()]
+        told = f"of {len(each)} comparisons {', '.join(each_kind)}"
+    margin = f" (within {claim.margin:g} points)" if claim.kind == "close" else ""
+    numbers = "; ".join(_told(one) for one in each)
+    return f"{claim.sentence}{margin}: **{told}**. {numbers}."
+
+
+def _higher(gap: Difference) -> Verdict:
+    if math.isnan(gap.value) or math.isnan(gap.half_width):
+        return "not decidable"
+    if gap.value > gap.half_width:
+        return "reproduced"
+    return "not reproduced" if gap.value < -gap.half_width else "not decidable"
+
+
+def _close(gap: Difference, margin: float) -> Verdict:
+    if math.isnan(gap.value) or math.isnan(gap.half_width):
+        return "not decidable"
+    if abs(gap.value) + gap.half_width <= margin:
+        return "reproduced"
+    return "not reproduced" if abs(gap.value) - gap.half_width > margin else "not decidable"
+
+
+def _told(one: Judged) -> str:
+    where = f"{one.first.column}, {one.first.row} - {one.second.row}"
+    if math.isnan(one.difference.value):
+        return f"{where}: not measured"
+    if math.isnan(one.difference.half_width):
+        return f"{where}: {one.difference.value:+.1f} (single runs)"
+    return f"{where}: {one.difference.value:+.1f} +- {one.difference.half_width:.1f}"

@@ -1,0 +1,235 @@
+"""A table of the paper from text and labelled sets, in seconds: all of it small, none a stub."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bertsmith import fusion
+from bertsmith.commands.reproduce_options import Reproduce
+from bertsmith.commands.reproduction import carry_out as command
+from bertsmith.commands.reproduction import parts
+from bertsmith.commands.text_options import ReadingChoices
+from bertsmith.files import claimed
+from bertsmith.recipes.experiments.scales import Scale, tiny
+from bertsmith.recipes.run import Phase
+from bertsmith.runs.experiments.places import Site
+from tests.commands import small_files
+from tests.commands.small_run import write_text
+from tests.commands.small_task import bertsmith, write_glue
+
+_STEPS = 10
+
+
+def small_scale() -> Scale:
+    """Two layers of 32, ten steps."""
+    begun = tiny()
+    model = replace(
+        begun.base.model,
+        num_hidden_layers=2,
+        hidden_size=32,
+        num_attention_heads=2,
+        intermediate_size=64,
+    )
+    run = replace(
+        begun.base,
+        name="small",
+        model=model,
+        phases=(Phase(steps=_STEPS, sequence_length=32, batch_size=4),),
+        warmup_steps=2,
+        evaluate_every=5,
+        evaluate_sequences=8,
+        save_every=2,
+        precision="fp32",
+    )
+    return replace(
+        begun, base=run, vocab_size=300, lstm_size=8, max_tokens=32, restarts=2, small_restarts=2
+    )
+
+
+def write_files(folder: Path) -> Path:
+    """Text and what there is of labelled sets: SST-2, SWAG and CoNLL-2003."""
+    write_text(folder / "text")
+    write_glue(folder / "data" / "glue")
+    for name in ("conll2003", "swag"):
+        (folder / "data" / name).mkdir()
+    for name, key in (("eng.train", 1), ("eng.testa", 2)):
+        small_files.tagged(folder / "data" / "conll2003" / name, 12, key)
+    for name, key in (("train.csv", 1), ("val.csv", 2)):
+        small_files.swag(folder / "data" / "swag" / name, 12, key)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_files(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder where table 5 was made, and what that printed."""
+    folder = write_files(tmp_path_factory.mktemp("finished"))
+    return folder, reproduced(folder, "table5")
+
+
+def options(folder: Path, *names: str, **changes: object) -> Reproduce:
+    asked = Reproduce(
+        experiments=names,  # type: ignore[arg-type]
+        text=(folder / "text",),
+        data=folder / "data",
+        out=folder / "out",
+        reading=ReadingChoices(workers=1),
+        threads=1,
+    )
+    return replace(asked, **changes)  # type: ignore[arg-type]
+
+
+def reproduced(folder: Path, *names: str, **changes: object) -> str:
+    """What it prints."""
+    console = Console(file=io.StringIO(), width=200)
+    with fusion.unfused():
+        command.reproduce_at(small_scale(), options(folder, *names, **changes), console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_table_is_made_told_and_found_again(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    report = (folder / "out" / "table5-tiny.md").read_text("utf-8")
+    assert "| paper: No NSP | 83.9 | 84.9 | 86.5 | 92.6 | 87.9 |" in report
+    assert "MNLI has no train.tsv" in report.replace(str(folder / "data" / "glue") + "/", "")
+    assert "not the official set here: 40 training examples" in report
+    rows = list(csv.DictReader((folder / "out" / "table5-tiny.csv").read_text().splitlines()))
+    ours = [row for row in rows if row["column"] == "SST-2"]
+    assert [row["row"] for row in ours] == ["BASE", "No NSP", "LTR & No NSP", "+ BiLSTM"]
+    assert all(row["runs"] == "2" and row["mean"] for row in ours)
+    assert (folder / "out" / "table5-tiny.png").stat().st_size > 1_000
+    assert "Left to right is worse on all tasks" in printed
+
+    before = {path: path.stat().st_mtime_ns for path in (folder / "out").rglob("metrics.jsonl")}
+    assert len(before) == 3 + 4 * 2  # models, and two seeds of four rows
+    again = reproduced(folder, "table5")
+    assert "7 of 7 parts are there" in again
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_tables_share_their_models_and_scores_alone_are_kept(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    printed = reproduced(folder, "table1")
+    # Of table 1 the small model is there, and its cell of SST-2; the large one and its cell not.
+    assert "2 of 4 parts are there" in printed
+    tuned = folder / "out" / "fine-tuned"
+    assert list(tuned.rglob("scores.json"))
+    assert not list(tuned.rglob("model.safetensors"))
+
+
+def test_weights_are_kept_where_it_is_asked(folder: Path) -> None:
+    reproduced(folder, "table4", keep_models=True)
+    assert list((folder / "out" / "fine-tuned").rglob("model.safetensors"))
+
+
+def test_what_was_stopped_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    make = parts.make
+
+    def stopped(part: parts.Part, workshop: parts.Workshop) -> None:
+        if len(made) == 1:
+            raise KeyboardInterrupt
+        made.append(part.title)
+        make(part, workshop)
+
+    monkeypatch.setattr(command, "make", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        reproduced(folder, "table4")
+    monkeypatch.setattr(command, "make", make)
+    assert "1 of 4 parts are there" in reproduced(folder, "table4")
+
+
+def test_what_another_process_holds_is_left_to_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    make = parts.make
+    monkeypatch.setattr(command, "_SECONDS_BETWEEN_LOOKS", 0.01)
+
+    def watched(part: parts.Part, workshop: parts.Workshop) -> None:
+        order.append(part.title)
+        make(part, workshop)
+
+    held: list[object] = []
+    claim = Site.place_of_claim
+
+    def place(site: Site, key: str) -> Path:
+        # The second part is another's while nothing but the first is made.
+        path = claim(site, key)
+        if len(order) == 1 and not held:
+            other = claimed(path)
+            other.__enter__()
+            held.append(other)
+        elif len(order) == 2 and held and held[-1] is not None:
+            held[-1].__exit__(None, None, None)  # type: ignore[attr-defined]
+            held.append(None)
+        return path
+
+    monkeypatch.setattr(command, "make", watched)
+    monkeypatch.setattr(Site, "place_of_claim", place)
+    reproduced(folder, "table4")
+    assert len(order) == 4
+    assert order[0] == "pre-training small"
+    assert order[1] != "table4: BERT BASE, Dev"
+
+
+def test_curves_need_their_checkpoints_and_mnli(folder: Path) -> None:
+    with pytest.raises(ValueError, match="nothing can be measured"):
+        reproduced(folder, "figure5")
+
+
+def test_named_entities_from_frozen_states_and_from_joined_models(folder: Path) -> None:
+    printed = reproduced(folder, "contemporaries")
+    rows = (folder / "out" / "contemporaries-tiny.csv").read_text().splitlines()
+    features = {row["row"]: row for row in csv.DictReader(rows) if row["column"] == "NER features"}
+    assert len(features) == 4
+    assert all(row["runs"] == "2" for row in features.values())
+    assert len(list((folder / "out" / "joined").iterdir())) == 2
+    assert "SST-2" in printed
+    assert not list((folder / "out").rglob("features"))
+
+
+def test_the_plan_makes_nothing(folder: Path) -> None:
+    printed = reproduced(folder, "table5", plan_only=True)
+    assert "3 runs of 0.0 M tokens" in printed
+    assert "at least" in printed
+    assert "left out" in printed
+    assert not (folder / "out").exists()
+
+
+def test_what_is_missing_is_told_before_any_work(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ("--text", folder / "text", "--data", folder / "none")
+    assert bertsmith("reproduce", "table5", *named) == 2
+    assert "no such folder of labelled sets" in capsys.readouterr().err
+    assert bertsmith("reproduce", "table5", "--data", folder / "data") == 2
+    assert "--text" in capsys.readouterr().err
+    assert bertsmith("reproduce") == 2
+    assert "--list" in capsys.readouterr().err
+
+
+def test_the_list_says_what_each_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bertsmith("reproduce", "--list", "--scale", "tiny") == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("table1", "table8", "figure5", "contemporaries"))
+    assert "glue/MNLI" in printed
+
+
+def test_a_broken_set_is_told_before_any_work(folder: Path) -> None:
+    path = folder / "data" / "glue" / "SST-2" / "train.tsv"
+    path.write_text(path.read_text("utf-8") + "the dog\tperhaps\n", "utf-8")
+    with pytest.raises(ValueError, match="perhaps"):
+        reproduced(folder, "table5")
+    assert not (folder / "out").exists()

@@ -1,0 +1,164 @@
+"""The paper's experiments as values: they name what the paper names, and share what is equal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from bertsmith.commands.reproduce_options import ExperimentName, ScaleName
+from bertsmith.model.config import BASE, LARGE, TABLE_6
+from bertsmith.recipes import ablations
+from bertsmith.recipes.experiments import the_paper
+from bertsmith.recipes.experiments.exams import EXAMS
+from bertsmith.recipes.experiments.experiment import (
+    Claim,
+    Experiment,
+    Joined,
+    Perplexity,
+    Place,
+    Pretrained,
+    Row,
+    Score,
+    Tuned,
+    models_of,
+)
+from bertsmith.recipes.experiments.scales import SCALES, mini, paper
+from bertsmith.recipes.experiments.tables import EXPERIMENTS
+from bertsmith.recipes.finetuning import GLUE_GRID
+
+
+def test_the_command_line_names_every_experiment_and_scale() -> None:
+    assert set(get_args(ExperimentName)) == set(EXPERIMENTS)
+    assert set(get_args(ScaleName)) == set(SCALES)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_stands_at_every_scale(name: str, scale: str) -> None:
+    experiment = EXPERIMENTS[name](SCALES[scale]())
+    assert experiment.name == name
+    for _, _, cell in experiment.cells():
+        if isinstance(cell, Score):
+            assert cell.exam in EXAMS
+            assert cell.restarts >= 3 or cell.grid is not None
+
+
+def test_paper_scale_has_the_papers_sizes_and_values() -> None:
+    scale = paper()
+    assert (scale.base.model, scale.large, scale.sizes) == (BASE, LARGE, TABLE_6)
+    assert scale.base.num_steps == 1_000_000
+    score = scale.score(scale.bert(), "MNLI-m")
+    assert (score.grid, score.run.batch_size, score.run.epochs) == (GLUE_GRID, 32, 3.0)
+    squad = scale.score(scale.bert(), "SQuAD 1.1")
+    assert (squad.run.optimizer.learning_rate, squad.run.batch_size) == (5e-5, 32)
+    swag = scale.score(scale.bert(), "SWAG")
+    assert (swag.run.optimizer.learning_rate, swag.run.batch_size) == (2e-5, 16)
+    assert scale.score(scale.bert(), "SQuAD 2.0").run.batch_size == 48
+
+
+def test_table_5_changes_one_thing_at_a_time() -> None:
+    base = mini().base
+    no_nsp, left = ablations.no_nsp(base), ablations.one_way(base, "left_to_right")
+    assert replace(no_nsp, name=base.name, objectives=base.objectives) == base
+    assert left.objectives == ("left_to_right_lm",)
+    assert left.model.direction == "left_to_right"
+    as_before = replace(left, name=base.name, objectives=base.objectives, model=base.model)
+    assert as_before == base
+    assert no_nsp.form == left.form == "pairs"
+
+
+def test_table_5s_bilstm_row_stands_on_the_left_to_right_model() -> None:
+    rows = {row.title: row for row in EXPERIMENTS["table5"](mini()).rows}
+    plain, on_top = rows["LTR & No NSP"].cells[0], rows["+ BiLSTM"].cells[0]
+    assert isinstance(plain, Score)
+    assert isinstance(on_top, Score)
+    assert on_top.model == plain.model
+    assert (plain.run.on_top, on_top.run.on_top) == ("nothing", "bilstm")
+    assert replace(on_top.run, on_top="nothing", name="", lstm_size=768) == replace(
+        plain.run, name="", lstm_size=768
+    )
+
+
+def test_table_8_has_the_papers_six_mixtures() -> None:
+    found = []
+    for row in EXPERIMENTS["table8"](mini()).rows:
+        (model, *_) = models_of(row.cells[0])  # type: ignore[arg-type]
+        assert isinstance(model, Pretrained)
+        masking = model.run.masking
+        same = 1.0 - masking.mask_share - masking.random_share
+        found.append((masking.mask_share, round(same, 6), masking.random_share))
+    assert found == [
+        (0.8, 0.1, 0.1), (1.0, 0.0, 0.0), (0.8, 0.0, 0.2), (0.8, 0.2, 0.0), (0.0, 0.2, 0.8),
+        (0.0, 0.0, 1.0),
+    ]  # fmt: skip
+
+
+def test_tables_share_the_model_of_the_first_row() -> None:
+    scale = mini()
+    shared = scale.bert()
+    for name in ("table1", "table5", "table6", "table7", "table8", "contemporaries"):
+        cells = [cell for _, _, cell in EXPERIMENTS[name](scale).cells()]
+        assert any(shared in models_of(cell) for cell in cells), name
+    last = [row for row in EXPERIMENTS["figure5"](scale).rows if row.group == "Masked LM"][-1]
+    assert last.cells[0] is not None
+    assert shared in models_of(last.cells[0])
+
+
+def test_figure_5_reads_checkpoints_that_its_runs_keep() -> None:
+    for make in SCALES.values():
+        scale = make()
+        for _, _, cell in EXPERIMENTS["figure5"](scale).cells():
+            (model,) = models_of(cell)
+            assert isinstance(model, Pretrained)
+            if model.step is not None:
+                assert model.step % model.run.keep_every == 0
+                assert 0 < model.step < model.run.num_steps
+
+
+def test_elmos_side_is_two_lstms_trained_apart() -> None:
+    rows = EXPERIMENTS["contemporaries"](mini()).rows
+    elmo = next(row for row in rows if row.title.startswith("ELMo"))
+    cell = elmo.cells[-1]
+    assert isinstance(cell, Score)
+    assert isinstance(cell.model, Joined)
+    left, right = cell.model.left_to_right.run, cell.model.right_to_left.run
+    assert (left.model.layer_kind, left.model.num_hidden_layers) == ("lstm", 2)
+    assert (left.model.direction, right.model.direction) == ("left_to_right", "right_to_left")
+    assert right.objectives == ("right_to_left_lm",)
+    assert cell.run.approach == "feature_based"
+
+
+def test_trivia_qa_is_learned_before_squad_and_seven_make_an_ensemble() -> None:
+    rows = {row.title: row for row in EXPERIMENTS["table2"](paper()).rows}
+    cell = rows["BERT LARGE (ensemble + TriviaQA)"].cells[1]
+    assert isinstance(cell, Score)
+    assert isinstance(cell.model, Tuned)
+    assert (cell.model.exam, cell.taken, cell.restarts) == ("TriviaQA", "ensemble", 7)
+
+
+def test_the_papers_averages_are_of_its_nine_columns() -> None:
+    for title, (*figures, average) in the_paper.TABLE_1.items():
+        known = [figure for figure in figures if figure is not None]
+        assert average is not None
+        assert sum(known) / 9 == pytest.approx(average, abs=0.06), title
+
+
+def test_perplexity_is_of_every_size_in_table_6() -> None:
+    rows = EXPERIMENTS["table6"](mini()).rows
+    assert all(isinstance(row.cells[0], Perplexity) for row in rows)
+    assert rows[3].title == "L4 H256 A4"
+
+
+def test_a_claim_of_a_cell_that_is_not_there_is_refused() -> None:
+    row = Row(title="here", cells=(None,), paper=(1.0,))
+    claim = Claim(
+        sentence="", pairs=((Place(row="here", column="a"), Place(row="there", column="a")),)
+    )
+    with pytest.raises(ValueError, match="not in the table"):
+        Experiment(name="x", title="", source="", columns=("a",), rows=(row,), claims=(claim,))
+    with pytest.raises(ValueError, match="2 cells for 1 columns"):
+        Experiment(
+            name="x", title="", source="", columns=("a",), rows=(replace(row, cells=(None, None)),)
+        )

@@ -1,0 +1,97 @@
+"""Where a part lies follows from what decides its numbers, and from nothing else."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bertsmith.recipes.experiments.exams import EXAMS
+from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score
+from bertsmith.recipes.experiments.scales import mini
+from bertsmith.runs.experiments.places import Site, files_of, key_of, source_of
+from tests.commands.small_task import write_glue
+
+SCALE = mini()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    write_glue(tmp_path / "data" / "glue")
+    return Site(directory=tmp_path / "out", data=tmp_path / "data", corpora={False: "a" * 64})
+
+
+def test_equal_runs_lie_in_one_place_whatever_they_are_called(site: Site) -> None:
+    run = SCALE.base
+    named = Pretrained(run=replace(run, save_every=7, log_every=3, keep_checkpoints=9))
+    assert site.of_model(Pretrained(run=run)) == site.of_model(named)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 1}, {"objectives": ("masked_lm",)}, {"warmup_steps": 5}, {"dropout": True}],
+)
+def test_what_decides_the_weights_decides_the_place(site: Site, change: dict[str, object]) -> None:
+    run = SCALE.base
+    changed = replace(run, **change)  # type: ignore[arg-type]
+    assert site.of_model(Pretrained(run=run)) != site.of_model(Pretrained(run=changed))
+
+
+def test_another_corpus_is_another_place(site: Site) -> None:
+    other = replace(site, corpora={False: "b" * 64})
+    model = Pretrained(run=SCALE.base)
+    assert site.of_model(model) != other.of_model(model)
+
+
+def score(**changes: object) -> Score:
+    return replace(SCALE.score(SCALE.bert(), "SST-2"), **changes)  # type: ignore[arg-type]
+
+
+def test_a_cell_is_shared_whatever_is_read_of_it(site: Site) -> None:
+    place = site.of_score(score())
+    assert place == site.of_score(score(metric="other", restarts=9, taken="ensemble"))
+    assert place != site.of_score(score(most_examples=5))
+    assert place != site.of_score(score(run=replace(score().run, epochs=9.0)))
+
+
+def test_a_cell_of_an_earlier_checkpoint_is_another(site: Site) -> None:
+    early = score(model=SCALE.bert(step=SCALE.steps_between))
+    assert site.of_score(early) != site.of_score(score())
+    assert key_of(SCALE.bert(), site) != key_of(SCALE.bert(step=SCALE.steps_between), site)
+
+
+def test_changed_examples_are_another_place(site: Site) -> None:
+    before = site.of_score(score())
+    path = site.data / "glue" / "SST-2" / "train.tsv"
+    path.write_text(path.read_text("utf-8") + "the dog likes me\t1\n", "utf-8")
+    again = Site(directory=site.directory, data=site.data, corpora=site.corpora)
+    assert again.of_score(score()) != before
+
+
+def test_joined_models_lie_apart_from_their_sides(site: Site) -> None:
+    sides = [Pretrained(run=replace(SCALE.base, seed=seed)) for seed in (0, 1)]
+    joined = Joined(left_to_right=sides[0], right_to_left=sides[1])
+    models: list[Model] = [*sides, joined]
+    assert len(set(map(site.of_model, models))) == 3
+
+
+def test_compressed_files_are_found_and_missing_ones_named(tmp_path: Path) -> None:
+    (tmp_path / "squad").mkdir()
+    (tmp_path / "squad" / "train-v1.1.json.gz").write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(FileNotFoundError, match=r"dev-v1\.1\.json"):
+        files_of(EXAMS["SQuAD 1.1"], tmp_path)
+    (tmp_path / "squad" / "dev-v1.1.json").write_text("{}")
+    source = source_of(EXAMS["SQuAD 1.1"], tmp_path, {"doc_stride": 64})
+    assert str(source["squad"]).endswith("train-v1.1.json.gz")
+    assert source["doc_stride"] == 64
+
+
+def test_mnli_mismatched_is_learned_from_the_matched_training_set(tmp_path: Path) -> None:
+    folder = tmp_path / "glue" / "MNLI"
+    folder.mkdir(parents=True)
+    for name in ("train", "dev_matched", "dev_mismatched"):
+        (folder / f"{name}.tsv").write_text("x\n")
+    names = [path.name for path in files_of(EXAMS["MNLI-mm"], tmp_path)]
+    assert names == ["train.tsv", "dev_mismatched.tsv"]

@@ -1,0 +1,97 @@
+"""What numbers say of a claim: a difference that seeds alone make decides nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from bertsmith.recipes.experiments.experiment import Claim, Experiment, Place, Row
+from bertsmith.runs.experiments import verdicts
+from bertsmith.runs.experiments.found import Finding
+from bertsmith.runs.experiments.verdicts import Verdict, difference
+
+ABOVE, BELOW = Place(row="above", column="score"), Place(row="below", column="score")
+CLAIM = Claim(sentence="One is above the other", pairs=((ABOVE, BELOW),))
+
+
+def experiment(claim: Claim, *, is_lower_better: bool = False) -> Experiment:
+    return Experiment(
+        name="x",
+        title="",
+        source="",
+        columns=("score",),
+        rows=(Row(title="above", cells=(None,)), Row(title="below", cells=(None,))),
+        claims=(claim,),
+        lower_is_better=frozenset({"score"} if is_lower_better else ()),
+    )
+
+
+def verdict(claim: Claim, above: tuple[float, ...], below: tuple[float, ...]) -> Verdict:
+    found = {ABOVE: Finding(values=above), BELOW: Finding(values=below)}
+    (one,) = verdicts.judged(experiment(claim), claim, found)
+    return one.verdict
+
+
+def test_a_clear_difference_is_reproduced_and_its_reverse_is_not() -> None:
+    high, low = (80.0, 80.4, 80.2), (75.0, 75.4, 75.1)
+    assert verdict(CLAIM, high, low) == "reproduced"
+    assert verdict(CLAIM, low, high) == "not reproduced"
+
+
+def test_what_seeds_may_make_is_not_decidable() -> None:
+    assert verdict(CLAIM, (80.0, 76.0, 84.0), (79.0, 75.0, 83.0)) == "not decidable"
+    assert verdict(CLAIM, (80.0,), (70.0, 70.1, 70.2)) == "not decidable"
+    assert verdict(CLAIM, (), (70.0, 70.1, 70.2)) == "not decidable"
+
+
+def test_close_needs_the_whole_interval_within_the_margin() -> None:
+    close = Claim(sentence="", pairs=CLAIM.pairs, kind="close", margin=1.0)
+    assert verdict(close, (80.0, 80.1, 80.2), (80.1, 80.2, 80.3)) == "reproduced"
+    assert verdict(close, (80.0, 80.1, 80.2), (75.1, 75.2, 75.3)) == "not reproduced"
+    # Equal means, but seeds so far apart that nobody knows.
+    assert verdict(close, (70.0, 80.0, 90.0), (70.0, 80.0, 90.0)) == "not decidable"
+
+
+def test_where_lower_is_better_the_lower_one_is_above() -> None:
+    found = {ABOVE: Finding(values=(3.0, 3.1, 3.2)), BELOW: Finding(values=(9.0, 9.1, 9.2))}
+    table = experiment(CLAIM, is_lower_better=True)
+    (one,) = verdicts.judged(table, CLAIM, found)
+    assert one.verdict == "reproduced"
+    assert one.difference.value == pytest.approx(6.0)
+
+
+@pytest.mark.parity
+def test_the_interval_is_welchs() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    first, second = (80.0, 81.0, 83.5, 80.2, 82.0), (79.0, 79.5, 78.0, 79.9, 78.5)
+    ours = difference(Finding(values=first), Finding(values=second))
+    interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert ours.value == pytest.approx(np.mean(first) - np.mean(second))
+    # Whole degrees of freedom, rounded down: never narrower.
+    half = (interval.high - interval.low) / 2
+    assert half <= ours.half_width <= 1.1 * half
+
+
+def test_equal_values_have_no_width() -> None:
+    gap = difference(Finding(values=(2.0, 2.0)), Finding(values=(1.0, 1.0)))
+    assert (gap.value, gap.half_width) == (1.0, 0.0)
+
+
+def test_a_sentence_says_the_verdict_and_the_numbers() -> None:
+    found = {ABOVE: Finding(values=(80.0, 80.4, 80.2)), BELOW: Finding(values=(75.0, 75.4, 75.1))}
+    told = verdicts.sentence(experiment(CLAIM), CLAIM, found)
+    assert told.startswith("One is above the other: **reproduced**. score, above - below: +5.0 +-")
+    missing = verdicts.sentence(experiment(CLAIM), CLAIM, {ABOVE: Finding(), BELOW: Finding()})
+    assert "**not decidable**" in missing
+    assert "not measured" in missing
+
+
+def test_a_finding_knows_its_mean_deviation_and_interval() -> None:
+    finding = Finding(values=(1.0, 2.0, 3.0))
+    assert finding.mean == 2.0
+    assert finding.deviation == pytest.approx(1.0)
+    assert finding.half_width == pytest.approx(4.303 / math.sqrt(3))
+    assert math.isnan(Finding().mean)
+    assert math.isnan(Finding(values=(1.0,)).half_width)
