@@ -94,9 +94,11 @@ def config_from_json(content: Mapping[str, object], where: str = "config.json") 
         "layer_kind": content.get(LAYER_KIND_FIELD) or "transformer",
     }
     try:
-        return BertConfig(**values, **chosen)  # type: ignore[arg-type]
+        config = BertConfig(**values, **chosen)  # type: ignore[arg-type]
+        _require_type(content.get("model_type"), config)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
+    return config
 
 
 def _architecture(config: BertConfig, objectives: set[str]) -> str:
@@ -109,6 +111,16 @@ def _architecture(config: BertConfig, objectives: set[str]) -> str:
     if "masked_lm" in objectives:
         return "BertForMaskedLM"
     return "BertForNextSentencePrediction" if "next_sentence" in objectives else "BertModel"
+
+
+def _require_type(said: object, config: BertConfig) -> None:
+    """Raises ValueError for a type of our own that the other fields do not make."""
+    made = _MODEL_TYPES.get((config.layer_kind, config.direction), "bert")
+    if said in _MODEL_TYPES.values() and said != made:
+        raise ValueError(
+            f"model_type is {said!r}, and {LAYER_KIND_FIELD} and {DIRECTION_FIELD} make it "
+            f"{made!r}: write them as they were"
+        )
 
 
 def _direction(content: Mapping[str, object]) -> Direction:

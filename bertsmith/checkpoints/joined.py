@@ -27,7 +27,8 @@ def join(first: str | Path, second: str | Path, out: Path) -> Loaded:
 
     Poolers and heads are left out: each of them reads one side alone. Returns the model as read
     back, its notes saying so. Raises ValueError for an `out` that is there and not empty, and for
-    models that do not read in opposite directions, or differ in a size or in their vocabularies.
+    models that do not read in opposite directions, or differ in another field of their configs or
+    in their vocabularies.
     """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise ValueError(f"{out} exists already and is not empty; choose a new directory")
@@ -39,12 +40,13 @@ def join(first: str | Path, second: str | Path, out: Path) -> Loaded:
         read = back.model.state_dict()
         if back.config != config or any(not torch.equal(read[name], state[name]) for name in read):
             raise ValueError("what was written reads back otherwise than the two; it is not kept")
-    notes = [
+    left_out = [
         f"left out of {each.directory}: {told}"
         for each in (left, right)
         if (told := _left_out(each))
     ]
-    return replace(back, directory=out, notes=(*left.notes, *right.notes, *notes))
+    notes = dict.fromkeys((*left.notes, *right.notes, *left_out))  # what holds of both, once
+    return replace(back, directory=out, notes=tuple(notes))
 
 
 def _in_order(first: Loaded, second: Loaded) -> list[Loaded]:

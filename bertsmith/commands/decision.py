@@ -170,7 +170,7 @@ def _sized(
     mini = with_size(run, "mini", request.brings)
     seconds = _seconds_to(until)
     known = settled(mini, measured, _SHARE_FOR_MEASURING_AGAIN * seconds)
-    size = choose_size(known.tokens_per_second, "mini", seconds, corpus.num_tokens)
+    size = choose_size(known.tokens_per_second, "mini", seconds, corpus.num_tokens, run.model)
     note = (
         f"size {size} chosen for {corpus.num_tokens:,} tokens of text and "
         f"{seconds / 60:.0f} minutes at mini's {known.tokens_per_second:,.0f} tokens/s"

@@ -39,8 +39,7 @@ def explain(options: Explain) -> None:
     found = _explained(options, model)
     layer = found.config.num_hidden_layers if options.layer is None else options.layer
     chosen = Chosen(model=model, layer=layer, head=options.head)
-    if found.inside is not None:
-        found.inside.shares(layer, options.head)  # refused before anything is drawn
+    _require_map(options, found, layer)
     for line in _notes(found):
         print(f"note: {line}", file=sys.stderr)
     if options.jsonl:
@@ -86,7 +85,7 @@ def as_json(found: Explanation, chosen: Chosen, sentences: tuple[str, ...]) -> d
             for place, guess, each in zip(hidden.places, guesses, sides, strict=True)
         ],
         "follows": found.follows,
-        "layer": chosen.layer,
+        "layer": chosen.layer if inside else None,
         "head": chosen.head,
         "attention": inside.shares(chosen.layer, chosen.head).tolist() if inside else None,
         "left_out": found.left_out,
@@ -111,6 +110,19 @@ def _explained(options: Explain, model: str) -> Explanation:
     first, second = (*options.sentences, None)[:2]
     assert first is not None
     return predictor.explain(first, second, hiding, top_k=options.top_k)
+
+
+def _require_map(options: Explain, found: Explanation, layer: int) -> None:
+    """Refuses a layer or a head that the model has not, before anything is drawn."""
+    if found.inside is not None:
+        found.inside.shares(layer, options.head)
+        return
+    for option, number in (("--layer", options.layer), ("--head", options.head)):
+        if number is not None:
+            raise ValueError(
+                f"{option} chooses a map of attention, and a model of the kind "
+                f"{found.config.told_kind} has none: leave it out"
+            )
 
 
 def _notes(found: Explanation) -> list[str]:

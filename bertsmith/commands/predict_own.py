@@ -19,7 +19,7 @@ def ask_own(run: AskTask) -> None:
     """Answers texts, then files; what was not read is reported.
 
     Raises ValueError or FileNotFoundError for what cannot be asked, all files being read before the
-    first answer; what the class itself raises comes through.
+    first answer, and for whatever the class itself raises.
     """
     require_files(run.file)
     require_free(run)

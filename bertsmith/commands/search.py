@@ -127,7 +127,7 @@ def search_runs(
     )
     lines = described_search(job, record, first, len(results.runs))
     say_plan(console, [*first.about, *lines], first.warnings)
-    if len(results.runs) < len(jobs):
+    if len(results.runs) < len(jobs) and not console.quiet:  # where nobody reads it
         say(console, "measuring real steps on this machine ...")
         say_plan(console, [("expected", _expected(going))])
     if plan_only:

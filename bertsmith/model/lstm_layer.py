@@ -5,6 +5,8 @@ with a layer's input are made for all tokens at once, so only those with the sta
 place by place. The backward pass is written out, because automatic differentiation would add up a
 gradient of the matrices at every place. It does not know what the hidden states are for.
 
+Differs: neither cells nor projections are clipped.
+
 Source: Peters et al. 2018, sections 3.1 and 3.4; Sak et al. 2014 (the projection);
 allenai/bilm-tf, training.py, LanguageModel._build (residual and dropout).
 
@@ -19,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from bertsmith.fusion import fused
 from bertsmith.model.config import BertConfig, Direction
@@ -82,10 +85,12 @@ def reading_order(stream: Stream, direction: Direction) -> tuple[Tensor, list[in
 def recur(sums: Tensor, recurrent: Tensor, projection: Tensor, counts: list[int]) -> Tensor:
     """(T, 4F) what the input adds to the gates, in reading order -> (T, H) states, the same order.
 
-    `recurrent` (4F, H), `projection` (H, F); gates are entry, forgetting, candidate and exit, side
-    by side. In float32 at least: a state is the sum of all before it. Rows at no place are 0.
+    `recurrent` (4F, H), `projection` (H, F); the input gate, the forget gate, the candidate and the
+    output gate stand side by side. In float32 at least: a state is the sum of all before it. Rows
+    at no place are 0.
     """
-    states: Tensor = _Recurrence.apply(sums, recurrent, projection, counts)  # type: ignore[no-untyped-call]
+    is_learning = torch.is_grad_enabled()  # inside a Function it is always off
+    states: Tensor = _Recurrence.apply(sums, recurrent, projection, counts, is_learning)  # type: ignore[no-untyped-call]
     return states
 
 
@@ -94,25 +99,31 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, sums: Tensor, recurrent: Tensor, projection: Tensor, counts: list[int]
+        ctx: Any,
+        sums: Tensor,
+        recurrent: Tensor,
+        projection: Tensor,
+        counts: list[int],
+        is_learning: bool,
     ) -> Tensor:
-        across, down = widened(recurrent).t(), widened(projection).t()  # (H, 4F), (F, H)
-        states = across.new_zeros(len(sums), len(projection))  # (T, H)
-        state = across.new_zeros(counts[0], len(projection))  # (n, H)
-        cell = across.new_zeros(counts[0], projection.shape[1])  # (n, F)
-        kept = []
+        across, down = widened(recurrent), widened(projection)  # (4F, H), (H, F)
+        states = across.new_zeros(len(sums), len(down))  # (T, H)
+        state = across.new_zeros(counts[0], len(down))  # (n, H)
+        cell = across.new_zeros(counts[0], down.shape[1])  # (n, F)
+        kept: list[Tensor] = []
         for start, count in zip(_starts(counts), counts, strict=True):
             added = widened(sums[start : start + count])  # (n, 4F)
-            total = torch.addmm(added, state[:count], across)
+            total = torch.addmm(added, state[:count], across.t())
             gates, cell, shown = _step(total, cell[:count])  # (n, 4F), (n, F), (n, F)
             state = states[start : start + count]
-            torch.mm(shown, down, out=state)
-            kept += [gates, cell]
+            torch.mm(shown, down.t(), out=state)
+            kept += [gates, cell] if is_learning else []
         ctx.save_for_backward(recurrent, projection, states, *kept)
         ctx.counts, ctx.dtype = counts, sums.dtype
         return states
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         recurrent, projection, states, *kept = ctx.saved_tensors
         counts: list[int] = ctx.counts
@@ -144,6 +155,7 @@ class _Recurrence(torch.autograd.Function):
             grad_across.to(recurrent.dtype),
             grad_down.to(projection.dtype),
             None,
+            None,
         )
 
 
@@ -161,12 +173,12 @@ def _starts(counts: list[int]) -> list[int]:
 @fused
 def _step(total: Tensor, before: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(n, 4F) sums and (n, F) cells before -> gates, cells, and what the cells show."""
-    entry, forgetting, candidate, leaving = total.chunk(4, dim=1)  # (n, F)
-    entry, forgetting, leaving = entry.sigmoid(), forgetting.sigmoid(), leaving.sigmoid()
-    candidate = candidate.tanh()
-    cell = forgetting * before + entry * candidate
-    gates = torch.cat([entry, forgetting, candidate, leaving], dim=1)  # (n, 4F)
-    return gates, cell, leaving * cell.tanh()
+    first, second, third, fourth = total.chunk(4, dim=1)  # (n, F)
+    input_gate, forget_gate, output_gate = first.sigmoid(), second.sigmoid(), fourth.sigmoid()
+    candidate = third.tanh()
+    cell = forget_gate * before + input_gate * candidate
+    gates = torch.cat([input_gate, forget_gate, candidate, output_gate], dim=1)  # (n, 4F)
+    return gates, cell, output_gate * cell.tanh()
 
 
 @fused
@@ -174,16 +186,16 @@ def _step_backward(
     gates: Tensor, cell: Tensor, before: Tensor, grad_shown: Tensor, grad_cell: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of (n, 4F) sums and of (n, F) cells before; and what the cells showed, again."""
-    entry, forgetting, candidate, leaving = gates.chunk(4, dim=1)  # (n, F)
-    bent = cell.tanh()
-    grad_cell = grad_cell + grad_shown * leaving * (1.0 - bent * bent)
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)  # (n, F)
+    bounded = cell.tanh()
+    grad_cell = grad_cell + grad_shown * output_gate * (1.0 - bounded * bounded)
     grad_sums = torch.cat(
         [
-            grad_cell * candidate * entry * (1.0 - entry),
-            grad_cell * before * forgetting * (1.0 - forgetting),
-            grad_cell * entry * (1.0 - candidate * candidate),
-            grad_shown * bent * leaving * (1.0 - leaving),
+            grad_cell * candidate * input_gate * (1.0 - input_gate),
+            grad_cell * before * forget_gate * (1.0 - forget_gate),
+            grad_cell * input_gate * (1.0 - candidate * candidate),
+            grad_shown * bounded * output_gate * (1.0 - output_gate),
         ],
         dim=1,
     )  # (n, 4F)
-    return grad_sums, grad_cell * forgetting, leaving * bent
+    return grad_sums, grad_cell * forget_gate, output_gate * bounded

@@ -10,6 +10,7 @@ import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,6 @@ _MOST_LABELS = 30
 _MOST_GROUPS = 25
 _POINTS = 200
 """A curve is the mean over at most so many windows of steps."""
-_FONTS = ("Noto Sans CJK KR", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo")
-"""That have Hangul."""
 _EVALUATION = "evaluation_"
 
 
@@ -53,7 +52,7 @@ def draw_answers(judged: Judged, directory: Path) -> list[Path]:
         if 1 < len(groups.rows) <= _MOST_GROUPS:
             name = "by-" + groups.name.replace(" ", "-")
             wanted.append((name, partial(_draw_groups, groups=groups)))
-    with _any_script():
+    with _as_written(_names_in(judged)):
         return [
             _drawn(directory / f"{name}.png", partial(_draw_alone, draw=draw), (6, 5))
             for name, draw in wanted
@@ -62,7 +61,7 @@ def draw_answers(judged: Judged, directory: Path) -> list[Path]:
 
 def draw_curves(runs: Sequence[tuple[str, Sequence[Row]]], path: Path, kind: str = "png") -> Path:
     """Loss and Dev scores of one run or several, by name, over the steps."""
-    with _any_script():
+    with _as_written("".join(name for name, _ in runs)):
         return _drawn(path, partial(_draw_runs, runs=runs), (10, 4), kind)
 
 
@@ -81,18 +80,28 @@ def _draw_runs(figure: Figure, runs: Sequence[tuple[str, Sequence[Row]]]) -> Non
     figure.suptitle(", ".join(name for name, _ in runs))
 
 
-@contextlib.contextmanager
-def _any_script() -> Iterator[None]:
-    """Takes letters that the usual font lacks from one that has them, where there is one.
+def _names_in(judged: Judged) -> str:
+    """All names that a person gave, as they are drawn."""
+    labels = judged.confusion.labels if judged.confusion else ()
+    parts = (part for groups in judged.groups for part, _, _ in groups.rows)
+    return "".join(chain(labels, parts))
 
-    Where there is none, a label is a row of boxes: the tables beside the picture name it.
+
+@contextlib.contextmanager
+def _as_written(text: str) -> Iterator[None]:
+    """Draws names in any script, from fonts that have its letters, and a `$` as a dollar.
+
+    Where no font has a letter, it is a box: the tables beside the picture name the label.
     """
     import matplotlib
-    from matplotlib import font_manager
 
-    here = {font.name for font in font_manager.fontManager.ttflist}
-    families = [*matplotlib.rcParams["font.family"], *(name for name in _FONTS if name in here)]
-    with warnings.catch_warnings(), matplotlib.rc_context({"font.family": families}):
+    from bertsmith.runs.fonts import families_for
+
+    families = [*matplotlib.rcParams["font.family"], *families_for(text)[0]]
+    with (
+        warnings.catch_warnings(),
+        matplotlib.rc_context({"font.family": families, "text.parse_math": False}),
+    ):
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
@@ -199,4 +208,5 @@ def _draw_scores(axes: Axes, rows: Sequence[Row], number: int, label: str) -> No
     best = [row["step"] for row in rows if row.get("is_best")]
     if best and not label:
         axes.axvline(float(str(best[-1])), color="grey", linestyle=":", label="the best")
-    axes.legend(fontsize="small")
+    if names:
+        axes.legend(fontsize="small")

@@ -23,7 +23,7 @@ from bertsmith.runs.learning_set import (
     fingerprint,
     read_examples,
 )
-from bertsmith.runs.trial import try_out
+from bertsmith.runs.trial import require_learnable, try_out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +49,13 @@ def read_start(
 ) -> Start[ExampleT, EncodedT, AnswerT]:
     """Loads the model and encodes the examples with its tokenizer.
 
-    Raises as `store.load`, `read_examples` and `try_out` do.
+    Raises as `store.load`, `read_examples`, `require_learnable` and `try_out` do.
     """
     loaded = store.load(model)
     train = read_examples(learning.task, learning.train, loaded, "training")
     dev = read_examples(learning.task, learning.dev, loaded, "Dev")
+    for each in (train, dev):
+        require_learnable(each, loaded.config.vocab_size)
     try_out(dev)
     return Start(
         loaded=loaded,

@@ -19,10 +19,10 @@ from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Packing, Watch
 from bertsmith.tasks import metrics
-from bertsmith.tasks.imported import failures_named
 from bertsmith.tasks.judge import judged
 from bertsmith.tasks.judged import Judged
 from bertsmith.tasks.metrics import Interval, Numbers
+from bertsmith.tasks.own_faults import failures_named
 from bertsmith.tasks.scores import KeptStates, item_scores
 from bertsmith.tasks.task import Encoded, Task
 
@@ -53,7 +53,8 @@ class LearningSet(Generic[ExampleT, EncodedT, AnswerT]):
     dev_balance: str
     """The same of Dev: what an answer that never changes would reach."""
     label_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """How often each label occurs, of `training` and `Dev`; empty where nothing has labels."""
+    """How often each label occurs, of `training` and `Dev`; empty where nothing has labels, and of
+    GLUE's tasks, whose labels are known."""
     notes: tuple[str, ...] = ()
     """What was seen while reading, a sentence each."""
 
@@ -107,8 +108,13 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
         with failures_named(type(self.task), "score"):
             return self.task.score(self.examples, answers)
 
-    def intervals(self, answers: Sequence[AnswerT]) -> dict[str, Interval]:
-        """What each metric would be on other examples of the same kind, 95 times in 100."""
+    def intervals(
+        self, answers: Sequence[AnswerT], num_draws: int | None = None
+    ) -> dict[str, Interval]:
+        """What each metric would be on other examples of the same kind, 95 times in 100.
+
+        Without `num_draws` as many as their number allows.
+        """
         count = len(self.examples)
 
         def score(numbers: Numbers) -> dict[str, float]:
@@ -117,8 +123,9 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
                 [answers[number] for number in numbers],
             )
 
-        draws = min(_MOST_DRAWS, max(_FEWEST_DRAWS, _EXAMPLES_DRAWN // count))
-        with failures_named(type(self.task), "score"):
+        draws = num_draws or min(_MOST_DRAWS, max(_FEWEST_DRAWS, _EXAMPLES_DRAWN // count))
+        what = "score of examples drawn anew, as for an interval,"
+        with failures_named(type(self.task), what):
             return metrics.intervals(score, count, num_draws=draws)
 
 
@@ -148,16 +155,17 @@ def read_examples(
         raise ValueError(f"there are no {what} examples")
     with failures_named(type(task), "encode"):
         encoded = task.encode(examples, loaded.tokenizer)
-        labelled, config = encoded.labelled, loaded.config
+        labelled, _ = encoded.labelled, encoded.notes  # which are told later
+        longest = max(len(item.token_ids) for item in labelled.items)
+        segments = 1 + max(int(item.segment_ids.max()) for item in labelled.items)
     if not labelled.targets:
         raise ValueError(f"not every one of the {len(examples):,} {what} examples has a label")
-    longest = max(len(item.token_ids) for item in labelled.items)
+    config = loaded.config
     if longest > config.max_position_embeddings:
         raise ValueError(
             f"the longest sequence of the {what} examples has {longest} tokens, and "
             f"{loaded.directory} reads at most {config.max_position_embeddings}: lower --max-tokens"
         )
-    segments = 1 + max(int(item.segment_ids.max()) for item in labelled.items)
     if segments > config.type_vocab_size:
         raise ValueError(
             f"the {what} examples are pairs of texts, and {loaded.directory} has no second segment "

@@ -20,7 +20,7 @@ from dataclasses import replace
 import torch
 
 from bertsmith.corpus.store import Corpus
-from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.model.config import BASE, SIZES, BertConfig
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.recipes.run import PretrainRun, stretched
 from bertsmith.runs.measuring import Bench, Measurement
@@ -44,18 +44,28 @@ PEAK_RATES = {
 _SHARE_FOR_THE_REST = 0.05  # of the minutes: evaluations, checkpoints, samples
 
 
-def choose_size(tokens_per_second: float, measured: str, seconds: float, tokens: int) -> str:
+def choose_size(
+    tokens_per_second: float,
+    measured: str,
+    seconds: float,
+    tokens: int,
+    kind: BertConfig = BASE,
+) -> str:
     """The largest size that is worth training; the smallest when none is.
 
     `measured` names the size that reached `tokens_per_second`; other sizes are expected to run
-    slower or faster by their work a token. `tokens` is the corpus.
+    slower or faster by their work a token. `tokens` is the corpus; `kind` has the layers to train.
     """
-    chosen = min(SIZES, key=lambda name: layer_weights(SIZES[name]))
-    for name, config in SIZES.items():
-        rate = tokens_per_second * _work(SIZES[measured]) / _work(config)
+    sizes = {
+        name: replace(config, layer_kind=kind.layer_kind, direction=kind.direction)
+        for name, config in SIZES.items()
+    }
+    chosen = min(sizes, key=lambda name: layer_weights(sizes[name]))
+    for name, config in sizes.items():
+        rate = tokens_per_second * _work(sizes[measured]) / _work(config)
         seen = min(rate * seconds, MOST_EPOCHS * tokens)
         if seen >= TOKENS_A_WEIGHT * layer_weights(config):
-            chosen = max(chosen, name, key=lambda size: layer_weights(SIZES[size]))
+            chosen = max(chosen, name, key=lambda size: layer_weights(sizes[size]))
     return chosen
 
 

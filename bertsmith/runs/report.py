@@ -133,7 +133,8 @@ def write_readme(
     parts = [
         f"# {directory.resolve().name}",
         "",
-        f"A BERT pre-trained by bertsmith {record.versions.get('bertsmith', '')} with the {kind}"
+        f"{'A BERT' if model.told_kind == 'BERT' else 'A language model of LSTM layers'} "
+        f"pre-trained by bertsmith {record.versions.get('bertsmith', '')} with the {kind}"
         f"{', changed as listed below' if changes else ''}: {model.num_hidden_layers} layers of "
         f"{model.hidden_size}, vocabulary {model.vocab_size:,}, {run.num_steps:,} steps.",
         "",
@@ -174,10 +175,10 @@ def write_readme(
 
 
 def _in_transformers(run: PretrainRun) -> list[str]:
-    """How `transformers` reads the weights; it has no class for a right-to-left BERT."""
+    """How `transformers` reads the weights; it has no class for a right-to-left BERT or an LSTM."""
     classes = {"masked_lm": "AutoModelForMaskedLM", "left_to_right_lm": "AutoModelForCausalLM"}
     found = [name for objective, name in classes.items() if objective in run.objectives]
-    if not found:
+    if not found or run.model.told_kind != "BERT":
         return []
     return [
         "The newest folder under `checkpoints/` loads in `transformers` as it is:",

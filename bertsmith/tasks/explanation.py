@@ -26,7 +26,6 @@ from bertsmith.fusion import unfused
 from bertsmith.model.attention import AttentionRules, attention_probabilities
 from bertsmith.model.config import BertConfig, Direction
 from bertsmith.model.finite import finite
-from bertsmith.model.layer import Layer
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.tasks import language_model, look, next_sentence
@@ -150,7 +149,7 @@ def explanation(abilities: Abilities, hidden: HiddenPlaces, top_k: int, read: Re
     if hidden.is_pair and model.next_sentence is not None:
         (follows,) = read([question.item], lambda _, stream: next_sentence.answers(model, stream))
     inside = None
-    if _has_attention(model):
+    if not look.no_attention(model.bert):
         (inside,) = read(
             [question.item], lambda _, stream: [look.answer(question, model.bert, stream)]
         )
@@ -239,10 +238,6 @@ def _left_out(model: PretrainModel, is_pair: bool) -> tuple[str, ...]:
         found.append("this model has no language-model head: what it expects is left out")
     if is_pair and model.next_sentence is None:
         found.append("this model has no next-sentence head: whether B follows A is left out")
-    if not _has_attention(model):
-        found.append("this model has no attention to look at: it is left out")
+    if told := look.no_attention(model.bert):
+        found.append(f"{told}; it is left out")
     return tuple(found)
-
-
-def _has_attention(model: PretrainModel) -> bool:
-    return all(isinstance(layer, Layer) for layer in model.bert.layers)

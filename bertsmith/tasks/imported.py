@@ -6,19 +6,19 @@ request of a run that they go on with. What a checkpoint says is never imported 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
 import importlib
 import importlib.util
 import json
 import sys
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from bertsmith.files import read_json
+from bertsmith.tasks.own_faults import failure, require_head
 from bertsmith.tasks.stored import TASK
 from bertsmith.tasks.task import Encoded, Task
 
@@ -58,8 +58,8 @@ AnyOwnTask = OwnTask[Any, Any, Any]
 def imported_class(name: str) -> type[AnyOwnTask]:
     """The class that `module:Class` names, looked for in the current directory first.
 
-    Raises ValueError for what is no such name, no frozen dataclass or lacks a part of `OwnTask`;
-    whatever the module itself raises comes through.
+    Raises ValueError for what is no such name, no frozen dataclass or lacks a part of `OwnTask`,
+    and for a module that raises anything.
     """
     module, colon, wanted = name.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), wanted)):
@@ -68,12 +68,16 @@ def imported_class(name: str) -> type[AnyOwnTask]:
     if here not in sys.path:
         sys.path.insert(0, here)
     importlib.invalidate_caches()
-    if not _is_there(module):
+    found_at = _spec(module)
+    if found_at is None:
         raise ValueError(
             f"--task-class {name}: no module {module!r} in {here} or on Python's path; expected "
             f"{_EXPECTED}"
         )
-    found = vars(importlib.import_module(module))
+    try:
+        found = vars(importlib.import_module(module))
+    except Exception as error:
+        raise failure(f"{name}: importing it", error, {str(found_at.origin)}) from error
     if wanted not in found:
         near = difflib.get_close_matches(wanted, found, n=1)
         raise ValueError(
@@ -81,37 +85,6 @@ def imported_class(name: str) -> type[AnyOwnTask]:
             + (f"; did you mean {near[0]!r}?" if near else "")
         )
     return _checked(found[wanted], name)
-
-
-@contextlib.contextmanager
-def failures_named(kind: type[object], method: str) -> Iterator[None]:
-    """Makes one line with class, method and place of whatever a class of one's own raises.
-
-    It is a ValueError. What a class of this package raises comes through.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not is_own(kind):
-            raise
-        raise ValueError(
-            f"--task-class {_name(kind)}: its {method} failed with {type(error).__name__}: "
-            f"{error!s:.300}{_place(error, kind)}; mend the class (BERTSMITH_TRACEBACK=1 shows the "
-            f"way there)"
-        ) from error
-
-
-def wrong_result(kind: type[object], method: str, found: str, expected: str) -> ValueError:
-    """The error for what a method of one's own gave, and what it must give."""
-    return ValueError(
-        f"--task-class {_name(kind)}: its {method} gave {found}, expected {expected}: mend the "
-        f"class"
-    )
-
-
-def is_own(kind: type[object]) -> bool:
-    """Whether a class of a task is no part of this package."""
-    return kind.__module__.partition(".")[0] != __name__.partition(".")[0]
 
 
 def own_to_json(task: AnyOwnTask, name: str) -> dict[str, object]:
@@ -136,7 +109,8 @@ def own_to_json(task: AnyOwnTask, name: str) -> dict[str, object]:
 def read_own_task(directory: Path, name: str) -> AnyOwnTask:
     """The task of a checkpoint that was learned by the class `name`, which is imported.
 
-    Raises ValueError for a checkpoint of another task, and as `imported_class` does.
+    Raises ValueError for a checkpoint of another task, and as `imported_class` and `require_head`
+    do.
     """
     path = directory / TASK
     if not path.is_file():
@@ -144,31 +118,16 @@ def read_own_task(directory: Path, name: str) -> AnyOwnTask:
     value = read_json(path)
     if value.get("kind") != name:
         raise ValueError(f"{path} is of {value.get('kind')}, and not of --task-class {name}")
-    return _from_json(value, imported_class(name))
+    task = _from_json(value, imported_class(name))
+    require_head(task)
+    return task
 
 
-def _name(kind: type[object]) -> str:
-    """As --task-class names it."""
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _place(error: Exception, kind: type[object]) -> str:
-    """The last line of the class's own file on the way to the error; empty where there is none."""
-    module = sys.modules.get(kind.__module__)
-    file = None if module is None else module.__file__
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
-    if not frames:
-        return ""
-    path, here = Path(frames[-1].filename), Path.cwd()
-    shown = path.relative_to(here) if path.is_relative_to(here) else path
-    return f" ({shown}:{frames[-1].lineno})"
-
-
-def _is_there(module: str) -> bool:
+def _spec(module: str) -> ModuleSpec | None:
     try:
-        return importlib.util.find_spec(module) is not None
+        return importlib.util.find_spec(module)
     except ModuleNotFoundError:  # of the package that it would be in
-        return False
+        return None
 
 
 def _checked(found: object, name: str) -> type[AnyOwnTask]:

@@ -48,15 +48,19 @@ def few(names: Sequence[str], most: int = MOST_LISTED) -> str:
 
 def held_against(learned: Mapping[str, int], counts: Mapping[str, int]) -> str:
     """How many of the learned labels occur in another set, in place of a second long list."""
-    found = {label: count for label, count in counts.items() if count}
-    if not found:
-        return f"none of the {len(learned):,} labels occurs"
-    most = max(found, key=lambda label: found[label])
-    occur = "occurs" if len(found) == 1 else "occur"
-    return (
-        f"{len(found):,} of the {len(learned):,} labels {occur}, the most frequent {_shown(most)}: "
-        f"{counted(found[most], 'time')}"
-    )
+    found = {label: counts[label] for label in learned if counts.get(label)}
+    others = sum(count > 0 for label, count in counts.items() if label not in learned)
+    known = f"of the {counted(len(learned), 'label')}"
+    told = f"none {known} occurs"
+    if found:
+        most = max(found, key=lambda label: found[label])
+        told = (
+            f"{len(found):,} {known} {'occurs' if len(found) == 1 else 'occur'}, the most frequent "
+            f"{_shown(most)}: {counted(found[most], 'time')}"
+        )
+    if not others:
+        return told
+    return f"{told}; {counted(others, 'label stands', 'labels stand')} in no example to train on"
 
 
 def alike(labels: Iterable[str]) -> str:

@@ -128,17 +128,23 @@ def encode(
     return Question(item=item, tokens=tokens, spans=spans)
 
 
+def no_attention(bert: Bert) -> str:
+    """Why there is none to look at; empty where there is."""
+    if all(isinstance(layer, Layer) for layer in bert.layers):
+        return ""
+    kind = bert.config.told_kind
+    return f"there is no attention of BERT's layers to look at: the model is of the kind {kind}"
+
+
 def answer(question: Question, bert: Bert, stream: Stream) -> Look:
-    """What happens in a stream of this one sequence."""
+    """What happens in a stream of this one sequence. Raises ValueError without any attention."""
+    if told := no_attention(bert):
+        raise ValueError(told)
     (block,) = stream.blocks
     hidden = bert.hidden_states(stream)  # L + 1 of (n, H)
     attention = []
     for layer, states in zip(bert.layers, hidden[:-1], strict=True):
-        if not isinstance(layer, Layer):
-            raise ValueError(
-                f"there is no attention of BERT's layers to look at: the model is of the kind "
-                f"{bert.config.told_kind}"
-            )
+        assert isinstance(layer, Layer)
         qkv = layer.attention.qkv(states)  # (n, 3H)
         attention.append(attention_probabilities(qkv, block, layer.attention.rules)[0])  # (A, n, n)
     return Look(

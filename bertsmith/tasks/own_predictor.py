@@ -16,11 +16,12 @@ from bertsmith.packing import Packing, Watch
 from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.answered import OwnAnswer
 from bertsmith.tasks.imported import AnyOwnTask, ReadsText
+from bertsmith.tasks.own_faults import failures_named, require_one_each
 from bertsmith.tasks.scores import item_scores
 
 
 class OwnPredictor:
-    """What a class of one's own answers."""
+    """What a class of one's own answers; whatever it raises is a ValueError that names it."""
 
     def __init__(
         self,
@@ -41,7 +42,8 @@ class OwnPredictor:
 
     def of_file(self, path: Path) -> Sequence[object]:
         """The examples of a file, as the class reads it."""
-        return self.task.read(path)
+        with failures_named(type(self.task), "read"):
+            return tuple(self.task.read(path))
 
     def of_texts(self, texts: Sequence[str]) -> list[object]:
         """An example of each text. Raises ValueError for a class that makes none."""
@@ -53,7 +55,8 @@ class OwnPredictor:
                 f"{type(task).__name__} reads files, and no text by itself: name a file with "
                 f"--file, or give the class a classmethod read_text(cls, text)"
             )
-        return [task.read_text(text) for text in texts]
+        with failures_named(type(task), "read_text"):
+            return [task.read_text(text) for text in texts]
 
     def answers(
         self, examples: Sequence[object], watch: Watch = lambda share: None
@@ -61,21 +64,20 @@ class OwnPredictor:
         """An answer to each example, in their order.
 
         Raises ValueError for what the model cannot read, and for a class that decodes more or fewer
-        answers than there are examples; what the class itself raises comes through.
+        answers than there are examples.
         """
         if not examples:
             return []
-        encoded = self.task.encode(examples, self.abilities.tokenizer)
-        labelled = encoded.labelled
+        kind = type(self.task)
+        with failures_named(kind, "encode"):
+            encoded = self.task.encode(examples, self.abilities.tokenizer)
+            labelled, notes = encoded.labelled, encoded.notes
         self._require_readable(labelled)
         scores = item_scores(self.bert, self.head, labelled, self.packing, watch)
-        found = list(self.task.decode(examples, encoded, scores))
-        if len(found) != len(examples):
-            raise ValueError(
-                f"{type(self.task).__name__}.decode gave {len(found):,} answers to "
-                f"{len(examples):,} examples: it must give one to each"
-            )
-        self.notes += encoded.notes
+        with failures_named(kind, "decode"):
+            found = list(self.task.decode(examples, encoded, scores))
+        require_one_each(kind, found, len(examples))
+        self.notes += notes
         self.num_sequences += len(labelled.items)
         self.num_cut += sum(item.num_unread > 0 for item in labelled.items)
         return [OwnAnswer(value=value) for value in found]

@@ -90,6 +90,21 @@ def test_what_nothing_else_computes_is_no_bert_for_other_readers(
     assert config_from_json(content) == config
 
 
+@pytest.mark.parametrize(("kind", "direction", "model_type", "architecture"), KINDS)
+def test_a_type_of_model_that_the_other_fields_do_not_make_is_refused(
+    kind, direction, model_type, architecture
+):
+    content = config_to_json(replace(MINI, layer_kind=kind, direction=direction))
+    del content["bertsmith_direction"]
+    told = f"model_type is '{model_type}', " if kind == "transformer" else "an lstm reads in one"
+    with pytest.raises(ValueError, match=told):
+        config_from_json(content)
+    if kind == "lstm":
+        content = {**content, "bertsmith_direction": direction, "bertsmith_layer_kind": None}
+        with pytest.raises(ValueError, match=f"config.json: model_type is '{model_type}', "):
+            config_from_json(content)
+
+
 def test_a_bert_has_no_field_that_it_had_not_before():
     assert "layer_kind" not in "".join(config_to_json(MINI))
     with pytest.raises(ValueError, match="bertsmith_layer_kind is 'gru', expected 'transformer'"):

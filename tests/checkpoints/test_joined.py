@@ -130,6 +130,15 @@ def test_what_cannot_be_joined_is_told(first, second, told: str, tmp_path: Path)
     assert not (tmp_path / "both").exists()
 
 
+def test_what_is_to_be_said_of_both_is_said_once(tmp_path: Path) -> None:
+    left, right = (
+        one_way(tmp_path, direction, layer_kind="lstm", vocab_size=len(VOCABULARY) + 3)
+        for direction in ("left_to_right", "right_to_left")
+    )
+    notes = joined.join(left, right, tmp_path / "both").notes
+    assert [note for note in notes if "stand for no vocabulary entry" in note] == [notes[0]]
+
+
 def test_other_vocabularies_and_a_full_directory_are_refused(tmp_path: Path) -> None:
     left, right = pair_of(tmp_path, "lstm")
     with pytest.raises(ValueError, match="exists already and is not empty"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.commands.own_class import write_own_class
 from tests.commands.small_task import begun, bertsmith, write_glue, write_model
 
 
@@ -27,3 +29,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_model(folder / "model")
     assert bertsmith(*begun(folder, folder / "run")) == 0
     return folder
+
+
+@pytest.fixture
+def own_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In a directory with a task class's file and its lines, as if nothing were imported."""
+    write_own_class(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    sys.modules.pop("emphasis", None)
+    yield
+    sys.modules.pop("emphasis", None)

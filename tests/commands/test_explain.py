@@ -36,6 +36,8 @@ def models(tmp_path_factory):
     for direction in ("left_to_right", "right_to_left"):
         model = figure_model(LANGUAGE_MODEL[direction], direction=direction)
         store.save(folder / direction, model, model.config, figure_tokenizer())
+    lstm = figure_model("left_to_right_lm", direction="left_to_right", layer_kind="lstm")
+    store.save(folder / "lstm", lstm, lstm.config, figure_tokenizer())
     return folder
 
 
@@ -130,7 +132,9 @@ def test_the_right_token_is_marked_among_the_candidates_or_behind_them(models, c
     assert lines[place + 3] == ""
 
 
-@pytest.mark.parametrize("model", ["both", "masks", "bare", "left_to_right", "right_to_left"])
+@pytest.mark.parametrize(
+    "model", ["both", "masks", "bare", "left_to_right", "right_to_left", "lstm"]
+)
 @pytest.mark.parametrize("sentences", [PAIR, (KOREAN,), ("my",)])
 def test_every_model_is_drawn_with_what_it_has(models, capsys, model, sentences) -> None:
     shown = printed(capsys, models / model, *sentences)
@@ -139,8 +143,8 @@ def test_every_model_is_drawn_with_what_it_has(models, capsys, model, sentences)
         "✓": model != "bare",
         "IsNext": model == "both" and len(sentences) == 2,
         "left alone": model in ("both", "masks"),
-        "What it foretells": model.endswith(("left", "right")),
-        "Attention: layer 2 of 2": True,
+        "What it foretells": model.endswith(("left", "right", "lstm")),
+        "Attention: layer 2 of 2": model != "lstm",
         "BERT: both sides": True,
         "GPT: left to right": True,
         "ELMo: right to left": model == "right_to_left",
@@ -215,6 +219,18 @@ def test_a_mistake_is_one_line_and_status_2(models, capsys, arguments) -> None:
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert MISTAKES[arguments] in captured.err
+
+
+@pytest.mark.parametrize("option", ["--layer", "--head"])
+def test_no_map_is_chosen_of_a_model_without_attention(models, capsys, option) -> None:
+    assert run(models / "lstm", "my dog", option, "1") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert f"{option} chooses a map of attention, and a model of the kind LSTM" in captured.err
+    found = as_json(capsys, models / "lstm", "my dog", "--hide", "dog")
+    assert (found["layer"], found["head"], found["attention"]) == (None, None, None)
+    assert found["places"][0]["guess"]["right"]["token"] == "dog"
 
 
 def test_a_pair_for_a_model_of_one_segment_is_refused(tmp_path, capsys) -> None:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.batch import PackedBatch
-from bertsmith.fusion import unfused
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import Direction, sized
 from bertsmith.model.dropout import LSTM_SITE, keep_factors, site_words
@@ -193,24 +192,20 @@ def test_in_bfloat16_the_recurrence_is_made_in_float32() -> None:
     across, down = torch.randn(96, 16).bfloat16(), torch.randn(16, 24).bfloat16()
     states = recur(sums, across, down, [3, 3, 1])
     assert torch.equal(states, recur(sums.float(), across.float(), down.float(), [3, 3, 1]))
-    rounded.sum().backward()
-    assert all(each.grad.isfinite().all() for each in bert.parameters() if each.grad is not None)
 
 
-@pytest.mark.compiled
-def test_compiled_steps_equal_the_plain_ones_in_values_and_gradients() -> None:
-    shapes = ((9, 96), (96, 16), (16, 24))
-    inputs = [
-        torch.randn(shape, dtype=torch.float64, generator=torch.manual_seed(1), requires_grad=True)
-        for shape in shapes
-    ]
+def test_in_bfloat16_gradients_are_those_of_the_same_weights_but_for_rounding() -> None:
+    bert = lstm_bert().bfloat16()
+    stream = Stream.of(random_packed(LENGTHS, CONFIG.vocab_size), is_rounded=True)
+    towards = torch.randn(sum(LENGTHS), 16, generator=torch.manual_seed(2))
     found = []
-    for is_plain in (True, False):
-        with unfused(is_plain):
-            states = recur(*inputs, [4, 3, 2])
-            found.append((states, *torch.autograd.grad(states.square().sum(), inputs)))
-    for plain, compiled in zip(*found, strict=True):
-        torch.testing.assert_close(compiled, plain, rtol=1e-10, atol=1e-10)
+    for dtype in (torch.float64, torch.bfloat16):
+        bert.to(dtype).zero_grad(set_to_none=True)
+        (bert(stream) * towards.to(dtype)).sum().backward()
+        found.append({name: each.grad.double() for name, each in bert.named_parameters()})
+    for name, exact in found[0].items():
+        # Each product's inputs and results are rounded to 8 bits, through three layers and back.
+        assert (found[1][name] - exact).norm() <= 0.05 * exact.norm(), name
 
 
 def test_forget_gates_begin_open_and_all_else_as_everywhere() -> None:

@@ -17,6 +17,7 @@ from bertsmith.commands.decision import with_size
 from bertsmith.commands.preparation import corpus_of, vocabulary_size
 from bertsmith.commands.text_options import ReadingChoices, TextChoices
 from bertsmith.corpus.store import Corpus
+from bertsmith.model.bert import Bert
 from bertsmith.model.config import BASE, LARGE, MINI, SIZES, TINY, Objective
 from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
 from bertsmith.recipes.run import Phase, PretrainRun
@@ -71,8 +72,18 @@ def test_the_chosen_size_sees_twenty_tokens_a_weight(name: str) -> None:
     assert layer_weights(SIZES[chosen]) >= layer_weights(SIZES[name])
 
 
-def test_layer_weights_are_twelve_squares_a_layer() -> None:
+def test_an_lstm_has_three_times_the_weights_and_is_chosen_smaller() -> None:
+    lstm = replace(BASE, layer_kind="lstm", direction="left_to_right")
+    enough = planning.TOKENS_A_WEIGHT * layer_weights(SIZES["small"])
+    assert choose_size(enough + 1.0, "small", 1.0, PLENTY) == "small"
+    assert choose_size(enough + 1.0, "small", 1.0, PLENTY, lstm) == "mini"
+
+
+def test_layer_weights_are_twelve_squares_a_layer_and_those_of_an_lstm_its_matrices() -> None:
     assert layer_weights(BASE) == 12 * 12 * 768 * 768
+    lstm = replace(MINI, layer_kind="lstm", direction="left_to_right")
+    layers = Bert(lstm, with_pooler=False).layers
+    assert layer_weights(lstm) == sum(each.numel() for each in layers.parameters() if each.ndim > 1)
 
 
 def test_steps_fill_the_time_and_leave_a_share_for_the_rest(corpus: Corpus) -> None:

@@ -235,6 +235,19 @@ def test_the_readme_names_the_class_of_transformers_that_computes_the_same(
     assert f"`{said}.from_pretrained" in text if said else "from_pretrained" not in text
 
 
+def test_an_lstm_is_called_no_bert_and_nothing_for_transformers(
+    corpus_path: Path, tmp_path: Path
+) -> None:
+    record = record_of(corpus_path)
+    model = replace(record.run.model, direction="left_to_right", layer_kind="lstm")
+    run = replace(record.run, model=model, objectives=("left_to_right_lm",))
+    write_readme(tmp_path, replace(record, run=run), None, [], seconds=90.0)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "A language model of LSTM layers pre-trained by bertsmith" in text
+    assert "A BERT" not in text
+    assert "transformers" not in text
+
+
 def test_only_what_the_record_knows_can_have_changed(corpus_path: Path) -> None:
     record = replace(record_of(corpus_path), versions={"torch": "2.12", "threads": "2"})
     now = {"torch": "2.12", "threads": "1", "device": "cpu"}

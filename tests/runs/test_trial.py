@@ -90,11 +90,16 @@ def test_a_trial_gives_scores_as_the_model_would(name: str) -> None:
     assert [(each.shape, each.dtype) for each in tried] == [(e.shape, e.dtype) for e in real]
 
 
-def test_every_label_is_said_in_a_trial() -> None:
-    task, examples = CASES["labels"]
-    own = Own(task)
+@pytest.mark.parametrize("num_labels", [2, 3, 10, 250])
+def test_every_label_is_said_in_a_trial(num_labels: int) -> None:
+    names = tuple(map(str, range(num_labels)))
+    examples = [
+        TextExample(texts=("the dog",), labels=(names[n % num_labels],), place="x")
+        for n in range(8 * num_labels)
+    ]
+    own = Own(Classification(scheme=LabelScheme(names), metrics=("accuracy",)))
     try_out(read(own, examples)[0])
-    assert {answer.labels for answer in own.answers} == {("no",), ("yes",)}
+    assert {answer.labels[0] for answer in own.answers} == {*names}
 
 
 def test_a_task_of_the_package_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:

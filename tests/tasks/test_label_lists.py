@@ -25,6 +25,13 @@ def test_dev_is_held_against_the_labels_that_are_learned() -> None:
     assert told == "2 of the 150 labels occur, the most frequent label 5: 7 times"
     assert held_against(MANY, {"label 3": 1}).endswith("occurs, the most frequent label 3: 1 time")
     assert held_against(MANY, {}) == "none of the 150 labels occurs"
+    assert held_against({"a": 2, "b": 1}, {"c": 4, "a": 1, "d": 2}) == (
+        "1 of the 2 labels occurs, the most frequent a: 1 time; 2 labels stand in no example to "
+        "train on"
+    )
+    assert held_against({"a": 2}, {"c": 4}) == (
+        "none of the 1 label occurs; 1 label stands in no example to train on"
+    )
 
 
 def test_labels_that_differ_in_capitals_blanks_or_unicode_form_alone_are_told() -> None:

@@ -45,6 +45,11 @@ def fitted(text: str, width: int) -> str:
     return set_cell_size(text, width)
 
 
+def shortened(text: str, width: int) -> str:
+    """At most `width` columns of it, ended by `…` where it is cut."""
+    return fitted(text, min(width, cell_len(printable(text))))
+
+
 def tail(text: str, width: int) -> str:
     """The end of a text, at most `width` columns of it."""
     text = printable(text)
@@ -61,7 +66,7 @@ def prose(text: str, width: int, style: str = "") -> list[Text]:
         if cell_len(longer) <= width:
             lines[-1] = longer
         else:
-            lines = [*filter(None, lines), fitted(word, min(width, cell_len(word)))]
+            lines = [*filter(None, lines), shortened(word, width)]
     return [Text(line, style=style) for line in lines]
 
 

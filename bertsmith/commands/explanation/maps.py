@@ -65,7 +65,7 @@ def draw_attention(page: Page, inside: Look, chosen: Chosen) -> None:
     largest = float(shares.max())
     place = _place_of(MARGIN, 4.2, tokens)
     end = _draw_map(page, page.y, place, shares, tokens, largest, power=0.5)
-    told = f"white is no share, the darkest {largest:.2f}"
+    told = f"white is no share, the darkest {largest:.2g}"
     page.words(MARGIN, end + 0.15, told, size=8, color=PALE)
     x = place.left + place.side + 0.5
     is_beside = (WIDTH - MARGIN - x - _NAME) / inside.attention.shape[1] >= _LEAST_BESIDE

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from rich.cells import cell_len
 
-from bertsmith.commands.explanation.aligned import fitted, printable, prose
+from bertsmith.commands.explanation.aligned import printable, prose, shortened
 from bertsmith.files import atomic_file
 
 WIDTH, MARGIN = 11.0, 0.4
@@ -142,7 +142,7 @@ def width_of(text: str, size: float = 9.0) -> float:
 
 def cut(text: str, inches: float, size: float = 9.0) -> str:
     """As much of a line as there is room for."""
-    return fitted(text, min(cell_len(printable(text)), _cells_in(inches, size)))
+    return shortened(text, _cells_in(inches, size))
 
 
 def _cells_in(inches: float, size: float) -> int:

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from bertsmith.commands.explanation import words
-from bertsmith.commands.explanation.fonts import families_for
+from bertsmith.commands.explanation.aligned import printable
 from bertsmith.commands.explanation.maps import draw_attention, draw_sight
 from bertsmith.commands.explanation.page import (
     INK,
@@ -28,6 +28,7 @@ from bertsmith.commands.explanation.page import (
     width_of,
 )
 from bertsmith.commands.explanation.words import Chosen
+from bertsmith.runs.fonts import families_for
 from bertsmith.tasks.explanation import Explanation, Guess
 from bertsmith.tasks.hidden_places import Fate
 
@@ -58,7 +59,7 @@ def draw(found: Explanation, chosen: Chosen, path: Path) -> list[str]:
         titled(page, words.SIGHT_TITLE, words.sight_line(found))
         draw_sight(page, found)
         if found.one_sided:
-            titled(page, words.ONE_SIDED_TITLE, words.ONE_SIDED_LINE)
+            titled(page, words.ONE_SIDED_TITLE, words.one_sided_line(found))
             _draw_one_sided(page, found)
         if found.inside is not None:
             titled(page, words.attention_title(found, chosen), words.ATTENTION_LINE)
@@ -72,7 +73,7 @@ def _characters(found: Explanation, chosen: Chosen) -> str:
     guesses = chain(found.guesses or (), *((each.both, each.left) for each in found.one_sided))
     candidates = (each.token for guess in guesses for each in guess.candidates)
     own = chain(found.hidden.question.tokens, found.seen, candidates)
-    return "".join(own) + chosen.model + _NOT_LETTERS
+    return printable("".join(own) + chosen.model) + _NOT_LETTERS
 
 
 def _told(missing: str, *, is_text: bool) -> list[str]:
@@ -168,10 +169,7 @@ def _draw_guesses(page: Page, guesses: Sequence[tuple[str, Guess]]) -> None:
 
 def _draw_guess(page: Page, x: float, y: float, guess: Guess) -> float:
     """A bar a candidate, and what stands there if it is none of them; returns where it ends."""
-    shown = [*guess.candidates]
-    if guess.right is not None and guess.rank is not None and guess.rank > len(shown):
-        shown.append(guess.right)
-    for each in shown:
+    for each in words.shown(guess):
         is_right = guess.right is not None and each.token_id == guess.right.token_id
         color = RIGHT if is_right else INK
         page.words(x, y, "✓" if is_right else "", color=color)

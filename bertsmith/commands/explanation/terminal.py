@@ -26,6 +26,7 @@ from bertsmith.commands.explanation.aligned import (
     grid,
     least_width,
     prose,
+    shortened,
     tail,
     wrapped,
 )
@@ -88,7 +89,7 @@ def lines(found: Explanation, chosen: Chosen, width: int, signs: Signs = _SIGNS)
     yield from _titled(words.SIGHT_TITLE, words.sight_line(found), width)
     yield from _sight(found, width, signs)
     if found.one_sided:
-        yield from _titled(words.ONE_SIDED_TITLE, words.ONE_SIDED_LINE, width)
+        yield from _titled(words.ONE_SIDED_TITLE, words.one_sided_line(found), width)
         yield from _one_sided(found, width, signs)
     if found.inside is not None:
         yield from _titled(words.attention_title(found, chosen), words.ATTENTION_LINE, width)
@@ -137,7 +138,7 @@ def _hidden(found: Explanation, width: int, signs: Signs) -> Iterator[Text]:
         yield from [Text()] if found.guesses else []
     if found.guesses:
         blocks = [
-            [Text(words.place_title(found, place), style="bold"), *_guess(guess, signs)]
+            [_name(words.place_title(found, place), width), *_guess(guess, signs)]
             for place, guess in zip(found.hidden.places, found.guesses, strict=True)
         ]
         yield from beside(blocks, width)
@@ -145,10 +146,7 @@ def _hidden(found: Explanation, width: int, signs: Signs) -> Iterator[Text]:
 
 def _guess(guess: Guess, signs: Signs) -> Iterator[Text]:
     """The candidates, likeliest first, and what stands there if it is none of them."""
-    shown = [*guess.candidates]
-    if guess.right is not None and guess.rank is not None and guess.rank > len(shown):
-        shown.append(guess.right)
-    for each in shown:
+    for each in words.shown(guess):
         is_right = guess.right is not None and each.token_id == guess.right.token_id
         drawn = bar(each.probability, _BAR_WIDTH, in_ascii=signs.is_ascii)
         note = words.rank_of(guess) if is_right else ""
@@ -157,6 +155,11 @@ def _guess(guess: Guess, signs: Signs) -> Iterator[Text]:
             f"{words.percent(each.probability):>8}  {f'{drawn} {note}'.strip()}",
             style=_RIGHT_STYLE if is_right else "",
         )
+
+
+def _name(text: str, width: int) -> Text:
+    """Of a place, in one line."""
+    return Text(shortened(text, width), style="bold")
 
 
 def _follows(probability: float, width: int, signs: Signs) -> Iterator[Text]:
@@ -194,7 +197,7 @@ def _one_sided(found: Explanation, width: int, signs: Signs) -> Iterator[Text]:
         if number:
             yield Text()
         token = found.hidden.question.tokens[place.row]
-        yield Text(f"{place.row} {token}", style="bold")
+        yield _name(f"{place.row} {token}", width)
         if place.row == last:
             yield from prose(words.NOTHING_BEHIND, width)
         else:
@@ -223,7 +226,7 @@ def _attention(
     steps = len(signs.shades) - 1
     borders = [largest * (step / steps) ** 2 for step in range(steps + 1)]
     legend = ",  ".join(
-        f"{shade * 2} up to {border:.2f}"
+        f"{shade * 2} up to {border:.2g}"
         for shade, border in zip(signs.shades[1:], borders[1:], strict=True)
     )
     yield Text()

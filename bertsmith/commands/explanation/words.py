@@ -12,6 +12,7 @@ from bertsmith.model.config import Direction
 
 if TYPE_CHECKING:
     from bertsmith.tasks.explanation import Explanation, Guess
+    from bertsmith.tasks.fill_mask import Candidate
     from bertsmith.tasks.hidden_places import Fate, Place
 
 FATES: dict[Fate, str] = {"mask": "masked", "random": "random", "kept": "kept"}
@@ -91,12 +92,13 @@ def hidden_line(found: Explanation) -> str:
     if hidden.drawn_by is None:
         return f"{count}, chosen by you; each is [MASK]."
     rule = hidden.drawn_by.masking
-    stay = 1.0 - rule.mask_share - rule.random_share
+    stay = abs(1.0 - rule.mask_share - rule.random_share)
     unit = " in whole words" if rule.whole_word else ""
+    is_rounded = len(hidden.places) == round(rule.rate * len(found.seen))
     drawn = (
-        f"{count} ({rule.rate:.0%}, rounded){unit}, drawn by seed {hidden.drawn_by.seed}. Of those "
-        f"chosen {rule.mask_share:.0%} become [MASK], {rule.random_share:.0%} a random token, "
-        f"{abs(stay):.0%} stay; all are predicted."
+        f"{count} ({_share(rule.rate)}{', rounded' if is_rounded else ' asked for'}){unit}, drawn "
+        f"by seed {hidden.drawn_by.seed}. Of those chosen {_share(rule.mask_share)} become [MASK], "
+        f"{_share(rule.random_share)} a random token, {_share(stay)} stay; all are predicted."
     )
     if hidden.places:
         return drawn
@@ -113,20 +115,33 @@ def place_title(found: Explanation, place: Place) -> str:
     return f"{place.row} {token} → {found.seen[place.row]} ({FATES[place.fate]})"
 
 
+def shown(guess: Guess) -> tuple[Candidate, ...]:
+    """The candidates, and behind them what stands there if it is none of them."""
+    right = guess.right
+    if right is None or right.token_id in {each.token_id for each in guess.candidates}:
+        return guess.candidates
+    return (*guess.candidates, right)
+
+
 def rank_of(guess: Guess) -> str:
-    """Where the right token comes among all of them; nothing where it is the first or unknown."""
+    """Where the right token comes among all; nothing where none is likelier or it is unknown."""
     return "" if guess.rank is None or guess.rank == 1 else f"no. {guess.rank:,}"
 
 
 NEXT_TITLE = "Does B follow A? (next sentence prediction, Figure 1)"
-NEXT_LINE = "Asked of the text with nothing hidden."
+NEXT_LINE = "Asked of the text as you wrote it."
 SIGHT_TITLE = "What each token may look at (BERT and OpenAI GPT in Figure 3)"
 ONE_SIDED_TITLE = "From both sides, and from the left alone"
-ONE_SIDED_LINE = (
-    "The same model with the place as [MASK]: once with all of the text, once with the text cut "
-    "off behind it, which is what a left-to-right model would have read."
-)
 NOTHING_BEHIND = "Nothing but [SEP] stands behind it: both are the same."
+
+
+def one_sided_line(found: Explanation) -> str:
+    """What is read in both."""
+    others = ", the others hidden as above" if len(found.hidden.places) > 1 else ""
+    return (
+        f"The same model with the place as [MASK]{others}: once with all of the text, once with "
+        f"the text cut off behind it, which is all a left-to-right model would have read."
+    )
 
 
 def shown_directions(found: Explanation) -> list[Direction]:
@@ -138,8 +153,11 @@ def shown_directions(found: Explanation) -> list[Direction]:
 def sight_line(found: Explanation) -> str:
     """How the maps are read."""
     line = "A row is a token that looks, a column one that it may look at."
-    with_elmo = "right_to_left" in shown_directions(found)
-    return f"{line} ELMo joins a model of each direction." if with_elmo else line
+    if "right_to_left" in shown_directions(found):
+        line += " ELMo joins a model of each direction."
+    if found.config.layer_kind == "lstm":
+        line += " An LSTM looks at none of them: it carries on what it has read."
+    return line
 
 
 def whose_sight(found: Explanation, direction: Direction) -> str:
@@ -159,7 +177,10 @@ def attention_title(found: Explanation, chosen: Chosen) -> str:
     return f"Attention: layer {chosen.layer} of {found.config.num_hidden_layers}, {head}"
 
 
-ATTENTION_LINE = "A row shares 1 among the tokens that it looks at, the columns."
+ATTENTION_LINE = (
+    "While it reads the text as you wrote it, a row shares 1 among the tokens that it looks at, "
+    "the columns."
+)
 
 
 def percent(probability: float) -> str:
@@ -167,3 +188,8 @@ def percent(probability: float) -> str:
     if probability < 0.00001:
         return "<0.001%"
     return f"{probability:.1%}" if probability >= 0.001 else f"{probability:.3%}"
+
+
+def _share(share: float) -> str:
+    """A share that somebody chose, in three digits at most."""
+    return f"{100 * share:.3g}%"

@@ -101,7 +101,7 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
         files = [kind.read(path, None) for path in (self.path, dev) if path is not None]
         task = kind.begin(files, max_tokens or kind.max_tokens)
         for file in files:
-            kind.answerable(file.examples, task)
+            kind.answerable(file.examples, task)  # raises for what was not learned
         sets = self._sets(files, task)
         counts = [label_counts(kind.labels(each, task)) for each in (sets.train, sets.dev)]
         told = (kind.balance(sets.train, task), alike(counts[0]))

@@ -9,15 +9,9 @@ from typing import Any
 
 from bertsmith.commands.sources.source import require_read, wrong_kind
 from bertsmith.commands.task_files import TaskFiles, TaskValues
-from bertsmith.model.task import TaskHeadConfig
-from bertsmith.tasks.imported import (
-    AnyOwnTask,
-    failures_named,
-    imported_class,
-    own_to_json,
-    wrong_result,
-)
+from bertsmith.tasks.imported import AnyOwnTask, imported_class, own_to_json
 from bertsmith.tasks.own.files import OwnFile, whole
+from bertsmith.tasks.own_faults import failures_named, require_head
 from bertsmith.tasks.task import Task
 
 _OwnTask = Task[Any, Any, Any]
@@ -67,10 +61,7 @@ class OwnClassFiles:
         kind = imported_class(self.class_name)
         with failures_named(kind, "of"):
             task = kind.of(files[0].examples, max_tokens)
-        with failures_named(kind, "head"):
-            head: object = task.head
-        if not isinstance(head, TaskHeadConfig):
-            raise wrong_result(kind, "head", f"{head!r:.60}", "a TaskHeadConfig")
+        require_head(task)
         return task
 
     def fitting(self, task: object) -> AnyOwnTask:

@@ -28,8 +28,8 @@ class Spelling:
         """`names` are those of the numbers 0, 1, ..., where the file has them."""
         self._names = names
         self._kinds: Counter[str] = Counter()
-        self._with_blanks: list[str] = []
-        self._repeated: list[str] = []
+        self._num_with_blanks = self._num_repeated = 0
+        self._first_with_blanks = self._first_repeated = ""
 
     def label(self, value: object, place: str) -> str:
         """One value as text.
@@ -70,7 +70,9 @@ class Spelling:
             )
         counts = Counter(self.label(part, place) for part in parts)
         if len(counts) < len(parts):
-            self._repeated.append(f"{counts.most_common(1)[0][0]!r:.40} at {place}")
+            self._num_repeated += 1
+            first = self._first_repeated or f"{counts.most_common(1)[0][0]!r:.40} at {place}"
+            self._first_repeated = first
         return tuple(counts)
 
     def notes(self) -> tuple[str, ...]:
@@ -83,12 +85,12 @@ class Spelling:
             told.append(f"labels of several kinds are told apart by their spelling: {kinds}")
         if self._names:
             told.append(f"numbers are labels by the file's own names: {few(self._names)}")
-        if self._with_blanks:
-            number = counted(len(self._with_blanks), "label is", "labels are")
-            told.append(f"blanks around {number} left out, the first at {self._with_blanks[0]}")
-        if self._repeated:
-            number = counted(len(self._repeated), "row names", "rows name")
-            first = self._repeated[0]
+        if self._num_with_blanks:
+            number = counted(self._num_with_blanks, "label")
+            told.append(f"blanks around {number} are left out, the first {self._first_with_blanks}")
+        if self._num_repeated:
+            number = counted(self._num_repeated, "row names", "rows name")
+            first = self._first_repeated
             told.append(f"{number} a label more than once, the first {first}: each counts once")
         return tuple(told)
 
@@ -97,7 +99,9 @@ class Spelling:
         if not text:
             raise ValueError(f"{place}: the label is empty")
         if text != spelt:
-            self._with_blanks.append(f"{place}: {spelt!r:.40} is {text!r:.40}")
+            self._num_with_blanks += 1
+            first = self._first_with_blanks or f"at {place}: {spelt!r:.40} is {text!r:.40}"
+            self._first_with_blanks = first
         return text
 
     def _named(self, number: int, place: str) -> str:

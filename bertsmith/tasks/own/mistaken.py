@@ -5,8 +5,9 @@ It looks at the beginning of a file alone, and reads no tags.
 
 from __future__ import annotations
 
+import difflib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -48,10 +49,11 @@ def require_columns(path: Path, names: Sequence[str]) -> None:
     found = tables.columns(path)
     for name in names:
         if name not in found:
+            near = difflib.get_close_matches(name, found, n=1)
             raise ValueError(
                 f"{path}: no column {name!r}, found {', '.join(map(repr, found)):.200}: name the "
                 f"lists of words with --word-column and those of tags with --tag-column; "
-                f"{_reader(found)}"
+                f"{f'did you mean {near[0]!r}?' if near else _reader(found)}"
             )
 
 
@@ -73,8 +75,11 @@ def _reader(columns: Sequence[str]) -> str:
 
 
 def _require_no_texts(path: Path) -> None:
-    """Of columns between tabs none holds texts: words have hardly a blank inside."""
-    listed = [(number, line.split("\t")) for number, line in _beginning(path)]
+    """Of columns between tabs none holds texts: words have hardly a blank inside.
+
+    With an empty line between sentences it is no table, whatever the columns hold.
+    """
+    listed = _beginning(path)
     rows = [each for each in listed if len(each[1]) == len(listed[0][1]) > 1]
     has_header = len(rows) > 1 and not any(map(_is_text, rows[0][1]))
     below = rows[has_header:]
@@ -94,14 +99,16 @@ def _require_no_texts(path: Path) -> None:
     )
 
 
-def _beginning(path: Path) -> Iterator[tuple[int, str]]:
-    """The first lines that hold words, or whatever stands there in place of them."""
-    lines = (
-        (number, line.removeprefix("\ufeff"))
-        for number, _, line in numbered_lines(path)
-        if line.strip() and not is_comment(line)
-    )
-    return islice(lines, _FIRST_LINES)
+def _beginning(path: Path) -> list[tuple[int, list[str]]]:
+    """The fields of the first lines that are not empty; none where an empty one parts them."""
+    lines = [
+        (number, line.removeprefix("\ufeff").split("\t"))
+        for number, _, line in islice(numbered_lines(path), _FIRST_LINES)
+        if not is_comment(line)
+    ]
+    filled = [place for place, (_, fields) in enumerate(lines) if fields[1:] or fields[0].strip()]
+    is_parted = bool(filled) and filled[-1] - filled[0] >= len(filled)
+    return [] if is_parted else [lines[place] for place in filled]
 
 
 def _is_text(field: str) -> bool:

@@ -9,8 +9,6 @@ import pytest
 from matplotlib import font_manager
 from matplotlib.image import imread
 
-from bertsmith.commands.explanation import fonts
-from bertsmith.commands.explanation.fonts import families_for
 from bertsmith.commands.explanation.picture import draw
 from bertsmith.commands.explanation.terminal import lines
 from bertsmith.commands.explanation.words import Chosen
@@ -93,17 +91,6 @@ def test_what_no_font_has_is_said(tmp_path, monkeypatch) -> None:
     assert (tmp_path / "a.png").stat().st_size > 10_000
     (told,) = draw(korean, CHOSEN, tmp_path / "a.svg")
     assert "holds them as text" in told
-
-
-def test_a_font_that_has_the_characters_is_found_wherever_it_is(monkeypatch) -> None:
-    families, missing = families_for("my dog")
-    assert (families, missing) == (["DejaVu Sans"], "")
-    characters = {"DejaVu Sans": set("abc"), "Last Resort X": set("abc한語"), "Other": set("한")}
-    listed = [font_manager.FontEntry(fname=name, name=name, style="normal") for name in characters]
-    monkeypatch.setattr(font_manager.fontManager, "ttflist", listed)
-    monkeypatch.setattr(fonts, "_characters_of", characters.__getitem__)
-    assert families_for("ab 한") == (["DejaVu Sans", "Other"], "")
-    assert families_for("ab 語") == (["DejaVu Sans"], "語")
 
 
 @pytest.mark.parametrize("direction", LANGUAGE_MODEL)

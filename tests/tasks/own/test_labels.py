@@ -40,6 +40,12 @@ def test_blanks_around_labels_are_left_out_and_told() -> None:
     )
 
 
+def test_blanks_around_a_single_label_are_told() -> None:
+    spelling = Spelling()
+    spelling.label("bad ", "a:1")
+    assert spelling.notes()[0].startswith("blanks around 1 label are left out")
+
+
 def test_of_many_names_of_numbers_the_first_are_told() -> None:
     (note,) = Spelling([f"l{number}" for number in range(150)]).notes()
     assert note.endswith(", l18, l19 and 130 more")
