@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bertsmith.data.config import Masking
 from bertsmith.model.config import BertConfig, Direction, Objective
 from bertsmith.recipes.finetuning import FinetuneRun
-from bertsmith.recipes.pretraining import scaled
 from bertsmith.recipes.run import PretrainRun
 
 _ONE_WAY: dict[Direction, Objective] = {
@@ -67,16 +65,15 @@ def lstm(run: PretrainRun, direction: Direction) -> PretrainRun:
 
 
 def resized(run: PretrainRun, config: BertConfig) -> PretrainRun:
-    """Another size, its initial weights scaled as those of the run were."""
+    """Another size, with the initial weights that the config has for it."""
     model = replace(
         run.model,
         num_hidden_layers=config.num_hidden_layers,
         hidden_size=config.hidden_size,
         num_attention_heads=config.num_attention_heads,
         intermediate_size=config.intermediate_size,
+        initializer_range=config.initializer_range,
     )
-    if run.model == scaled(run.model):
-        model = scaled(model)
     size = f"L{config.num_hidden_layers}-H{config.hidden_size}-A{config.num_attention_heads}"
     return replace(run, name=f"{run.name}-{size}", model=model)
 
@@ -89,12 +86,6 @@ def masked(run: PretrainRun, shares: tuple[float, float, float]) -> PretrainRun:
     masking = replace(run.masking, mask_share=mask, random_share=random)
     name = f"{run.name}-mask{mask:.0%}-same{same:.0%}-random{random:.0%}".replace("%", "")
     return replace(run, name=name, masking=masking)
-
-
-def rated(run: PretrainRun, rate: float) -> PretrainRun:
-    """Another share of the positions is predicted."""
-    masking: Masking = replace(run.masking, rate=rate)
-    return replace(run, name=f"{run.name}-rate{rate:.0%}".replace("%", ""), masking=masking)
 
 
 def with_bilstm(run: FinetuneRun, size: int) -> FinetuneRun:

@@ -3,66 +3,17 @@
 from __future__ import annotations
 
 import csv
-import io
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from bertsmith import fusion
-from bertsmith.commands.reproduce_options import Reproduce
 from bertsmith.commands.reproduction import carry_out as command
-from bertsmith.commands.reproduction import parts
-from bertsmith.commands.text_options import ReadingChoices
+from bertsmith.commands.reproduction.making import Workshop, make
 from bertsmith.files import claimed
-from bertsmith.recipes.experiments.scales import Scale, tiny
-from bertsmith.recipes.run import Phase
+from bertsmith.recipes.experiments.experiment import Model, Score
 from bertsmith.runs.experiments.places import Site
-from tests.commands import small_files
-from tests.commands.small_run import write_text
-from tests.commands.small_task import bertsmith, write_glue
-
-_STEPS = 10
-
-
-def small_scale() -> Scale:
-    """Two layers of 32, ten steps."""
-    begun = tiny()
-    model = replace(
-        begun.base.model,
-        num_hidden_layers=2,
-        hidden_size=32,
-        num_attention_heads=2,
-        intermediate_size=64,
-    )
-    run = replace(
-        begun.base,
-        name="small",
-        model=model,
-        phases=(Phase(steps=_STEPS, sequence_length=32, batch_size=4),),
-        warmup_steps=2,
-        evaluate_every=5,
-        evaluate_sequences=8,
-        save_every=2,
-        precision="fp32",
-    )
-    return replace(
-        begun, base=run, vocab_size=300, lstm_size=8, max_tokens=32, restarts=2, small_restarts=2
-    )
-
-
-def write_files(folder: Path) -> Path:
-    """Text and what there is of labelled sets: SST-2, SWAG and CoNLL-2003."""
-    write_text(folder / "text")
-    write_glue(folder / "data" / "glue")
-    for name in ("conll2003", "swag"):
-        (folder / "data" / name).mkdir()
-    for name, key in (("eng.train", 1), ("eng.testa", 2)):
-        small_files.tagged(folder / "data" / "conll2003" / name, 12, key)
-    for name, key in (("train.csv", 1), ("val.csv", 2)):
-        small_files.swag(folder / "data" / "swag" / name, 12, key)
-    return folder
+from tests.commands.small_reproduction import reproduced, write_files
+from tests.commands.small_task import bertsmith
 
 
 @pytest.fixture
@@ -75,27 +26,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder where table 5 was made, and what that printed."""
     folder = write_files(tmp_path_factory.mktemp("finished"))
     return folder, reproduced(folder, "table5")
-
-
-def options(folder: Path, *names: str, **changes: object) -> Reproduce:
-    asked = Reproduce(
-        experiments=names,  # type: ignore[arg-type]
-        text=(folder / "text",),
-        data=folder / "data",
-        out=folder / "out",
-        reading=ReadingChoices(workers=1),
-        threads=1,
-    )
-    return replace(asked, **changes)  # type: ignore[arg-type]
-
-
-def reproduced(folder: Path, *names: str, **changes: object) -> str:
-    """What it prints."""
-    console = Console(file=io.StringIO(), width=200)
-    with fusion.unfused():
-        command.reproduce_at(small_scale(), options(folder, *names, **changes), console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
 
 
 def test_a_table_is_made_told_and_found_again(finished: tuple[Path, str]) -> None:
@@ -115,6 +45,7 @@ def test_a_table_is_made_told_and_found_again(finished: tuple[Path, str]) -> Non
     assert len(before) == 3 + 4 * 2  # models, and two seeds of four rows
     again = reproduced(folder, "table5")
     assert "7 of 7 parts are there" in again
+    assert "all of it is there" in again
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
@@ -134,39 +65,39 @@ def test_weights_are_kept_where_it_is_asked(folder: Path) -> None:
 
 
 def test_what_was_stopped_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-    make = parts.make
+    made: list[object] = []
 
-    def stopped(part: parts.Part, workshop: parts.Workshop) -> None:
+    def stopped(what: Model | Score, workshop: Workshop) -> None:
         if len(made) == 1:
             raise KeyboardInterrupt
-        made.append(part.title)
-        make(part, workshop)
+        made.append(what)
+        make(what, workshop)
 
     monkeypatch.setattr(command, "make", stopped)
     with pytest.raises(KeyboardInterrupt):
         reproduced(folder, "table4")
     monkeypatch.setattr(command, "make", make)
-    assert "1 of 4 parts are there" in reproduced(folder, "table4")
+    printed = reproduced(folder, "table4")
+    assert "1 of 4 parts are there" in printed
+    assert " in all for what is not there yet" in printed
 
 
 def test_what_another_process_holds_is_left_to_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    make = parts.make
-    monkeypatch.setattr(command, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(command, "SECONDS_BETWEEN_LOOKS", 0.01)
 
-    def watched(part: parts.Part, workshop: parts.Workshop) -> None:
-        order.append(part.title)
-        make(part, workshop)
+    def watched(what: Model | Score, workshop: Workshop) -> None:
+        order.append(workshop.site.of(what).name)
+        make(what, workshop)
 
     held: list[object] = []
     claim = Site.place_of_claim
 
-    def place(site: Site, key: str) -> Path:
+    def place(site: Site, part: Path) -> Path:
         # The second part is another's while nothing but the first is made.
-        path = claim(site, key)
+        path = claim(site, part)
         if len(order) == 1 and not held:
             other = claimed(path)
             other.__enter__()
@@ -179,12 +110,10 @@ def test_what_another_process_holds_is_left_to_it(
     monkeypatch.setattr(command, "make", watched)
     monkeypatch.setattr(Site, "place_of_claim", place)
     reproduced(folder, "table4")
-    assert len(order) == 4
-    assert order[0] == "pre-training small"
-    assert order[1] != "table4: BERT BASE, Dev"
+    assert [name.split("-")[0] for name in order] == ["small", "small", "SWAG", "SWAG"]
 
 
-def test_curves_need_their_checkpoints_and_mnli(folder: Path) -> None:
+def test_curves_need_mnli(folder: Path) -> None:
     with pytest.raises(ValueError, match="nothing can be measured"):
         reproduced(folder, "figure5")
 
@@ -216,6 +145,12 @@ def test_what_is_missing_is_told_before_any_work(
     assert "no such folder of labelled sets" in capsys.readouterr().err
     assert bertsmith("reproduce", "table5", "--data", folder / "data") == 2
     assert "--text" in capsys.readouterr().err
+    text = ("--text", folder / "nowhere", "--data", folder / "data")
+    assert bertsmith("reproduce", "table5", *text, "--out", folder / "out") == 2
+    assert not (folder / "out").exists()
+    error = capsys.readouterr()
+    assert "nowhere: no such file or folder" in error.err
+    assert "expected" not in error.out
     assert bertsmith("reproduce") == 2
     assert "--list" in capsys.readouterr().err
 

@@ -6,33 +6,37 @@ What another process holds is left to it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
-from bertsmith.commands.preparation import corpus_of
 from bertsmith.commands.reproduce_options import Reproduce
+from bertsmith.commands.reproduction.corpora import (
+    SECONDS_BETWEEN_LOOKS,
+    cases_of,
+    corpora_there,
+    made_corpus,
+    require_readable,
+)
 from bertsmith.commands.reproduction.exam_sets import ExamSets
-from bertsmith.commands.reproduction.parts import Part, Workshop, make, parts_of
+from bertsmith.commands.reproduction.making import Workshop, make
+from bertsmith.commands.reproduction.parts import Part, parts_of
 from bertsmith.commands.reproduction.plan import planned
-from bertsmith.commands.text_options import TextChoices, VocabularyChoices
 from bertsmith.files import InUseError, claimed, write_text
-from bertsmith.recipes.experiments.experiment import Experiment, Pretrained, Score, models_of
+from bertsmith.recipes.experiments.experiment import Experiment, Score
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.runs.directory import fingerprint
 from bertsmith.runs.experiments import pictures, told
 from bertsmith.runs.experiments.found import finding, findings
 from bertsmith.runs.experiments.places import Site
+from bertsmith.runs.experiments.presence import reason_lost
 from bertsmith.runs.finetune_pictures import can_draw
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import duration, say
 from bertsmith.train.device import choose_device
-
-_SECONDS_BETWEEN_LOOKS = 5.0
 
 
 def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
@@ -41,62 +45,28 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     Ctrl-C keeps all that is finished and raises KeyboardInterrupt.
     """
     assert options.data is not None
+    require_readable(options)
     experiments = [EXPERIMENTS[name](scale) for name in dict.fromkeys(options.experiments)]
     sets = ExamSets.read(experiments, options.data)
+    needed = cases_of(experiments, sets, options)
     device = choose_device(settle_machine(options.device, options.threads, {}))
-    for line in planned(experiments, scale, sets, options, device):
+    before = corpora_there(needed, scale, options)
+    begun = None if before is None else _site(before, sets, options)
+    for line in planned(experiments, scale, sets, options, device, begun):
         say(console, line)
     if options.plan_only:
         return
-    workshop = _opened(options, scale, experiments, sets, device, console)
-    _carry_out(parts_of(experiments, workshop.site, sets), workshop, console)
+    corpora = {cased: made_corpus(cased, scale, options, console) for cased in needed}
+    site = _site(corpora, sets, options)
+    workshop = Workshop(site=site, sets=sets, corpora=corpora, options=options, device=device)
+    _carry_out(parts_of(experiments, site, sets), workshop, console)
     for experiment in experiments:
         _tell(experiment, workshop, scale, console)
 
 
-def _opened(
-    options: Reproduce,
-    scale: Scale,
-    experiments: Sequence[Experiment],
-    sets: ExamSets,
-    device: torch.device,
-    console: Console,
-) -> Workshop:
-    """Makes the vocabularies and corpora that are missing."""
-    needed = {
-        model.cased
-        for experiment in experiments
-        for _, _, cell in experiment.cells()
-        for model in models_of(cell)
-        if isinstance(model, Pretrained)
-    }
-    corpora = {cased: _corpus(options, scale, cased, console) for cased in sorted(needed)}
-    site = Site(
-        directory=options.out,
-        data=sets.data,
-        corpora={cased: fingerprint(path) for cased, path in corpora.items()},
-    )
-    return Workshop(site=site, sets=sets, corpora=corpora, options=options, device=device)
-
-
-def _corpus(options: Reproduce, scale: Scale, cased: bool, console: Console) -> Path:
-    """One corpus; another process that makes it is waited for."""
-    place = options.out / "text" / f"{'cased' if cased else 'uncased'}-{scale.vocab_size}"
-    choices = TextChoices(
-        vocab_size=scale.vocab_size,
-        vocabulary=VocabularyChoices(cased=cased),
-        reading=options.reading,
-    )
-    is_told = False
-    while True:
-        try:
-            with claimed(place):
-                return corpus_of(options.text, choices, place, console)
-        except InUseError:
-            if not is_told:
-                say(console, f"another process makes {place}: waiting for it")
-            is_told = True
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+def _site(corpora: Mapping[bool, Path], sets: ExamSets, options: Reproduce) -> Site:
+    fingerprints = {cased: fingerprint(path) for cased, path in corpora.items()}
+    return Site(directory=options.out, data=sets.data, corpora=fingerprints)
 
 
 def _carry_out(parts: Sequence[Part], workshop: Workshop, console: Console) -> None:
@@ -104,38 +74,60 @@ def _carry_out(parts: Sequence[Part], workshop: Workshop, console: Console) -> N
     site = workshop.site
     left = [part for part in parts if not part.is_there(site)]
     say(console, f"{len(parts) - len(left)} of {len(parts)} parts are there")
+    is_waiting = False
     while left:
         number = len(parts) - len(left) + 1
-        if not any(_made(p, workshop, f"[{number}/{len(parts)}]", console) for p in left):
-            time.sleep(_SECONDS_BETWEEN_LOOKS)  # other processes hold all that could be made
+        if any(_made(p, workshop, f"[{number}/{len(parts)}]", console) for p in left):
+            is_waiting = False
+        else:
+            if not is_waiting:
+                say(console, f"[{number}/{len(parts)}] other processes are at it: waiting")
+            is_waiting = True
+            time.sleep(SECONDS_BETWEEN_LOOKS)
         left = [part for part in left if not part.is_there(site)]
 
 
 def _made(part: Part, workshop: Workshop, number: str, console: Console) -> bool:
     """Makes a part, unless it is there, cannot begin yet, or is another process's."""
-    if part.is_there(workshop.site) or not part.is_ready(workshop.site):
+    site, place = workshop.site, workshop.site.of(part.what)
+    if part.is_there(site) or not part.is_ready(site):
         return False
     began = time.perf_counter()
     try:
-        with claimed(workshop.site.place_of_claim(part.key)):
+        with claimed(site.place_of_claim(place)):
+            if part.is_there(site):  # another process has just finished it
+                return True
+            _require_free(place)
             say(console, f"{number} {part.title} ...")
-            make(part, workshop)
+            make(part.what, workshop)
     except InUseError:
         return False
     except KeyboardInterrupt:
         say(console, "stopped; what is finished is kept, and the same command goes on from here")
         raise
-    reached = _reached(part, workshop.site)
-    say(console, f"{number} {part.title}: {reached}{duration(time.perf_counter() - began)}")
+    if not part.is_there(site):
+        raise ValueError(
+            f"{place} holds a finished run, and not all that is wanted of it: move it away, and "
+            f"it is made anew"
+        )
+    took = duration(time.perf_counter() - began)
+    say(console, f"{number} {part.title}: {_reached(part, site)}, {took}")
     return True
 
 
+def _require_free(place: Path) -> None:
+    """Raises InUseError where another command, a pretrain perhaps, is at work in the directory."""
+    if place.is_dir():
+        with claimed(place):
+            pass
+
+
 def _reached(part: Part, site: Site) -> str:
-    """The score of a cell, in words."""
+    """What has come of it, in words."""
     if not isinstance(part.what, Score):
-        return ""
-    found = finding(part.what, site, {})
-    return f"{found.mean:.1f} ({len(found.values)} runs), "
+        return reason_lost(part.what, site) or "done"
+    found = finding(replace(part.what, measured_on="", taken="mean"), site, {})
+    return found.gap or f"{found.mean:.1f} ({len(found.values)} of {found.num_runs} runs)"
 
 
 def _tell(experiment: Experiment, workshop: Workshop, scale: Scale, console: Console) -> None:
@@ -157,6 +149,6 @@ def _tell(experiment: Experiment, workshop: Workshop, scale: Scale, console: Con
         say(console, line)
     for claim in experiment.claims:
         say(console, told.claim_line(experiment, claim, found))
-    for note in experiment.notes:
+    for note in (told.SPREAD, *experiment.notes):
         say(console, f"note: {note}")
     say(console, f"written: {', '.join(place.name + ending for ending in files)} in {place.parent}")

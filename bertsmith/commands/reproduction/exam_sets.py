@@ -7,7 +7,7 @@ is a named gap; one that is there and broken is an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,14 @@ from typing import Any
 from bertsmith.commands.examples import learning_set
 from bertsmith.randomness import Stream, permutation
 from bertsmith.recipes.experiments.exams import EXAMS
-from bertsmith.recipes.experiments.experiment import Cell, Experiment, Score, Tuned
+from bertsmith.recipes.experiments.experiment import (
+    Average,
+    Cell,
+    Experiment,
+    Score,
+    exams_of,
+    scores_of,
+)
 from bertsmith.runs.experiments.places import files_of, source_of
 from bertsmith.runs.learning_set import LearningSet
 from bertsmith.tasks.task import Classification
@@ -40,38 +47,42 @@ class ExamSets:
         """Reads all that is there.
 
         Raises FileNotFoundError for no folder, ValueError, with the place, for what cannot be
-        learned from, and where nothing at all is there.
+        learned from, and where not a single cell can be measured.
         """
         if not data.is_dir():
             raise FileNotFoundError(f"{data}: no such folder of labelled sets")
-        wanted = list(_wanted(experiments))
-        names = dict.fromkeys(name for each in wanted for name in _exams_of(each))
+        cells = [cell for experiment in experiments for _, _, cell in experiment.cells()]
+        names = dict.fromkeys(name for cell in cells for name in exams_of(cell))
         gaps = {name: gap for name in names if (gap := _gap(name, data))}
-        if names and len(gaps) == len(names):
+        found = ExamSets(data=data, gaps=gaps, sets={})
+        if all(found.lacks(cell) or isinstance(cell, Average) for cell in cells):
             raise ValueError(f"nothing can be measured: {'; '.join(gaps.values())}")
         sets: dict[str, AnySet] = {}
-        for each in wanted:
-            if each.exam not in gaps and _key(each) not in sets:
+        for each in (each for cell in cells if not found.lacks(cell) for each in scores_of(cell)):
+            if _key(each) not in sets:
                 source = source_of(EXAMS[each.exam], data, each.options)
                 sets[_key(each)] = _checked(learning_set(source, each.max_tokens))
-        return ExamSets(data=data, gaps=gaps, sets=sets)
+        return replace(found, sets=sets)
 
     def lacks(self, cell: Cell) -> bool:
         """Whether a cell cannot be measured."""
-        return isinstance(cell, Score) and any(name in self.gaps for name in _exams_of(cell))
+        return any(name in self.gaps for name in exams_of(cell))
 
-    def of(self, asked: Score | Tuned) -> AnySet:
+    def is_there(self, exam: str) -> bool:
+        """Whether the files of any exam are."""
+        return not _gap(exam, self.data)
+
+    def of(self, score: Score) -> AnySet:
         """What it learns from: all, or the part that is drawn."""
-        whole = self.sets[_key(asked)]
-        most = asked.most_examples if isinstance(asked, Score) else None
+        whole, most = self.sets[_key(score)], score.most_examples
         if most is None or most >= len(whole.train):
             return whole
         order = permutation(len(whole.train), _SEED, Stream.SHUFFLE, 0)
         return replace(whole, train=[whole.train[number] for number in sorted(order[:most])])
 
-    def source(self, asked: Score | Tuned) -> dict[str, object]:
+    def source(self, score: Score) -> dict[str, object]:
         """How a command line names its files."""
-        return source_of(EXAMS[asked.exam], self.data, asked.options)
+        return source_of(EXAMS[score.exam], self.data, score.options)
 
     def num_examples(self, score: Score) -> int:
         """How many a fine-tuning learns from."""
@@ -81,12 +92,11 @@ class ExamSets:
     def notes(self, experiment: Experiment) -> list[str]:
         """What its sets are, where they are not the official ones, or not read whole."""
         told: dict[str, None] = {}
-        for _, _, cell in experiment.cells():
-            if not isinstance(cell, Score) or self.lacks(cell):
-                continue
-            exam, whole = EXAMS[cell.exam], len(self.sets[_key(cell)].train)
-            learned = self.num_examples(cell)
-            if whole != exam.num_train:
+        cells = [cell for _, _, cell in experiment.cells() if not self.lacks(cell)]
+        for each in (each for cell in cells for each in scores_of(cell)):
+            exam, whole = EXAMS[each.exam], len(self.sets[_key(each)].train)
+            learned = self.num_examples(each)
+            if exam.num_train is not None and whole != exam.num_train:
                 told[
                     f"{exam.name} is not the official set here: {whole:,} training examples are "
                     f"there, and {exam.num_train:,} are official."
@@ -104,23 +114,6 @@ def _checked(learning: AnySet) -> AnySet:
     return learning
 
 
-def _wanted(experiments: Sequence[Experiment]) -> Iterator[Score | Tuned]:
-    for experiment in experiments:
-        for _, _, cell in experiment.cells():
-            if isinstance(cell, Score):
-                yield cell
-                if isinstance(cell.model, Tuned):
-                    yield cell.model
-
-
-def _exams_of(asked: Score | Tuned) -> list[str]:
-    """The exams without which it cannot be made, those of its model among them."""
-    if isinstance(asked, Tuned):
-        return [asked.exam]
-    first = [asked.model.exam] if isinstance(asked.model, Tuned) else []
-    return [*first, asked.exam, *([asked.measured_on] if asked.measured_on else [])]
-
-
 def _gap(name: str, data: Path) -> str:
     try:
         files_of(EXAMS[name], data)
@@ -129,5 +122,5 @@ def _gap(name: str, data: Path) -> str:
     return ""
 
 
-def _key(asked: Score | Tuned) -> str:
-    return json.dumps([asked.exam, asked.max_tokens, dict(asked.options)], sort_keys=True)
+def _key(score: Score) -> str:
+    return json.dumps([score.exam, score.max_tokens, dict(score.options)], sort_keys=True)

@@ -12,8 +12,10 @@ from bertsmith.recipes.experiments.exams import EXAMS, Exam
 from bertsmith.recipes.experiments.experiment import (
     Cell,
     Experiment,
+    Model,
     Pretrained,
     Score,
+    Tuned,
     models_of,
 )
 from bertsmith.recipes.experiments.scales import Scale
@@ -27,27 +29,30 @@ class Needs:
     """What some experiments need, each once."""
 
     runs: dict[str, Pretrained]
-    """Pre-training runs by name; of several checkpoints of a run, the last."""
+    """Pre-training runs by name; of several checkpoints of a run, one."""
     scores: list[Score]
+    """Fine-tunings, each with as many restarts as the cells together ask for."""
 
     @staticmethod
     def of(
-        experiments: Sequence[Experiment], lacks: Callable[[Cell], bool] = lambda cell: False
+        experiments: Sequence[Experiment],
+        lacks: Callable[[Cell], bool] = lambda cell: False,
+        is_there: Callable[[Model | Score], bool] = lambda part: False,
     ) -> Needs:
-        """Cells that lack their examples are left out."""
+        """Cells that lack their examples are left out, and what is there already."""
         runs: dict[str, Pretrained] = {}
         scores: list[Score] = []
-        for cell in _cells(experiments):
+        for cell in (cell for each in experiments for _, _, cell in each.cells()):
             if lacks(cell):
                 continue
-            for model in models_of(cell):
+            models = [model for model in models_of(cell) if not is_there(model)]
+            for model in models:
                 if isinstance(model, Pretrained):
-                    name = f"{model.run.name}{' cased' if model.cased else ''}"
-                    runs[name] = model
-            if isinstance(cell, Score):
-                plain = _shared(cell)
-                if plain not in scores:
-                    scores.append(plain)
+                    runs[f"{model.run.name}{' cased' if model.cased else ''}"] = model
+                if isinstance(model, Tuned):
+                    _add(scores, model.learned)
+            if isinstance(cell, Score) and not is_there(cell):
+                _add(scores, cell)
         return Needs(runs=runs, scores=scores)
 
     @property
@@ -101,16 +106,18 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _cells(experiments: Sequence[Experiment]) -> Iterator[Cell]:
-    return (cell for experiment in experiments for _, _, cell in experiment.cells())
-
-
-def _shared(score: Score) -> Score:
-    """Without what costs nothing more."""
-    return replace(score, metric="", measured_on="", taken="mean")
+def _add(scores: list[Score], score: Score) -> None:
+    """Joins a cell with one that differs in nothing but what costs nothing, and in restarts."""
+    plain = replace(score, metric="", measured_on="", taken="mean")
+    for number, before in enumerate(scores):
+        if replace(before, restarts=plain.restarts) == plain:
+            scores[number] = replace(plain, restarts=max(before.restarts, plain.restarts))
+            return
+    scores.append(plain)
 
 
 def _where(exam: Exam) -> str:
     if "task" not in exam.files:
-        return " and ".join(exam.files[option] for option in exam.paths)
+        remark = f" ({exam.remark})" if exam.remark else ""
+        return " and ".join(exam.files[option] for option in exam.paths) + remark
     return f"{exam.files['glue']}/{glue.task_named(exam.name).directory or exam.name}"

@@ -16,6 +16,8 @@ from bertsmith.recipes.experiments.experiment import Experiment
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.runs.experiments.cost import measured_rate
 from bertsmith.runs.experiments.flops import pretraining_flops
+from bertsmith.runs.experiments.places import Site
+from bertsmith.runs.experiments.presence import is_there
 from bertsmith.runs.progress import duration
 
 _MOST_SHOWN = 12
@@ -27,30 +29,47 @@ def planned(
     sets: ExamSets,
     options: Reproduce,
     device: torch.device,
+    site: Site | None,
 ) -> Iterator[str]:
-    """The plan, with time and memory from a measured step of the largest model."""
-    needs = Needs.of(experiments, sets.lacks)
+    """The plan, with time and memory from a measured step of the largest model.
+
+    `site` tells what is there already; None where no corpus is, so that nothing can be.
+    """
+    whole = Needs.of(experiments, sets.lacks)
+    left = Needs.of(experiments, sets.lacks, lambda part: site is not None and is_there(part, site))
     yield f"{'experiments':<13}{', '.join(each.name for each in experiments)}, scale {scale.name}"
+    yield f"{'pre-training':<13}{_told_runs(whole)}"
+    if whole.scores:
+        exams = ", ".join(dict.fromkeys(score.exam for score in whole.scores))
+        yield f"{'fine-tuning':<13}{counted(whole.num_finetunings, 'run')} on {exams}"
+    for name, reason in sets.gaps.items():
+        yield f"{'missing':<13}{name}, left out: {reason}"
+    yield f"{'expected':<13}{_expected(whole, left, scale, sets, device)}"
+    yield f"{'in':<13}{options.out}, where every part that is finished is found again"
+
+
+def _told_runs(needs: Needs) -> str:
+    """How many models are pre-trained, and what they are called."""
     runs = list(needs.runs)
     more = len(runs) - _MOST_SHOWN
     told = ", ".join(runs[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
-    yield (
-        f"{'pre-training':<13}{counted(len(runs), 'run')} of {tokens(needs.runs.values())} at "
-        f"most: {told}"
-    )
-    exams = ", ".join(dict.fromkeys(score.exam for score in needs.scores))
-    yield f"{'fine-tuning':<13}{counted(needs.num_finetunings, 'run')} on {exams}"
-    for name, reason in sets.gaps.items():
-        yield f"{'missing':<13}{name}, left out: {reason}"
+    return f"{counted(len(runs), 'run')} of {tokens(needs.runs.values())} at most: {told}"
+
+
+def _expected(whole: Needs, left: Needs, scale: Scale, sets: ExamSets, device: torch.device) -> str:
+    """Time of what is not there yet, and memory."""
+    if not (left.runs or left.scores):
+        return "all of it is there"
     largest = max(
-        (model.run for model in needs.runs.values()),
+        (model.run for model in whole.runs.values()),
         key=lambda run: pretraining_flops(run, vocab_size=scale.vocab_size, steps=1),
     )
     rate, peak = measured_rate(largest, scale.vocab_size, device)
-    seconds = needs.flops(scale.vocab_size, sets.num_examples) / rate
-    yield (
-        f"{'expected':<13}about {duration(seconds)} for all that is not there yet, at "
-        f"{rate / 1e9:,.0f} GFLOP/s on {device} (measured); at least {peak / 2**30:.1f} GiB of "
-        f"memory"
+    seconds, all_seconds = (
+        needs.flops(scale.vocab_size, sets.num_examples) / rate for needs in (left, whole)
     )
-    yield f"{'in':<13}{options.out}, where every part that is finished is found again"
+    of_all = "" if seconds == all_seconds else f" of {duration(all_seconds)} in all"
+    return (
+        f"about {duration(seconds)}{of_all} for what is not there yet, at {rate / 1e9:,.0f} "
+        f"GFLOP/s on {device} (measured); at least {peak / 2**30:.1f} GiB of memory"
+    )

@@ -1,7 +1,8 @@
 """The labelled sets that the paper's models are measured on, and where their files are looked for.
 
 A folder of data holds GLUE's directories under `glue/`, and `squad/`, `swag/`, `conll2003/` and
-`triviaqa/` beside them, with the files as they are handed out, compressed (.gz) or not.
+`triviaqa/` beside them, with the files as they are handed out, compressed (.gz) or not. TriviaQA is
+not handed out in SQuAD's layout: its file is a person's own making.
 
 Source: Devlin et al. 2018, section 4; the sizes are those of the official training sets.
 """
@@ -28,8 +29,8 @@ class Exam:
     """What counts, as the task names it."""
     run: FinetuneRun
     """The paper's values."""
-    num_train: int
-    """Examples of the official training set: another number is another set, and is told."""
+    num_train: int | None
+    """Examples of the official training set, where there is one: another number is told."""
     mean_tokens: float
     """Of a training example, about, in the paper's vocabulary: what it costs is told by it."""
     is_small: bool = False
@@ -37,7 +38,9 @@ class Exam:
     is_percent: bool = False
     """Whether scores come from 0 to 100 and not from 0 to 1."""
     also: str = ""
-    """Another set that the same models are measured on."""
+    """Another set that the same models are measured on, before their weights are deleted."""
+    remark: str = ""
+    """What its file has to hold."""
 
 
 def _glue(
@@ -63,7 +66,14 @@ def _glue(
 
 
 def _squad(
-    name: str, train: str, dev: str, run: FinetuneRun, num_train: int, mean_tokens: float
+    name: str,
+    train: str,
+    dev: str,
+    run: FinetuneRun,
+    num_train: int | None,
+    mean_tokens: float,
+    *,
+    remark: str = "",
 ) -> Exam:
     return Exam(
         name=name,
@@ -74,6 +84,7 @@ def _squad(
         num_train=num_train,
         mean_tokens=mean_tokens,
         is_percent=True,
+        remark=remark,
     )
 
 
@@ -97,7 +108,16 @@ _ALL = (
         130_319,
         174.1,
     ),
-    _squad("TriviaQA", "triviaqa/train.json", _SQUAD_DEV, finetuning.squad(), 61_888, 384.0),
+    _squad(
+        "TriviaQA",
+        "triviaqa/train.json",
+        _SQUAD_DEV,
+        finetuning.squad(),
+        None,
+        384.0,
+        remark="questions in SQuAD's layout, each with the first 400 tokens of its document, as in "
+        "the paper",
+    ),
     Exam(
         name="SWAG",
         files={"choices": "swag/train.csv", "dev": "swag/val.csv"},

@@ -14,8 +14,8 @@ from typing import Literal
 from bertsmith.recipes.finetuning import FinetuneRun, Grid
 from bertsmith.recipes.run import PretrainRun
 
-Taken = Literal["mean", "best", "ensemble"]
-"""Of restarts: their mean, the one that is best on Dev, or their averaged answers."""
+Taken = Literal["mean", "ensemble"]
+"""Of restarts: their mean, or their averaged answers."""
 Layout = Literal["table", "curves"]
 ClaimKind = Literal["higher", "close"]
 
@@ -44,11 +44,13 @@ class Joined:
 class Tuned:
     """A model that was fine-tuned on other examples first, and keeps its head."""
 
-    model: Pretrained
-    exam: str
-    run: FinetuneRun
-    max_tokens: int | None = None
-    options: Mapping[str, object] = field(default_factory=dict)
+    learned: Score
+    """How: a single run, without a grid."""
+
+    def __post_init__(self) -> None:
+        """Refuses what would be several models."""
+        if self.learned.restarts != 1 or self.learned.grid is not None:
+            raise ValueError(f"{self.learned.exam} comes first once, found several runs of it")
 
 
 Model = Pretrained | Joined | Tuned
@@ -66,7 +68,7 @@ class Score:
     restarts: int
     """Seeds."""
     grid: Grid | None = None
-    """What is tried, each point with all restarts; the point with the best mean counts."""
+    """What is tried, each point with all restarts; the best mean on the exam's own Dev counts."""
     taken: Taken = "mean"
     most_examples: int | None = None
     """A drawn part of the training examples, the same for everybody; None: all of them."""
@@ -175,9 +177,25 @@ def models_of(cell: Cell) -> Sequence[Model]:
     """What a cell's model is made of, and last the model itself."""
     if isinstance(cell, Average):
         return ()
-    model = cell.model
+    return (*made_of(cell.model), cell.model)
+
+
+def made_of(model: Model) -> Sequence[Model]:
+    """What a model begins with."""
     if isinstance(model, Joined):
-        return (model.left_to_right, model.right_to_left, model)
-    if isinstance(model, Tuned):
-        return (model.model, model)
-    return (model,)
+        return (model.left_to_right, model.right_to_left)
+    return models_of(model.learned) if isinstance(model, Tuned) else ()
+
+
+def scores_of(cell: Cell) -> Sequence[Score]:
+    """What is fine-tuned for a cell: for its model first, and last the cell itself."""
+    if not isinstance(cell, Score):
+        return ()
+    first = cell.model.learned if isinstance(cell.model, Tuned) else None
+    return (cell,) if first is None else (*scores_of(first), cell)
+
+
+def exams_of(cell: Cell) -> Sequence[str]:
+    """The sets without which a cell cannot be made."""
+    names = [name for each in scores_of(cell) for name in (each.exam, each.measured_on)]
+    return list(dict.fromkeys(name for name in names if name))

@@ -8,14 +8,19 @@ from __future__ import annotations
 from bertsmith.recipes import ablations
 from bertsmith.recipes.experiments import the_paper
 from bertsmith.recipes.experiments.experiment import (
-    Cell,
     Claim,
     Experiment,
     Joined,
     Pretrained,
     Row,
 )
-from bertsmith.recipes.experiments.pieces import UNCASED, higher, pair
+from bertsmith.recipes.experiments.pieces import (
+    UNCASED,
+    higher,
+    large,
+    notes_on_entities,
+    pair,
+)
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.finetuning import TABLE_7 as LAYERS
 
@@ -27,12 +32,11 @@ def table7(scale: Scale) -> Experiment:
 
     `bertsmith reproduce table7 --scale mini --text TEXT --data DATA`
     """
-    model = scale.bert(cased=True)
-    titles = list(the_paper.TABLE_7)
-    cells: list[Cell] = [scale.score(model, "CoNLL-2003")]
-    cells += [scale.features(model, layers) for layers in LAYERS]
+    model, exam = scale.bert(cased=True), "CoNLL-2003"
+    tuned = (scale.score(large(scale, cased=True), exam), scale.score(model, exam))
+    frozen = [scale.features(model, layers) for layers in LAYERS]
+    _, _, base, *features = the_paper.TABLE_7
     concat = "Concat Last Four Hidden"
-    others = [title for title in titles[1:] if title != concat]
     return Experiment(
         name="table7",
         title="CoNLL-2003 named entities",
@@ -40,21 +44,21 @@ def table7(scale: Scale) -> Experiment:
         columns=("Dev F1",),
         rows=tuple(
             Row(title=title, cells=(cell,), paper=the_paper.TABLE_7[title])
-            for title, cell in zip(titles, cells, strict=True)
+            for title, cell in zip(the_paper.TABLE_7, (None, *tuned, *frozen), strict=True)
         ),
         claims=(
             Claim(
                 sentence="The last four layers side by side are the best features",
-                pairs=tuple(pair(concat, other, "Dev F1") for other in others),
+                pairs=tuple(pair(concat, each, "Dev F1") for each in features if each != concat),
             ),
             Claim(
                 sentence="and stay 0.3 points behind fine-tuning: both ways work",
-                pairs=(pair("Fine-tuning", concat, "Dev F1"),),
+                pairs=(pair(base, concat, "Dev F1"),),
                 kind="close",
                 margin=1.0,
             ),
         ),
-        notes=() if scale.cased_entities else (UNCASED,),
+        notes=notes_on_entities(scale),
     )
 
 
@@ -103,5 +107,6 @@ def contemporaries(scale: Scale) -> Experiment:
         notes=(
             "Features are a learned mix of all layers, embeddings included, under a two-layer "
             "BiLSTM. ELMo's two LSTMs read WordPiece tokens, and share nothing.",
+            UNCASED,
         ),
     )  # fmt: skip

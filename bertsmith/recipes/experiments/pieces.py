@@ -1,4 +1,4 @@
-"""What several tables are made of: claims, rows that are only the paper's, ensembles, LARGE's part.
+"""What several tables are made of: claims, notes, the paper's own rows, ensembles, LARGE's part.
 
 It knows no table.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bertsmith.recipes import ablations
 from bertsmith.recipes.experiments.experiment import Claim, Place, Pretrained, Row, Score
-from bertsmith.recipes.experiments.scales import Scale
+from bertsmith.recipes.experiments.scales import LAST_FEW, Scale
 from bertsmith.recipes.experiments.the_paper import Figures
 
 ENSEMBLE_SIZE = 7
@@ -19,6 +19,22 @@ UNCASED = (
     "Named entities are read by the uncased model here, and by a cased one in the paper: lower "
     "scores, the same comparison."
 )
+
+
+def notes_on_entities(scale: Scale) -> tuple[str, ...]:
+    """How far named entities are read otherwise than in the paper."""
+    size = scale.base.model.num_hidden_layers
+    shallow = f"The model has {size} layers here: its last {LAST_FEW} are all of them."
+    return (
+        *(() if scale.cased_entities else (UNCASED,)),
+        *(() if size > LAST_FEW else (shallow,)),
+    )
+
+
+def dev_score(scale: Scale, model: Pretrained, exam: str) -> Score:
+    """As Tables 5 and 6 tell it: paraphrases in accuracy, of which GLUE counts F1."""
+    score = scale.score(model, exam)
+    return replace(score, metric="accuracy") if exam == "MRPC" else score
 
 
 def higher(sentence: str, above: str, below: str, columns: Sequence[str]) -> Claim:
@@ -36,9 +52,10 @@ def only_the_paper(title: str, figures: Mapping[str, Figures], columns: Sequence
     return Row(title=title, cells=(None,) * len(columns), paper=figures[title])
 
 
-def large(scale: Scale) -> Pretrained:
+def large(scale: Scale, *, cased: bool = False) -> Pretrained:
     """What stands in place of LARGE, trained like BASE."""
-    return Pretrained(run=ablations.resized(scale.base, scale.large))
+    run = ablations.resized(scale.base, scale.large)
+    return Pretrained(run=run, cased=cased and scale.cased_entities)
 
 
 def ensemble_of_seven(score: Score) -> Score:

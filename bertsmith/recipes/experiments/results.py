@@ -5,15 +5,19 @@ Source: Devlin et al. 2018, section 4.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from bertsmith.recipes.experiments import the_paper
+from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import (
     Average,
     Cell,
+    Claim,
     Experiment,
     Pretrained,
     Row,
+    Score,
     Tuned,
 )
 from bertsmith.recipes.experiments.pieces import (
@@ -22,10 +26,13 @@ from bertsmith.recipes.experiments.pieces import (
     higher,
     large,
     only_the_paper,
+    pair,
 )
 from bertsmith.recipes.experiments.scales import Scale
+from bertsmith.recipes.experiments.the_paper import Figures
 
 AVERAGE = "average"
+EM_AND_F1 = ("EM", "F1")
 
 
 def table1(scale: Scale) -> Experiment:
@@ -59,7 +66,11 @@ def table1(scale: Scale) -> Experiment:
         claims=(
             higher("LARGE is above BASE on every set", "BERT LARGE", "BERT BASE", the_paper.GLUE),
         ),
-        notes=(ON_DEV,),
+        notes=(
+            ON_DEV,
+            "Where restarts differ, on the small sets, the paper tells LARGE's best on Dev, and "
+            "ours is the mean.",
+        ),
     )
 
 
@@ -68,56 +79,38 @@ def table2(scale: Scale) -> Experiment:
 
     `bertsmith reproduce table2 --scale paper --text TEXT --data DATA`
     """
-    exam = "SQuAD 1.1"
-    before = scale.score(large(scale), "TriviaQA")
-    trivia = Tuned(
-        model=large(scale),
-        exam="TriviaQA",
-        run=before.run,
-        max_tokens=before.max_tokens,
-        options=before.options,
-    )
-    single = {
-        "BERT BASE (single)": scale.score(scale.bert(), exam),
-        "BERT LARGE (single)": scale.score(large(scale), exam),
-        "BERT LARGE (single + TriviaQA)": scale.score(trivia, exam),
-    }
+    exam, single, more = "SQuAD 1.1", "BERT LARGE (single)", "BERT LARGE (single + TriviaQA)"
+    first = replace(scale.score(large(scale), "TriviaQA"), restarts=1)
     ours = {
-        **single,
-        "BERT LARGE (ensemble)": ensemble_of_seven(single["BERT LARGE (single)"]),
-        "BERT LARGE (ensemble + TriviaQA)": ensemble_of_seven(
-            single["BERT LARGE (single + TriviaQA)"]
-        ),
+        "BERT BASE (single)": scale.score(scale.bert(), exam),
+        single: scale.score(large(scale), exam),
+        more: scale.score(Tuned(learned=first), exam),
     }
+    ours["BERT LARGE (ensemble)"] = ensemble_of_seven(ours[single])
+    ours["BERT LARGE (ensemble + TriviaQA)"] = ensemble_of_seven(ours[more])
     return Experiment(
         name="table2",
         title="SQuAD 1.1",
         source="Table 2",
-        columns=("EM", "F1"),
+        columns=EM_AND_F1,
         rows=tuple(
-            Row(
-                title=title,
-                cells=(
-                    (None, None)
-                    if title not in ours
-                    else (replace(ours[title], metric="exact"), ours[title])
-                ),
-                paper=figures,
-            )
+            Row(title=title, cells=_em_and_f1(ours[title]), paper=figures)
             for title, figures in the_paper.TABLE_2.items()
         ),
         claims=(
-            higher("LARGE is above BASE", "BERT LARGE (single)", "BERT BASE (single)", ("F1",)),
-            higher(
-                "An ensemble is above its members",
-                "BERT LARGE (ensemble)",
-                "BERT LARGE (single)",
-                ("F1",),
+            higher("LARGE is above BASE", single, "BERT BASE (single)", ("F1",)),
+            Claim(
+                sentence="TriviaQA adds little: the paper loses 0.1 to 0.4 points without it",
+                pairs=(pair(more, single, "F1"),),
+                kind="close",
+                margin=1.0,
             ),
         ),
         notes=(
             "An ensemble averages seven fine-tunings of one pre-trained model; the paper's seven "
             "also come from different pre-training checkpoints.",
+            f"TriviaQA: {EXAMS['TriviaQA'].remark}.",
+            _on_test(the_paper.TABLE_2_TEST),
         ),
     )
 
@@ -127,20 +120,21 @@ def table3(scale: Scale) -> Experiment:
 
     `bertsmith reproduce table3 --scale paper --text TEXT --data DATA`
     """
-    score = scale.score(large(scale), "SQuAD 2.0")
+    title = "BERT LARGE (single)"
     return Experiment(
         name="table3",
         title="SQuAD 2.0",
         source="Table 3",
-        columns=("EM", "F1"),
+        columns=EM_AND_F1,
         rows=(
-            only_the_paper("Human", the_paper.TABLE_3, ("EM", "F1")),
+            only_the_paper("Human", the_paper.TABLE_3, EM_AND_F1),
             Row(
-                title="BERT LARGE (single)",
-                cells=(replace(score, metric="exact"), score),
-                paper=the_paper.TABLE_3["BERT LARGE (single)"],
+                title=title,
+                cells=_em_and_f1(scale.score(large(scale), "SQuAD 2.0")),
+                paper=the_paper.TABLE_3[title],
             ),
         ),
+        notes=(_on_test(the_paper.TABLE_3_TEST),),
     )
 
 
@@ -164,4 +158,16 @@ def table4(scale: Scale) -> Experiment:
             for title, figures in the_paper.TABLE_4.items()
         ),
         claims=(higher("LARGE is above BASE", "BERT LARGE", "BERT BASE", ("Dev",)),),
+        notes=("Figures are of Dev. On the test set the paper has: BERT LARGE 86.3.",),
     )
+
+
+def _em_and_f1(score: Score) -> tuple[Score, Score]:
+    """Exact match and F1 of the same runs."""
+    return replace(score, metric="exact"), score
+
+
+def _on_test(figures: Mapping[str, Figures]) -> str:
+    """What the paper alone has measured, in a sentence."""
+    told = "; ".join(f"{title} {exact}/{f1}" for title, (exact, f1) in figures.items())
+    return f"Figures are of Dev. On the test set the paper has: {told}."

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field, replace
 from bertsmith.model.config import LARGE, MINI, TABLE_6, TINY, BertConfig, sized
 from bertsmith.recipes.ablations import one_way
 from bertsmith.recipes.experiments.exams import EXAMS
-from bertsmith.recipes.experiments.experiment import Model, Pretrained, Score, Taken
+from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score
 from bertsmith.recipes.finetuning import GLUE_GRID, FinetuneRun, ner_features
 from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.train.config import OptimizerConfig
+
+LAST_FEW = 4
+"""Layers that Table 7 reads side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,8 @@ class Scale:
     sizes: tuple[BertConfig, ...]
     """In place of Table 6's rows, in its order; one of them is the size of `base`."""
     vocab_size: int
+    cased_vocab_size: int = 28_996
+    """Of a cased model's vocabulary, where there is one."""
     cased_entities: bool = False
     """Whether named entities are read by a cased model of its own (paper: yes)."""
     milestones: int = 5
@@ -57,12 +62,14 @@ class Scale:
         """What it is, in a sentence."""
         config, phases = self.base.model, self.base.phases
         tokens = sum(each.steps * each.batch_size * each.sequence_length for each in phases)
-        rate = "the paper's rates" if self.learning_rate is None else f"{self.learning_rate:g}"
+        rate = f"{self.learning_rate:g}"
+        if self.learning_rate is None:
+            rate = "the paper's rates, of several at the one with the best mean on Dev"
         return (
             f"in place of BASE L{config.num_hidden_layers} H{config.hidden_size} "
             f"A{config.num_attention_heads}, {self.vocab_size:,} word pieces, "
             f"{self.base.num_steps:,} steps of at most {tokens / 1e6:,.1f} M tokens; fine-tuned "
-            f"at {rate}, the model of the last step counts."
+            f"at {rate}; the model of the last step counts."
         )
 
     def bert(self, *, cased: bool = False, step: int | None = None) -> Pretrained:
@@ -80,7 +87,7 @@ class Scale:
         """Updates from one milestone to the next."""
         return self.base.num_steps // self.milestones
 
-    def score(self, model: Model, exam: str, *, taken: Taken = "mean") -> Score:
+    def score(self, model: Model, exam: str) -> Score:
         """The model fine-tuned on a set in the way of this scale."""
         known = EXAMS[exam]
         run, grid = known.run, GLUE_GRID if known.run.name == "glue" else None
@@ -99,16 +106,16 @@ class Scale:
             run=run,
             restarts=self.small_restarts if known.is_small else self.restarts,
             grid=grid,
-            taken=taken,
             most_examples=self.most_examples.get(exam),
             max_tokens=self.max_tokens,
             options=self.options.get(exam, {}),
         )
 
-    def features(self, model: Model, layers: str) -> Score:
+    def features(self, model: Pretrained | Joined, layers: str) -> Score:
         """Named entities from frozen hidden states (section 5.3)."""
+        side = model.left_to_right if isinstance(model, Joined) else model
         run: FinetuneRun = replace(
-            ner_features(layers),
+            ner_features(_there(layers, side.run.model.num_hidden_layers)),
             lstm_size=self.lstm_size,
             epochs=self.feature_epochs,
             keep_best=False,
@@ -122,6 +129,19 @@ class Scale:
             most_examples=self.most_examples.get("CoNLL-2003"),
             max_tokens=self.max_tokens,
         )
+
+
+def _there(layers: str, num_layers: int) -> str:
+    """The layers, where a model of fewer than four has all of them in place of its last four."""
+    if num_layers >= LAST_FEW or "last-four" not in layers:
+        return layers
+    is_sum = layers.startswith("weighted-sum")
+    return "weighted-sum-all" if is_sum else ",".join(map(str, range(1, num_layers + 1)))
+
+
+def _sizes(*sizes: tuple[int, int, int]) -> tuple[BertConfig, ...]:
+    """Layers, width and heads of each, with initial weights as large as their width wants."""
+    return tuple(scaled(sized(*size)) for size in sizes)
 
 
 _SHORT_WINDOWS: Mapping[str, Mapping[str, object]] = {
@@ -175,20 +195,17 @@ def mini() -> Scale:
     return Scale(
         name="mini",
         base=_small("mini", MINI, phases, 1e-3),
-        large=sized(8, 384, 6),
-        sizes=(
-            sized(1, 256, 4), sized(2, 256, 1), sized(2, 256, 4),
-            sized(4, 256, 4), sized(4, 384, 6), sized(8, 384, 6),
-        ),
+        large=scaled(sized(8, 384, 6)),
+        sizes=_sizes((1, 256, 4), (2, 256, 1), (2, 256, 4), (4, 256, 4), (4, 384, 6), (8, 384, 6)),
         vocab_size=8_000,
         learning_rate=3e-4,
-        epochs={"SST-2": 1.0, "SQuAD 1.1": 2.0, "SQuAD 2.0": 2.0, "CoNLL-2003": 3.0},
-        most_examples={"SQuAD 1.1": 5_000, "SQuAD 2.0": 5_000, "QNLI": 10_000, "QQP": 10_000},
+        epochs={"SST-2": 1.0, "CoNLL-2003": 3.0, **dict.fromkeys(_SHORT_WINDOWS, 2.0)},
+        most_examples={"QNLI": 10_000, "QQP": 10_000, **dict.fromkeys(_SHORT_WINDOWS, 5_000)},
         feature_epochs=4.0,
         lstm_size=128,
         max_tokens=128,
         options=_SHORT_WINDOWS,
-    )  # fmt: skip
+    )
 
 
 def tiny() -> Scale:
@@ -200,11 +217,8 @@ def tiny() -> Scale:
     return Scale(
         name="tiny",
         base=_small("tiny", TINY, phases, 2e-3),
-        large=sized(4, 192, 3),
-        sizes=(
-            sized(1, 128, 2), sized(1, 128, 1), sized(2, 128, 1),
-            sized(2, 128, 2), sized(2, 192, 3), sized(4, 192, 3),
-        ),
+        large=scaled(sized(4, 192, 3)),
+        sizes=_sizes((1, 128, 2), (1, 128, 1), (2, 128, 1), (2, 128, 2), (2, 192, 3), (4, 192, 3)),
         vocab_size=4_000,
         small_restarts=3,
         learning_rate=5e-4,
@@ -214,7 +228,7 @@ def tiny() -> Scale:
         lstm_size=64,
         max_tokens=128,
         options=_SHORT_WINDOWS,
-    )  # fmt: skip
+    )
 
 
 SCALES = {"tiny": tiny, "mini": mini, "paper": paper}

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bertsmith.model.config import BertConfig
 from bertsmith.recipes.experiments.exams import EXAMS
-from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score, Tuned
+from bertsmith.recipes.experiments.experiment import Model, Pretrained, Score, Tuned
 from bertsmith.recipes.run import PretrainRun
 
 _PASSES = 3
@@ -65,8 +65,7 @@ def _config_of(model: Model) -> BertConfig:
     if isinstance(model, Pretrained):
         return model.run.model
     if isinstance(model, Tuned):
-        return model.model.run.model
-    assert isinstance(model, Joined)
+        return _config_of(model.learned.model)
     side = model.left_to_right.run.model
     # Twice as many layers of the same width: about what both sides cost.
     return replace(side, num_hidden_layers=2 * side.num_hidden_layers)

@@ -7,32 +7,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 
-from bertsmith.checkpoints.places import CONFIG
-from bertsmith.files import read_json
 from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import (
     Average,
     Experiment,
-    Joined,
-    Model,
     Perplexity,
     Place,
-    Pretrained,
     Score,
+    exams_of,
 )
-from bertsmith.recipes.finetuning import FinetuneRun, Grid, restarts
-from bertsmith.runs.directory import RECORD, checkpoint_path, reached
 from bertsmith.runs.experiments.places import Site
-from bertsmith.runs.search_record import Results, name_of, point_name, read_results
+from bertsmith.runs.experiments.presence import (
+    also_measured,
+    ensemble_of,
+    is_made,
+    points_of,
+    reason_lost,
+    sound_runs,
+)
+from bertsmith.runs.search_record import Results, RunResult, name_of, read_results
 from bertsmith.tasks.metrics import Interval, mean_interval
 from bertsmith.train.log import read_metrics
 
-ALSO = "also.json"
-"""Beside a search's results: what its models reach on another set's Dev examples."""
 _WITHOUT_LIMITS = Interval(low=-math.inf, high=math.inf)
 
 
@@ -42,8 +42,12 @@ class Finding:
 
     values: tuple[float, ...] = ()
     """One a seed, in the paper's units; empty where there are none."""
+    num_runs: int = 0
+    """Of the point that counts, those that have ended, with a value or without."""
     num_failed: int = 0
-    """Of the seeds, those that ended without a score, or no better than guessing."""
+    """Of these, those no better than guessing, which count, and those without a value."""
+    num_lost: int = 0
+    """Of these, those without a value."""
     gap: str = ""
     """Why there is nothing."""
     seconds: float = 0.0
@@ -69,6 +73,7 @@ class Finding:
 
 
 Findings = Mapping[Place, Finding]
+_NOT_YET = Finding(gap="not run yet")
 
 
 def findings(experiment: Experiment, site: Site, gaps: Mapping[str, str]) -> dict[Place, Finding]:
@@ -85,109 +90,86 @@ def findings(experiment: Experiment, site: Site, gaps: Mapping[str, str]) -> dic
 
 def finding(cell: Score | Perplexity, site: Site, gaps: Mapping[str, str]) -> Finding:
     """What one cell's runs have left."""
-    if isinstance(cell, Perplexity):
-        return _perplexity(site.of_model(cell.model))
-    for exam in (cell.exam, cell.measured_on):
+    for exam in exams_of(cell):
         if exam in gaps:
             return Finding(gap=gaps[exam])
-    return _score(cell, site.of_score(cell))
+    if reason := reason_lost(cell.model, site):
+        return Finding(gap=reason)
+    if isinstance(cell, Score):
+        return _score(cell, site)
+    return _perplexity(site.of_model(cell.model)) if is_made(cell.model, site) else _NOT_YET
 
 
-def is_made(model: Model, site: Site) -> bool:
-    """Whether a model, or the checkpoint that is asked for, is there."""
-    directory = site.of_model(model)
-    if isinstance(model, Pretrained):
-        if not (directory / RECORD).is_file():
-            return False
-        if model.step is not None:
-            return checkpoint_path(directory, model.step).is_dir()
-        return reached(directory) == model.run.num_steps
-    if isinstance(model, Joined):
-        return (directory / CONFIG).is_file()
-    return bool(read_results(directory).runs)
-
-
-def is_scored(score: Score, site: Site) -> bool:
-    """Whether all runs that a cell reads have ended."""
-    directory = site.of_score(score)
-    results = read_results(directory)
-    if any(name_of(run) not in results.runs for point in points_of(score) for run in point):
-        return False
-    if score.taken == "ensemble" and _ensemble_of(score, results) is None:
-        return False
-    return not score.measured_on or score.measured_on in _also(directory)
-
-
-def points_of(score: Score) -> list[list[FinetuneRun]]:
-    """The runs, point by point."""
-    return [restarts(point, score.restarts) for point in grid_of(score).runs(score.run)]
-
-
-def grid_of(score: Score) -> Grid:
-    """The grid that is searched; of a single point where there is nothing to choose."""
-    run = score.run
-    return score.grid or Grid(
-        batch_sizes=(run.batch_size,),
-        learning_rates=(run.optimizer.learning_rate,),
-        epochs=(run.epochs,),
+def _score(score: Score, site: Site) -> Finding:
+    results = read_results(site.of_score(score))
+    ended = _best_point(score, results)
+    if not ended:
+        return _NOT_YET
+    about = Finding(
+        num_runs=len(ended),
+        num_failed=sum(bool(each.failure) for each in ended),
+        num_lost=sum(not each.scores for each in ended),
+        seconds=sum(each.seconds for each in results.runs.values()),
     )
-
-
-def _score(score: Score, directory: Path) -> Finding:
-    results = read_results(directory)
-    exam = EXAMS[score.measured_on or score.exam]
-    metric, unit = score.metric or exam.metric, 1.0 if exam.is_percent else 100.0
-    also = _also(directory).get(score.measured_on, {})
-    best: list[tuple[str, float]] = []
-    for point in points_of(score):
-        names = [name for run in point if (name := name_of(run)) in results.runs]
-        scores = {name: results.runs[name].scores for name in names}
-        if score.measured_on:
-            scores = {name: also[name] for name in names if name in also}
-        found = [(name, unit * each[metric]) for name, each in scores.items() if metric in each]
-        if found and (not best or _mean_of(found) > _mean_of(best)):
-            best = found
-    if not best:
-        return Finding(gap="not run yet" if not results.runs else "every run failed")
-    failed = sum(bool(results.runs[name].failure) for name, _ in best)
-    values = tuple(value for _, value in best)
-    if score.taken == "best":
-        values = (max(values),)
+    if not any(each.scores for each in ended):
+        return replace(about, gap=f"all {len(ended)} runs failed, and gave no number")
     if score.taken == "ensemble":
-        ensemble = _ensemble_of(score, results)
-        if ensemble is None:
-            return Finding(gap="not run yet")
-        values = (unit * ensemble[metric],)
-    seconds = sum(each.seconds for each in results.runs.values())
-    return Finding(values=values, num_failed=failed, seconds=seconds)
+        return _as_one(score, results, about)
+    scores = {each.name: each.scores for each in ended if each.scores}
+    if score.measured_on:
+        also = also_measured(score, score.measured_on, site)
+        if not scores.keys() <= also.keys():
+            return _NOT_YET
+        scores = {name: dict(also[name]) for name in scores}
+    return replace(about, values=tuple(_in_units(score, each) for each in scores.values()))
 
 
-def _ensemble_of(score: Score, results: Results) -> Mapping[str, float] | None:
-    """The scores of the first point's restarts as one; None where they are not there."""
-    found = results.ensembles.get(point_name(points_of(score)[0][0]))
-    return None if found is None else found.scores
+def _best_point(score: Score, results: Results) -> list[RunResult]:
+    """Of the point that counts, the runs that have ended.
+
+    It is chosen on the exam's own Dev, whatever is measured then; one of which more runs gave a
+    number comes before others.
+    """
+    chooses = EXAMS[score.exam].metric
+    best: tuple[tuple[int, float], list[RunResult]] = ((0, -math.inf), [])
+    for point in points_of(score):
+        ended = [results.runs[name] for run in point if (name := name_of(run)) in results.runs]
+        found = [each.scores[chooses] for each in ended if each.scores]
+        key = (len(found), mean(found) if found else -math.inf)
+        if ended and (not best[1] or key > best[0]):
+            best = (key, ended)
+    return best[1]
+
+
+def _as_one(score: Score, results: Results, about: Finding) -> Finding:
+    """Of an ensemble."""
+    if len(sound_runs(score, results)) < 2:
+        return replace(
+            about, gap=f"{about.num_failed} of {about.num_runs} runs failed: no ensemble"
+        )
+    ensemble = ensemble_of(score, results)
+    if ensemble is None:
+        return _NOT_YET
+    return replace(about, values=(_in_units(score, ensemble.scores),))
+
+
+def _in_units(score: Score, scores: Mapping[str, float]) -> float:
+    """The score that the cell asks for, as the paper tells it."""
+    exam = EXAMS[score.measured_on or score.exam]
+    return scores[score.metric or exam.metric] * (1.0 if exam.is_percent else 100.0)
 
 
 def _perplexity(directory: Path) -> Finding:
     """Of the last evaluation on the held-out documents."""
-    rows = read_metrics(directory / "metrics.jsonl") if (directory / RECORD).is_file() else []
+    rows = read_metrics(directory / "metrics.jsonl")
     found = [row["evaluation_perplexity"] for row in rows if row.get("evaluation_perplexity")]
     if not found:
-        return Finding(gap="not run yet")
+        return Finding(gap="no documents were held out")
     seconds = sum(float(row.get("seconds") or 0.0) for row in rows)
-    return Finding(values=(float(found[-1] or math.nan),), seconds=seconds)
+    return Finding(values=(float(found[-1] or math.nan),), num_runs=1, seconds=seconds)
 
 
 def _average(parts: Sequence[Finding]) -> Finding:
     if missing := sum(not part.values for part in parts):
         return Finding(gap=f"{missing} of its columns are missing")
     return Finding(values=(mean(part.mean for part in parts),))
-
-
-def _also(directory: Path) -> dict[str, dict[str, dict[str, float]]]:
-    path = directory / ALSO
-    return read_json(path) if path.is_file() else {}  # type: ignore[return-value]
-
-
-def _mean_of(found: Sequence[tuple[str, float]]) -> float:
-    return mean(value for _, value in found)

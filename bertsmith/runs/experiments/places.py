@@ -15,22 +15,15 @@ from pathlib import Path
 from bertsmith.files import sha256
 from bertsmith.recipes import finetuning, run
 from bertsmith.recipes.experiments.exams import EXAMS, Exam
-from bertsmith.recipes.experiments.experiment import (
-    Joined,
-    Model,
-    Perplexity,
-    Pretrained,
-    Score,
-    Tuned,
-)
+from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score
 from bertsmith.tasks import glue
 
 _DIGITS = 12
 _UNDECISIVE = (
-    "name", "accumulation", "evaluate_every", "evaluate_sequences", "save_every",
-    "keep_checkpoints", "log_every", "record_every", "loader_workers",
+    "name", "accumulation", "evaluate_every", "save_every", "keep_checkpoints", "log_every",
+    "record_every", "loader_workers",
 )  # fmt: skip
-"""Fields of a run that change no weight that is read."""
+"""Fields of a run that change no number that is read."""
 _SUFFIXES = ("", ".gz")
 
 
@@ -54,53 +47,50 @@ class Site:
             sides = [self.of_model(side) for side in (model.left_to_right, model.right_to_left)]
             names = [side.name for side in sides]
             return self.directory / "joined" / f"{model.left_to_right.run.name}-{_digest(names)}"
-        return self._tuned(model, model.model, {"kept_head": False})
+        return self.of_score(model.learned, is_kept=True)
 
-    def place_of_claim(self, key: str) -> Path:
-        """A directory that the process holds which makes this part."""
-        return self.directory / ".claims" / _digest(key)
+    def of_score(self, score: Score, *, is_kept: bool = False) -> Path:
+        """The directory of the search that all its restarts lie in.
 
-    def of_score(self, score: Score) -> Path:
-        """The directory of the search that all its restarts lie in."""
+        Where weights are kept, for others to begin with, it is another one.
+        """
+        model = score.model
         said = {
+            "model": self.of_model(model).name,
+            "step": model.step if isinstance(model, Pretrained) else None,
+            "run": _deciding(finetuning.to_json(score.run)),
             "grid": None if score.grid is None else vars(score.grid),
             "most_examples": score.most_examples,
+            "max_tokens": score.max_tokens,
+            "options": score.options,
+            "examples": self.hash_of(score.exam),
+            "is_kept": is_kept,
         }
-        return self._tuned(score, score.model, said)
+        name = score.exam.replace(" ", "-")
+        return self.directory / "fine-tuned" / f"{name}-{score.run.name}-{_digest(said)}"
 
-    def _tuned(self, asked: Score | Tuned, model: Model, more: Mapping[str, object]) -> Path:
-        begun: dict[str, object] = {"model": self.of_model(model).name}
-        if isinstance(model, Pretrained):
-            begun["step"] = model.step
-        said = {
-            **begun,
-            "run": _deciding(finetuning.to_json(asked.run)),
-            "max_tokens": asked.max_tokens,
-            "options": asked.options,
-            "examples": self._hash_of(EXAMS[asked.exam]),
-            **more,
-        }
-        name = asked.exam.replace(" ", "-")
-        return self.directory / "fine-tuned" / f"{name}-{asked.run.name}-{_digest(said)}"
+    def of(self, part: Model | Score) -> Path:
+        """The directory of any part."""
+        return self.of_score(part) if isinstance(part, Score) else self.of_model(part)
 
-    def _hash_of(self, exam: Exam) -> str:
+    def place_of_claim(self, place: Path) -> Path:
+        """A directory that the process holds which makes what lies in `place`."""
+        return self.directory / ".claims" / f"{place.parent.name}-{place.name}"
+
+    def hash_of(self, exam: str) -> str:
         """Of the bytes of its files."""
         digest = hashlib.sha256()
-        for path in files_of(exam, self.data):
+        for path in files_of(EXAMS[exam], self.data):
             if path not in self._hashes:
                 self._hashes[path] = sha256(path)
             digest.update(self._hashes[path].encode())
         return digest.hexdigest()
 
 
-def key_of(part: Model | Score | Perplexity, site: Site) -> str:
+def key_of(part: Model | Score, site: Site) -> str:
     """Equal for parts that share everything."""
-    if isinstance(part, Score):
-        return str(site.of_score(part))
-    if isinstance(part, Perplexity):
-        return str(site.of_model(part.model))
     step = part.step if isinstance(part, Pretrained) else None
-    return f"{site.of_model(part)}@{step}"
+    return f"{site.of(part)}@{step}"
 
 
 def source_of(exam: Exam, data: Path, options: Mapping[str, object]) -> dict[str, object]:
@@ -133,7 +123,13 @@ def _there(path: Path) -> Path:
 
 
 def _deciding(values: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in values.items() if name not in _UNDECISIVE}
+    """Where the best model on Dev is kept, how often there is one to choose decides too."""
+    is_chosen = bool(values.get("keep_best"))
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in _UNDECISIVE or (is_chosen and name == "evaluate_every")
+    }
 
 
 def _digest(said: object) -> str:

@@ -20,12 +20,19 @@ _CSV = (
 )  # fmt: skip
 
 
+SPREAD = (
+    "Mean +- deviation over (so many) seeds of fine-tuning. Each model is pre-trained once: what "
+    "another seed of pre-training would give is in no interval here."
+)
+
+
 def table(experiment: Experiment, found: Findings) -> list[list[str]]:
     """Cells as text, the head first; a row of ours is followed by the paper's."""
-    lines = [["", *experiment.columns]]
+    columns = experiment.columns
+    lines = [["", *columns]]
     for row in experiment.rows:
         if any(cell is not None for cell in row.cells):
-            lines.append([row.title, *(_ours(row, name, found) for name in experiment.columns)])
+            lines.append([row.title, *(_ours(experiment, row, each, found) for each in columns)])
         if any(figure is not None for figure in row.paper):
             lines.append([f"paper: {row.title}", *map(_figure, row.paper)])
     return lines
@@ -53,7 +60,7 @@ def markdown(experiment: Experiment, found: Findings, about: Sequence[str]) -> s
         _line(["---"] * len(head)),
         *map(_line, rest),
         "",
-        "Mean +- deviation over (so many) seeds; lines that begin with *paper* are the paper's.",
+        f"{SPREAD} Lines that begin with *paper* are the paper's.",
         *_listed("Missing", gaps(experiment, found)),
         *_listed("Claims", [verdicts.sentence(experiment, c, found) for c in experiment.claims]),
         *_listed("Notes", experiment.notes),
@@ -68,19 +75,16 @@ def claim_line(experiment: Experiment, claim: Claim, found: Findings) -> str:
 
 def gaps(experiment: Experiment, found: Findings) -> list[str]:
     """What is missing and why, each reason once."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[Place]] = {}
     for place, finding in found.items():
         if finding.gap:
-            columns = reasons.setdefault(finding.gap, [])
-            columns += [] if place.column in columns else [place.column]
-    told = [f"{', '.join(columns)}: {reason}" for reason, columns in reasons.items()]
-    failed = [
-        f"{place.row}, {place.column}: {finding.num_failed} of {len(finding.values)} runs failed "
-        f"(no better than guessing, or no number)"
+            reasons.setdefault(finding.gap, []).append(place)
+    told = [f"{_told(places, found)}: {reason}" for reason, places in reasons.items()]
+    return told + [
+        f"{place.row}, {place.column}: {_failures(finding)}"
         for place, finding in found.items()
-        if finding.num_failed
+        if finding.num_failed and finding.values
     ]
-    return told + failed
 
 
 def as_csv(experiment: Experiment, scale: str, found: Findings) -> str:
@@ -105,19 +109,39 @@ def as_csv(experiment: Experiment, scale: str, found: Findings) -> str:
     return text.getvalue()
 
 
-def _ours(row: Row, column: str, found: Mapping[Place, Finding]) -> str:
+def _told(places: Sequence[Place], found: Findings) -> str:
+    """Columns, where all their rows are meant; else each row with its columns."""
+    columns = list(dict.fromkeys(place.column for place in places))
+    if len(places) == sum(place.column in columns for place in found):
+        return ", ".join(columns)
+    rows = {
+        place.row: [each.column for each in places if each.row == place.row] for place in places
+    }
+    return "; ".join(f"{row} ({', '.join(names)})" for row, names in rows.items())
+
+
+def _failures(finding: Finding) -> str:
+    """How many runs failed, and how."""
+    guessing = finding.num_failed - finding.num_lost
+    kinds = ((guessing, "no better than guessing"), (finding.num_lost, "without a number"))
+    told = " and ".join(f"{count} {kind}" for count, kind in kinds if count)
+    return f"{finding.num_failed} of {finding.num_runs} runs failed: {told}"
+
+
+def _ours(experiment: Experiment, row: Row, column: str, found: Mapping[Place, Finding]) -> str:
     finding = found.get(Place(row=row.title, column=column))
     if finding is None:
         return ""
     if not finding.values:
         return "-"
+    digits = 2 if column in experiment.lower_is_better else 1  # as the paper tells perplexities
     if len(finding.values) == 1:
-        return f"{finding.mean:.1f}"
-    return f"{finding.mean:.1f} +- {finding.deviation:.1f} ({len(finding.values)})"
+        return f"{finding.mean:.{digits}f}"
+    return f"{finding.mean:.{digits}f} +- {finding.deviation:.{digits}f} ({len(finding.values)})"
 
 
 def _figure(figure: float | None) -> str:
-    return "" if figure is None else f"{figure:g}"
+    return "" if figure is None else str(figure)
 
 
 def _number(value: float) -> str:

@@ -1,8 +1,9 @@
 """The paper's claims and what was found -> reproduced, not reproduced, or not decidable.
 
 Two rows differ where the difference of their means lies outside its own 95% interval (Welch 1947,
-from the deviations over seeds). What one seed says decides nothing. Two rows are close where the
-whole interval lies within the margin.
+from the deviations over seeds of fine-tuning; each model is pre-trained once). What one seed says
+decides nothing, and so do runs that are all equal, which do not say how far others would be. Two
+rows are close where the whole interval lies within the margin.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class Judged:
 
 
 def difference(first: Finding, second: Finding) -> Difference:
-    """Of the means, with Welch's interval; single runs and missing ones have none."""
+    """Of the means, with Welch's interval; single, missing and all equal runs have none."""
     value = first.mean - second.mean
     if min(len(first.values), len(second.values)) < 2:
         return Difference(value=value, half_width=math.nan)
     parts = [stdev(each.values) ** 2 / len(each.values) for each in (first, second)]
     if not sum(parts):
-        return Difference(value=value, half_width=0.0)
+        return Difference(value=value, half_width=math.nan)
     freedom = sum(parts) ** 2 / sum(
         part**2 / (len(each.values) - 1) for part, each in zip(parts, (first, second), strict=True)
     )
@@ -100,5 +101,5 @@ def _told(one: Judged) -> str:
     if math.isnan(one.difference.value):
         return f"{where}: not measured"
     if math.isnan(one.difference.half_width):
-        return f"{where}: {one.difference.value:+.1f} (single runs)"
+        return f"{where}: {one.difference.value:+.1f} (no interval: single runs, or equal ones)"
     return f"{where}: {one.difference.value:+.1f} +- {one.difference.half_width:.1f}"

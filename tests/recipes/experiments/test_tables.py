@@ -9,6 +9,7 @@ import pytest
 
 from bertsmith.commands.reproduce_options import ExperimentName, ScaleName
 from bertsmith.model.config import BASE, LARGE, TABLE_6
+from bertsmith.model.layer_choice import LayerChoice
 from bertsmith.recipes import ablations
 from bertsmith.recipes.experiments import the_paper
 from bertsmith.recipes.experiments.exams import EXAMS
@@ -24,9 +25,10 @@ from bertsmith.recipes.experiments.experiment import (
     Tuned,
     models_of,
 )
-from bertsmith.recipes.experiments.scales import SCALES, mini, paper
+from bertsmith.recipes.experiments.scales import SCALES, mini, paper, tiny
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.recipes.finetuning import GLUE_GRID
+from bertsmith.recipes.pretraining import scaled
 
 
 def test_the_command_line_names_every_experiment_and_scale() -> None:
@@ -135,7 +137,7 @@ def test_trivia_qa_is_learned_before_squad_and_seven_make_an_ensemble() -> None:
     cell = rows["BERT LARGE (ensemble + TriviaQA)"].cells[1]
     assert isinstance(cell, Score)
     assert isinstance(cell.model, Tuned)
-    assert (cell.model.exam, cell.taken, cell.restarts) == ("TriviaQA", "ensemble", 7)
+    assert (cell.model.learned.exam, cell.taken, cell.restarts) == ("TriviaQA", "ensemble", 7)
 
 
 def test_the_papers_averages_are_of_its_nine_columns() -> None:
@@ -162,3 +164,78 @@ def test_a_claim_of_a_cell_that_is_not_there_is_refused() -> None:
         Experiment(
             name="x", title="", source="", columns=("a",), rows=(replace(row, cells=(None, None)),)
         )
+
+
+def test_larger_models_at_paper_scale_begin_as_the_paper_has_them() -> None:
+    (row,) = [row for row in EXPERIMENTS["table4"](paper()).rows if row.title == "BERT LARGE"]
+    (model,) = models_of(row.cells[0])  # type: ignore[arg-type]
+    assert isinstance(model, Pretrained)
+    assert model.run.model == LARGE
+    models = [models_of(row.cells[0])[0] for row in EXPERIMENTS["table6"](paper()).rows]  # type: ignore[arg-type]
+    assert [model.run.model for model in models] == list(TABLE_6)  # type: ignore[union-attr]
+
+
+def test_narrow_models_begin_with_weights_scaled_to_their_width() -> None:
+    for scale in (tiny(), mini()):
+        for config in (scale.base.model, scale.large, *scale.sizes):
+            assert config == scaled(config)
+
+
+@pytest.mark.parametrize("name", ["table5", "table6"])
+def test_paraphrases_are_told_in_accuracy_where_the_paper_does(name: str) -> None:
+    cells = [(c, cell) for _, c, cell in EXPERIMENTS[name](mini()).cells() if c == "MRPC"]
+    assert cells
+    for _, cell in cells:
+        assert isinstance(cell, Score)
+        assert cell.metric == "accuracy"
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_claim_is_of_cells_that_have_several_seeds(name: str, scale: str) -> None:
+    experiment = EXPERIMENTS[name](SCALES[scale]())
+    cells = {Place(row=row.title, column=column): cell for row, column, cell in experiment.cells()}
+    for claim in experiment.claims:
+        for place in (place for pair in claim.pairs for place in pair):
+            cell = cells[place]
+            assert isinstance(cell, Score), place
+            assert (cell.taken, cell.restarts >= 3) == ("mean", True), place
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_features_are_of_layers_that_the_model_has(name: str, scale: str) -> None:
+    for _, _, cell in EXPERIMENTS[name](SCALES[scale]()).cells():
+        if isinstance(cell, Score) and cell.run.approach == "feature_based":
+            model = models_of(cell)[0]
+            assert isinstance(model, Pretrained)
+            assert LayerChoice(name=cell.run.layers).numbers(model.run.model.num_hidden_layers)
+
+
+def test_figure_5_claims_what_the_paper_does() -> None:
+    experiment = EXPERIMENTS["figure5"](mini())
+    above = [pair for claim in experiment.claims for pair in claim.pairs]
+    assert all(first.row.startswith("Masked LM") for first, _ in above)
+    (passes,) = [claim for claim in experiment.claims if "left-to-right" in claim.sentence]
+    assert len(passes.pairs) == mini().milestones
+
+
+def test_trivia_qa_is_read_in_part_where_squad_is() -> None:
+    for scale in (tiny(), mini()):
+        rows = {row.title: row for row in EXPERIMENTS["table2"](scale).rows}
+        cell = rows["BERT LARGE (single + TriviaQA)"].cells[1]
+        assert isinstance(cell, Score)
+        assert isinstance(cell.model, Tuned)
+        assert cell.model.learned.most_examples == cell.most_examples is not None
+
+
+def test_table_7_has_the_papers_fine_tuned_models_and_elmo() -> None:
+    rows = {row.title: row.paper for row in EXPERIMENTS["table7"](paper()).rows}
+    assert rows["ELMo"] == (95.7,)
+    assert rows["Fine-tuning, LARGE"] == (96.6,)
+    assert rows["Fine-tuning, BASE"] == (96.4,)
+    (large,) = models_of(
+        next(r for r in EXPERIMENTS["table7"](paper()).rows if "LARGE" in r.title).cells[0]  # type: ignore[arg-type]
+    )
+    assert isinstance(large, Pretrained)
+    assert (large.cased, large.run.model) == (True, LARGE)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bertsmith.recipes.experiments.exams import EXAMS
-from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score
+from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score, Tuned
 from bertsmith.recipes.experiments.scales import mini
 from bertsmith.runs.experiments.places import Site, files_of, key_of, source_of
 from tests.commands.small_task import write_glue
@@ -23,17 +23,23 @@ def site(tmp_path: Path) -> Site:
     return Site(directory=tmp_path / "out", data=tmp_path / "data", corpora={False: "a" * 64})
 
 
-def test_equal_runs_lie_in_one_place_whatever_they_are_called(site: Site) -> None:
+def test_runs_that_save_and_tell_at_other_times_lie_in_one_place(site: Site) -> None:
     run = SCALE.base
-    named = Pretrained(run=replace(run, save_every=7, log_every=3, keep_checkpoints=9))
-    assert site.of_model(Pretrained(run=run)) == site.of_model(named)
+    other = Pretrained(run=replace(run, save_every=7, log_every=3, keep_checkpoints=9))
+    assert site.of_model(Pretrained(run=run)) == site.of_model(other)
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 1}, {"objectives": ("masked_lm",)}, {"warmup_steps": 5}, {"dropout": True}],
+    [
+        {"seed": 1},
+        {"objectives": ("masked_lm",)},
+        {"warmup_steps": 5},
+        {"dropout": True},
+        {"evaluate_sequences": 7},  # Table 6's perplexity is of these
+    ],
 )
-def test_what_decides_the_weights_decides_the_place(site: Site, change: dict[str, object]) -> None:
+def test_what_decides_the_numbers_decides_the_place(site: Site, change: dict[str, object]) -> None:
     run = SCALE.base
     changed = replace(run, **change)  # type: ignore[arg-type]
     assert site.of_model(Pretrained(run=run)) != site.of_model(Pretrained(run=changed))
@@ -54,6 +60,21 @@ def test_a_cell_is_shared_whatever_is_read_of_it(site: Site) -> None:
     assert place == site.of_score(score(metric="other", restarts=9, taken="ensemble"))
     assert place != site.of_score(score(most_examples=5))
     assert place != site.of_score(score(run=replace(score().run, epochs=9.0)))
+
+
+def test_how_often_dev_is_measured_decides_where_it_chooses_the_model(site: Site) -> None:
+    run = score().run
+    often = replace(run, evaluate_every=0.1)
+    assert site.of_score(score(run=often)) == site.of_score(score())
+    chosen = (replace(each, keep_best=True) for each in (run, often))
+    assert len({site.of_score(score(run=each)) for each in chosen}) == 2
+
+
+def test_what_others_begin_with_lies_where_nothing_is_cleared(site: Site) -> None:
+    learned = score(restarts=1)
+    assert site.of_model(Tuned(learned=learned)) != site.of_score(learned)
+    with pytest.raises(ValueError, match="comes first once"):
+        Tuned(learned=score())
 
 
 def test_a_cell_of_an_earlier_checkpoint_is_another(site: Site) -> None:

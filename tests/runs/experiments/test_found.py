@@ -1,0 +1,165 @@
+"""Which runs a cell counts, and which point of a grid: nothing that failed is passed over."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bertsmith.files import write_json
+from bertsmith.recipes.experiments.experiment import Perplexity, Score
+from bertsmith.recipes.experiments.scales import mini, paper
+from bertsmith.runs.directory import RECORD
+from bertsmith.runs.experiments.found import Finding, finding
+from bertsmith.runs.experiments.places import Site
+from bertsmith.runs.experiments.presence import ALSO, is_there, points_of
+from bertsmith.runs.search_record import PointEnsemble, Results, RunResult, name_of, write_results
+from tests.commands.small_reproduction import write_mnli
+
+Scored = dict[str, float] | None
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    write_mnli(tmp_path / "data" / "glue", "train", "dev_matched", "dev_mismatched")
+    return Site(directory=tmp_path / "out", data=tmp_path / "data", corpora={False: "a" * 64})
+
+
+def write(site: Site, score: Score, *scores: Scored, failure: str = "") -> Results:
+    """What the first runs have reached, in the order of the points; None: no number came out."""
+    directory, results = site.of_score(score), Results(runs={}, ensembles={})
+    names = [name_of(run) for point in points_of(score) for run in point]
+    for seed, (name, reached) in enumerate(zip(names, scores, strict=False)):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+        results.runs[name] = RunResult(
+            name=name,
+            seed=seed,
+            scores=reached or {},
+            step=1,
+            loss=None,
+            seconds=2.0,
+            failure=failure if reached else "no number",
+        )
+    write_results(directory, results)
+    return results
+
+
+def accuracy(*values: float) -> list[Scored]:
+    return [{"accuracy": value} for value in values]
+
+
+def cell(**changes: object) -> Score:
+    return replace(mini().score(mini().bert(), "MNLI-m"), **changes)  # type: ignore[arg-type]
+
+
+def found(site: Site, score: Score) -> Finding:
+    return finding(score, site, {})
+
+
+def test_a_run_without_a_number_is_counted_as_failed_and_not_in_the_mean(site: Site) -> None:
+    write(site, cell(), *accuracy(0.5, 0.7), None)
+    finding = found(site, cell())
+    assert finding.values == (50.0, 70.0)
+    assert (finding.num_runs, finding.num_failed, finding.num_lost) == (3, 1, 1)
+    assert finding.seconds == 6.0
+
+
+def test_runs_no_better_than_guessing_count(site: Site) -> None:
+    write(site, cell(), *accuracy(0.3, 0.3, 0.3), failure="guessing")
+    finding = found(site, cell())
+    assert (len(finding.values), finding.num_failed, finding.num_lost) == (3, 3, 0)
+
+
+def test_runs_without_any_number_are_a_gap(site: Site) -> None:
+    write(site, cell(), None, None, None)
+    assert found(site, cell()).gap == "all 3 runs failed, and gave no number"
+    assert is_there(cell(), site)
+
+
+def test_what_has_not_begun_is_not_a_failure(site: Site) -> None:
+    assert found(site, cell()).gap == "not run yet"
+    assert not is_there(cell(), site)
+
+
+def test_the_point_with_the_best_mean_counts(site: Site) -> None:
+    score = replace(paper().score(paper().bert(), "MNLI-m"), restarts=2)
+    write(site, score, *accuracy(0.5, 0.5, 0.4, 0.9, 0.6, 0.6, 0.9, 0.1))
+    assert found(site, score).values == (40.0, 90.0)
+
+
+def test_a_point_that_lost_a_run_does_not_count_before_whole_ones(site: Site) -> None:
+    score = replace(paper().score(paper().bert(), "MNLI-m"), restarts=2)
+    write(site, score, {"accuracy": 0.9}, None, *accuracy(0.4, 0.5, 0.4, 0.4, 0.3, 0.3))
+    assert found(site, score).values == (40.0, 50.0)
+
+
+def test_mismatched_examples_are_those_of_the_point_chosen_on_matched_ones(site: Site) -> None:
+    score = replace(paper().score(paper().bert(), "MNLI-m"), restarts=1, measured_on="MNLI-mm")
+    results = write(site, score, *accuracy(0.5, 0.9, 0.6, 0.7))
+    scores = {
+        name: {"accuracy": value}
+        for name, value in zip(results.runs, (0.9, 0.4, 0.8, 0.1), strict=True)
+    }
+    assert found(site, score).gap == "not run yet"
+    assert not is_there(score, site)
+    measured = {"examples": site.hash_of("MNLI-mm"), "scores": scores}
+    write_json(site.of_score(score) / ALSO, {"MNLI-mm": measured})
+    assert found(site, score).values == (40.0,)
+    assert is_there(score, site)
+
+
+def test_an_ensemble_is_of_all_runs_that_did_not_fail(site: Site) -> None:
+    score = cell(taken="ensemble")
+    results = write(site, score, *accuracy(0.5, 0.6, 0.7))
+    names = tuple(results.runs)
+    point = names[0].removesuffix("-seed0")
+
+    def averaged(*members: str) -> None:
+        one = PointEnsemble(names=members, scores={"accuracy": 0.8}, intervals={})
+        write_results(site.of_score(score), replace_ensembles(results, {point: one}))
+
+    averaged(*names[:2])  # made before the third had ended
+    assert found(site, score).gap == "not run yet"
+    assert not is_there(score, site)
+    averaged(*names)
+    assert found(site, score).values == (80.0,)
+    assert found(site, score).num_runs == 3
+    assert is_there(score, site)
+
+
+def replace_ensembles(results: Results, ensembles: dict[str, PointEnsemble]) -> Results:
+    return Results(runs=results.runs, ensembles=ensembles)
+
+
+def test_one_sound_run_is_no_ensemble(site: Site) -> None:
+    score = cell(taken="ensemble")
+    write(site, score, *accuracy(0.5), None, None)
+    assert found(site, score).gap == "2 of 3 runs failed: no ensemble"
+    assert is_there(score, site)
+
+
+def test_a_perplexity_is_of_the_last_step(site: Site) -> None:
+    model = mini().bert()
+    directory = site.of_model(model)
+    write_json(directory / RECORD, {})
+    (directory / "metrics.jsonl").write_text('{"step": 1, "evaluation_perplexity": 9.0}\n')
+    assert found_perplexity(site).gap == "not run yet"
+    place = directory / "checkpoints" / f"step-{model.run.num_steps:08d}"
+    write_json(place / "config.json", {})
+    (place / "model.safetensors").touch()
+    assert found_perplexity(site).values == (9.0,)
+
+
+def found_perplexity(site: Site) -> Finding:
+    return finding(Perplexity(model=mini().bert()), site, {})
+
+
+def test_a_finding_knows_its_mean_deviation_and_interval() -> None:
+    finding = Finding(values=(1.0, 2.0, 3.0))
+    assert finding.mean == 2.0
+    assert finding.deviation == pytest.approx(1.0)
+    assert finding.half_width == pytest.approx(4.303 / math.sqrt(3))
+    assert math.isnan(Finding().mean)
+    assert math.isnan(Finding(values=(1.0,)).half_width)
