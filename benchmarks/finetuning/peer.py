@@ -7,6 +7,7 @@ differs is model and training.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertsmith.data.labelled import LabelledItems
+from bertsmith.data.labelled import LabelledItems, TaskPlan
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.train.config import Precision
@@ -178,8 +179,13 @@ def _shuffled(labelled: LabelledItems, run: FinetuneRun) -> Iterator[npt.NDArray
     """Groups of a step, without end: every epoch in an order of its own.
 
     Groups of nearly one length share a step, as its Trainer can have it too, for else half of what
-    it computes is padding; here the steps then come in random order.
+    it computes is padding; here the steps then come in random order. Where a step's loss is a mean
+    over tokens, it takes the very steps that ours does: among short sequences alone each token
+    would weigh more.
     """
+    if labelled.by_row:
+        plan = TaskPlan(labelled=labelled, batch_size=run.batch_size, seed=run.seed)
+        yield from map(plan.groups, itertools.count())
     generator = torch.Generator().manual_seed(run.seed)
     lengths = np.zeros(labelled.num_groups, dtype=np.int64)
     np.maximum.at(lengths, labelled.groups, [len(item.token_ids) for item in labelled.items])

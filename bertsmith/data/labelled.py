@@ -112,12 +112,16 @@ class TaskPlan:
 
     def step(self, number: int) -> TaskBatch:
         """The batch of step `number`, from 0."""
+        return self.labelled.batch(self.groups(number))
+
+    def groups(self, number: int) -> IntArray:
+        """Which groups step `number` takes, in its order."""
         size = self.labelled.num_groups
         places = number * self.batch_size + np.arange(self.batch_size)
         epochs, within = np.divmod(places, size)
         orders = {int(epoch): self._order(int(epoch)) for epoch in np.unique(epochs)}
         groups = [orders[int(epoch)][place] for epoch, place in zip(epochs, within, strict=True)]
-        return self.labelled.batch(np.array(groups))
+        return np.array(groups)
 
     def _order(self, epoch: int) -> IntArray:
         return permutation(self.labelled.num_groups, self.seed, Stream.SHUFFLE, epoch)
