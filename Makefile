@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: quickstart test test-slow test-gpu lint bench clean
+.PHONY: quickstart test test-slow test-gpu lint bench bench-gpu clean
 quickstart: $(STAMP)
 	$(BIN)/bertsmith quickstart
 
@@ -26,6 +26,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+bench-gpu: $(STAMP)
+	$(BIN)/python -m benchmarks.gpu
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,13 +1,14 @@
 """Every benchmark that needs no trained model, one after the other.
 
-    python -m benchmarks              # all, pictures too: two or three hours on two cores
+    python -m benchmarks              # all, pictures too: three or four hours on two cores
     python -m benchmarks --brief      # a few minutes: figures to see that it runs, none to publish
 
 Text is what `bertsmith quickstart` learns from, made into a vocabulary and a corpus in a temporary
 folder. Each benchmark is a program of its own, so that none sees the threads, kernels or memory of
 another; its own `--help` says how to run it on real text. `tokenization` and `finetuning` read real
 text, and run where BERTSMITH_DATA names its folder. `benchmarks.cloze` and `benchmarks.perplexity`
-ask a trained model, and `benchmarks.finetuning` fine-tunes for hours.
+ask a trained model, `benchmarks.finetuning` fine-tunes for hours, and `benchmarks.gpu` measures a
+CUDA GPU.
 """
 
 from __future__ import annotations
@@ -47,11 +48,17 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
         "corpus": ["benchmarks.corpus", "--vocab", vocab, "--plain", text],
         "drawing": ["benchmarks.drawing", "--corpus", corpus],
         "pretraining": ["benchmarks.pretraining"],
+        "older_cpu": ["benchmarks.pretraining", "--isa", "AVX2", "--size", "mini"],
+        "real_lengths": [
+            "benchmarks.pretraining", "--size", "mini", "--length", "512", "--corpus", corpus,
+        ],
+        "step_parts": ["benchmarks.step_parts"],
         "inference": ["benchmarks.inference"],
         **({"finetuning": ["benchmarks.finetuning.speed", "--data", data]} if data else {}),
+        "scaling": ["benchmarks.scaling", "--most-mb", "100"],
         "loss_parity": ["benchmarks.loss_parity", "--corpus", corpus],
         "plots": ["benchmarks.plots"],
-    }
+    }  # fmt: skip
     if brief and data:
         commands["tokenization"] += ["--max-mb", "0.2", "--rounds", "1"]
         commands["finetuning"] += ["--size", "tiny", "--task", "CoLA", "--rounds", "1"]
@@ -60,6 +67,11 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
         commands["corpus"] += ["--rounds", "1"]
         commands["drawing"] += ["--rounds", "3", "--size", "tiny"]
         commands["pretraining"] += ["--size", "tiny", "--rounds", "3"]
+        commands["older_cpu"][-1:] = ["tiny", "--rounds", "1", "--system", "bertsmith"]
+        commands["real_lengths"] += ["--batch", "2", "--rounds", "1", "--system", "bertsmith"]
+        commands["step_parts"] += ["--size", "tiny", "--rounds", "1"]
+        commands["scaling"] += ["--axis", "training, batch", "--axis", "corpus", "--mb", "1"]
+        commands["scaling"] += ["--most-points", "2", "--rounds", "1"]
         commands["inference"] += ["--size", "tiny", "--rounds", "1"]
         commands["loss_parity"] += ["--float32-size", "tiny", "--steps", "20", "--batch", "8"]
     return commands

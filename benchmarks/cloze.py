@@ -140,7 +140,7 @@ def model_answers(predictor: Predictor, questions: Sequence[Question]) -> list[l
         stream = Stream.of(packed, device=predictor.device)
         rows = torch.nonzero(stream.token_ids == tokenizer.mask_id).flatten()  # (M,)
         hidden = model.bert(stream).index_select(0, rows)  # (M, H)
-        logits = model.masked_lm(hidden, model.bert.embeddings.token.weight).float()  # (M, V)
+        logits = model.masked_lm(hidden, model.bert.token_embedding).float()  # (M, V)
         logits = logits[:, : tokenizer.vocab_size]
         best: list[list[int]] = logits.topk(TOP, dim=1).indices.tolist()
         return best

@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.machine import append_row
-from benchmarks.systems import ours
-from bertsmith.batch import PretrainBatch
+from benchmarks.systems import Setup, Step, ours
 from bertsmith.corpus.store import Corpus
 from bertsmith.data.config import Masking
 from bertsmith.data.epochs import Epochs
@@ -116,12 +114,12 @@ def seconds_a_row(corpus: Corpus, rules: StepRules) -> float:
     return (time.perf_counter() - began) / total
 
 
-def training_step(size: str, corpus: Corpus) -> Callable[[PretrainBatch, int], float]:
+def training_step(size: str, corpus: Corpus) -> Step:
     """A step of `bertsmith pretrain` on this machine, over the corpus's vocabulary."""
     config = replace(SIZES[size], vocab_size=corpus.manifest.vocab_size)
     model = PretrainModel(config, ("masked_lm", "next_sentence"))
     initialise(model, std=config.initializer_range, seed=0)
-    return ours(config, model.state_dict())
+    return ours(Setup(config=config, weights=model.state_dict()))
 
 
 def _options() -> argparse.Namespace:

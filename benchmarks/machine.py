@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import getpass
+import importlib.metadata
 import json
+import os
 import platform
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
+from benchmarks.process_memory import own_peak_bytes
+
 RESULTS = Path(__file__).parent / "results"
+CPU = torch.device("cpu")
+OLDER_CPUS = {
+    "AVX2": {
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    }
+}
+"""What the libraries read that are to leave newer instructions alone, by the newest left."""
+_PRODUCTS = {"cpu": (4096, 768, 3072), "cuda": (8192, 8192, 8192)}
+"""Rows, width and outputs of the product that stands for the matrix rate: what fills a CPU is too
+little for a GPU."""
 
 
 def median_seconds(work: Callable[[], object], rounds: int = 7) -> float:
@@ -27,16 +45,73 @@ def median_seconds(work: Callable[[], object], rounds: int = 7) -> float:
     return sorted(seconds)[rounds // 2]
 
 
-def matrix_rate(dtype: torch.dtype, rounds: int = 7) -> float:
-    """FLOP/s of a forward linear layer of 4096 x 768 -> 3072, the ceiling of speed figures.
+def matrix_rate(dtype: torch.dtype, rounds: int = 7, device: torch.device = CPU) -> float:
+    """FLOP/s of a forward linear layer, the ceiling of speed figures.
 
-    Its output lies in memory that was written before: fresh pages cost up to a tenth of the time.
+    4096 x 768 -> 3072 on a CPU, 8192 x 8192 -> 8192 on a GPU. Its output lies in memory that was
+    written before: fresh pages cost up to a tenth of the time.
     """
-    rows, weight = torch.randn(4096, 768, dtype=dtype), torch.randn(3072, 768, dtype=dtype)
-    output = torch.empty(4096, 3072, dtype=dtype)
+    height, inner, width = _PRODUCTS[device.type]
+    rows = torch.randn(height, inner, dtype=dtype, device=device)
+    weight = torch.randn(width, inner, dtype=dtype, device=device)
+    output = torch.empty(height, width, dtype=dtype, device=device)
+
+    def multiply() -> None:
+        torch.mm(rows, weight.t(), out=output)
+        wait_for(device)
+
     with torch.no_grad():
-        seconds = median_seconds(lambda: torch.mm(rows, weight.t(), out=output), rounds)
-    return 2 * 4096 * 768 * 3072 / seconds
+        seconds = median_seconds(multiply, rounds)
+    return 2 * height * inner * width / seconds
+
+
+def wait_for(device: torch.device) -> None:
+    """Returns when the device has done all that it was told to."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The most that this process ever held: of the GPU's memory, or resident."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return own_peak_bytes()
+
+
+def imitate(older: str | None) -> None:
+    """Keeps this process and those that it starts to an older CPU's instructions; None: to none.
+
+    Raises ValueError where torch has settled on its instructions already.
+    """
+    if older is None:
+        return
+    os.environ.update(OLDER_CPUS[older])
+    # Apart from what was built for newer instructions: torch 2.13 takes its source from there and
+    # builds it for these, and the kernel then computes half of its numbers.
+    kernels = os.environ.get("TORCHINDUCTOR_CACHE_DIR", f"torchinductor_{getpass.getuser()}")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(tempfile.gettempdir(), f"{kernels}_{older}"))
+    found = torch.backends.cpu.get_cpu_capability()
+    if found != older:
+        raise ValueError(f"torch computes with {found}, and should with {older}: set it earlier")
+
+
+def device_facts(device: torch.device, older: str | None = None) -> dict[str, str | None]:
+    """What a row says of where it was measured, beside the processor."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+        return {"device": device.type, "gpu": name, "cuda": torch.version.cuda}
+    return {"device": device.type, "instructions": older}
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Those of the packages that are installed."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def processor() -> str:

@@ -2,10 +2,13 @@
 
     python -m benchmarks.plots
 
-`docs/speed.png`: pre-training tokens a second beside the peer, the newest row of every size.
+`docs/speed.png`: pre-training tokens a second beside the peer, the newest row of every size, on
+full sequences of 128 tokens.
 `docs/loss_parity.png`: the newest comparison of losses.
 `docs/inference.png`: texts a second and milliseconds for one text beside the peers, the newest row
-of every size with most threads. A picture without rows is left as it is.
+of every size with most threads.
+`docs/scaling.png`: seconds and memory against what grows, the newest row of every axis.
+All are of CPUs as they are. A picture without rows is left as it is.
 """
 
 from __future__ import annotations
@@ -28,17 +31,19 @@ DOCS = Path(__file__).parent.parent / "docs"
 SPEED = DOCS / "speed.png"
 LOSS_PARITY = DOCS / "loss_parity.png"
 INFERENCE = DOCS / "inference.png"
+SCALING = DOCS / "scaling.png"
 
 Row = Mapping[str, Any]
 
 _OURS, _THEIRS = "tab:blue", "tab:gray"
 _MANY_TEXTS, _ONE_TEXT = "embed, mixed", "one text, 64 tokens"
+_COLUMNS = 3
 _LEAST = 1e-18  # a difference of zero has no place on a logarithmic axis
 
 
 def main() -> None:
     """Draws every picture that has rows, and says which."""
-    sizes = newest(rows_of(RESULTS / "pretraining.jsonl"), by="size")
+    sizes = newest(usual(rows_of(RESULTS / "pretraining.jsonl")), by="size")
     if sizes:
         draw_speed(sizes, SPEED)
         print(f"wrote {SPEED}")
@@ -46,10 +51,14 @@ def main() -> None:
     if parity:
         draw_loss_parity(parity[-1], LOSS_PARITY)
         print(f"wrote {LOSS_PARITY}")
-    answers = newest(with_most_threads(rows_of(RESULTS / "inference.jsonl")), by="size")
+    answers = newest(with_most_threads(usual(rows_of(RESULTS / "inference.jsonl"))), by="size")
     if answers:
         draw_inference(answers, INFERENCE)
         print(f"wrote {INFERENCE}")
+    axes = newest(usual(rows_of(RESULTS / "scaling.jsonl")), by="axis")
+    if axes:
+        draw_scaling(axes, SCALING)
+        print(f"wrote {SCALING}")
 
 
 def rows_of(path: Path) -> list[Row]:
@@ -62,6 +71,18 @@ def rows_of(path: Path) -> list[Row]:
 def newest(rows: Sequence[Row], by: str) -> list[Row]:
     """The last row of every value of `by`, in the order in which the values first appear."""
     return list({row[by]: row for row in rows}.values())
+
+
+def usual(rows: Sequence[Row]) -> list[Row]:
+    """The rows of a CPU as it is, on full sequences of 128 tokens where they have a length."""
+    return [
+        row
+        for row in rows
+        if row.get("device", "cpu") == "cpu"
+        and not row.get("instructions")
+        and not row.get("corpus")
+        and row.get("length", 128) == 128
+    ]
 
 
 def with_most_threads(rows: Sequence[Row]) -> list[Row]:
@@ -115,6 +136,30 @@ def draw_inference(rows: Sequence[Row], path: Path) -> None:
         alone = row["settings"].get(_ONE_TEXT, {}).get("median_ms", {})
         _draw_bars(panels[0], texts, f"{row['size']}, {_MANY_TEXTS}: texts a second")
         _draw_bars(panels[1], alone, f"{row['size']}, {_ONE_TEXT}: milliseconds", is_time=True)
+    machines = {f"{row['processor']}, {row['threads']} threads" for row in rows}
+    figure.supxlabel(" and ".join(sorted(machines)), fontsize="small")
+    _write(figure, path)
+
+
+def draw_scaling(rows: Sequence[Row], path: Path) -> None:
+    """Writes a panel an axis: seconds on the left, gigabytes on the right, all logarithmic."""
+    num_lines = -(-len(rows) // _COLUMNS)
+    figure = _figure(width=12, height=0.5 + 2.8 * num_lines)
+    panels = list(figure.subplots(num_lines, _COLUMNS, squeeze=False).flat)
+    for axes in panels[len(rows) :]:
+        axes.set_axis_off()
+    for axes, row in zip(panels[: len(rows)], rows, strict=True):
+        values = [point["value"] for point in row["points"]]
+        axes.set_title(f"{row['axis']} ({row['start']})", fontsize="small", loc="left")
+        axes.set_xlabel(row["unit"], fontsize="small")
+        sides = (("seconds", 1.0, axes, _OURS), ("peak_bytes", 1e-9, axes.twinx(), _THEIRS))
+        for cost, scale, side, color in sides:
+            exponent = row["exponents"][cost]
+            name = "seconds" if cost == "seconds" else "gigabytes"
+            told = name if exponent is None else f"{name}, exponent {exponent:.2f}"
+            side.plot(values, [scale * p[cost] for p in row["points"]], color=color, marker="o")
+            side.set(xscale="log", yscale="log")
+            side.set_ylabel(told, fontsize="small", color=color)
     machines = {f"{row['processor']}, {row['threads']} threads" for row in rows}
     figure.supxlabel(" and ".join(sorted(machines)), fontsize="small")
     _write(figure, path)

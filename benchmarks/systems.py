@@ -1,60 +1,76 @@
 """The systems that are compared: each a function that takes one training step on a batch.
 
 Ours as `bertsmith pretrain` runs it, with and without a compiler, and `transformers` at its default
-and at its best, all from the same weights. It does not know how the steps are timed.
+and at its best, all from the same weights, on any device. It does not know how the steps are timed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from benchmarks.machine import CPU
 from bertsmith.batch import PretrainBatch
 from bertsmith.files import keep_freed_memory
 from bertsmith.fusion import unfused
 from bertsmith.model.config import BertConfig
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.train.config import OptimizerConfig
-from bertsmith.train.device import cast_, choose_precision
-from bertsmith.train.optimizer import Optimizer
+from bertsmith.train.device import DTYPES, choose_precision
+from bertsmith.train.placement import placed
 
 RATE = 1e-4
 
-Step = Callable[[PretrainBatch, int], float]
+Step = Callable[[PretrainBatch, int], Tensor]
+"""Takes a step's batch and number, and gives its loss, which a GPU may still be computing."""
 
 
-def ours(config: BertConfig, weights: dict[str, Tensor]) -> Step:
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What all systems begin with."""
+
+    config: BertConfig
+    weights: Mapping[str, Tensor]
+    device: torch.device = CPU
+    padded_length: int | None = None
+    """What peers pad every sequence to, so that a compiler meets one shape; None: to the longest of
+    the batch."""
+
+
+def ours(setup: Setup) -> Step:
     """A step as `bertsmith pretrain` takes it on this machine."""
-    keep_freed_memory()
-    model = PretrainModel(config, ("masked_lm", "next_sentence"))
-    model.load_state_dict(weights)
-    cast_(model, choose_precision("auto", torch.device("cpu")))
-    optimizer = Optimizer(model.named_parameters(), OptimizerConfig(learning_rate=RATE))
+    model = PretrainModel(setup.config, ("masked_lm", "next_sentence"))
+    model.load_state_dict(setup.weights)
+    precision = choose_precision("auto", setup.device)
+    optimizer = placed(model, OptimizerConfig(learning_rate=RATE), precision, setup.device)
+    scaler = optimizer.scaler
 
-    def step(batch: PretrainBatch, number: int) -> float:
+    def step(batch: PretrainBatch, number: int) -> Tensor:
         losses = model(batch, (0, number))
-        losses.loss.backward()
+        (losses.loss if scaler is None else losses.loss * scaler.scale).backward()
         optimizer.step(RATE)
         optimizer.zero_grad()
-        return float(losses.loss.detach())
+        loss: Tensor = losses.loss.detach()
+        return loss
 
     return step
 
 
-def ours_without_compiler(config: BertConfig, weights: dict[str, Tensor]) -> Step:
+def ours_without_compiler(setup: Setup) -> Step:
     """The same step with the plain functions in place of fused kernels."""
-    step = ours(config, weights)
+    step = ours(setup)
 
-    def plain(batch: PretrainBatch, number: int) -> float:
+    def plain(batch: PretrainBatch, number: int) -> Tensor:
         with unfused():
             return step(batch, number)
 
     return plain
 
 
-def peer(config: BertConfig, weights: dict[str, Tensor]) -> nn.Module:
+def peer(config: BertConfig, weights: Mapping[str, Tensor]) -> nn.Module:
     """`transformers`' BertForPreTraining with our weights, its own default attention."""
     import transformers
 
@@ -64,72 +80,94 @@ def peer(config: BertConfig, weights: dict[str, Tensor]) -> nn.Module:
     content = config_to_json(config, ("masked_lm", "next_sentence"))
     model = transformers.BertForPreTraining(transformers.BertConfig(**content))
     model.load_state_dict(to_hugging_face(weights), strict=False)
-    return model.train()
+    module: nn.Module = model.train()
+    return module
 
 
-def transformers_default(config: BertConfig, weights: dict[str, Tensor]) -> Step:
+def transformers_default(setup: Setup) -> Step:
     """float32, eager, torch's AdamW as it comes."""
-    model = peer(config, weights)
+    model = peer(setup.config, setup.weights).to(setup.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
-    return peer_step(model, model, optimizer, is_autocast=False)
+    return peer_step(setup, model, model, optimizer, autocast=None)
 
 
-def transformers_best(config: BertConfig, weights: dict[str, Tensor]) -> Step:
+def transformers_best(setup: Setup) -> Step:
     """Scaled-dot-product attention, torch.compile, fused AdamW; bf16 autocast where that is faster.
 
     Without bf16 instructions autocast would slow it down several times: float32 is its best there.
     """
-    model = peer(config, weights)
+    model = peer(setup.config, setup.weights).to(setup.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, fused=True)
-    autocast = choose_precision("auto", torch.device("cpu")) == "bf16"
-    return peer_step(model, torch.compile(model), optimizer, is_autocast=autocast)
+    precision = choose_precision("auto", setup.device)
+    autocast = None if precision == "fp32" else DTYPES[precision]
+    return peer_step(setup, model, torch.compile(model), optimizer, autocast)
 
 
-def transformers_best_with_kept_memory(config: BertConfig, weights: dict[str, Tensor]) -> Step:
+def transformers_best_with_kept_memory(setup: Setup) -> Step:
     """The same with our setting of the allocator, which no one tells its users of."""
     keep_freed_memory()
-    return transformers_best(config, weights)
+    return transformers_best(setup)
 
 
 def peer_step(
+    setup: Setup,
     model: nn.Module,
     callable_model: Callable[..., object],
     optimizer: torch.optim.Optimizer,
-    is_autocast: bool,
+    autocast: torch.dtype | None,
 ) -> Step:
     """A step of `transformers` on the padded form of our batch."""
+    device, length = setup.device, setup.padded_length  # not its weights, which take memory
 
-    def step(batch: PretrainBatch, number: int) -> float:
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_autocast):
-            output = callable_model(**padded(batch))
-        output.loss.backward()  # type: ignore[attr-defined]
+    def step(batch: PretrainBatch, number: int) -> Tensor:
+        tensors = padded(batch, length).items()
+        inputs = {name: on_device(tensor, device) for name, tensor in tensors}
+        with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+            output = callable_model(**inputs)
+        loss: Tensor = output.loss  # type: ignore[attr-defined]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        return float(output.loss.detach())  # type: ignore[attr-defined]
+        return loss.detach()
 
     return step
 
 
-def padded(batch: PretrainBatch) -> dict[str, Tensor]:
-    """A whole step as the arguments of `BertForPreTraining`, with padding."""
+def padded(batch: PretrainBatch, length: int | None = None) -> dict[str, Tensor]:
+    """A whole step as the arguments of `BertForPreTraining`, with padding.
+
+    To `length`, or else to the longest sequence. Where that leaves nothing to pad, no mask: so the
+    peer may take its faster attention.
+    """
     assert batch.next_labels is not None
     assert len(batch.target_rows) == batch.step_targets, "the peer averages over what it sees"
-    input_ids, mask, types = (torch.from_numpy(array) for array in batch.packed.to_padded())
+    arrays = batch.packed.to_padded()
+    missing = 0 if length is None else length - arrays[0].shape[1]
+    input_ids, mask, types = (
+        nn.functional.pad(torch.from_numpy(array), (0, missing)) for array in arrays
+    )
     rows = torch.full((batch.packed.num_tokens,), -100)
     rows[torch.from_numpy(batch.target_rows)] = torch.from_numpy(batch.target_ids).long()
     labels = torch.full_like(input_ids, -100)
     labels[mask.bool()] = rows
-    return {
+    inputs = {
         "input_ids": input_ids,
-        "attention_mask": mask,
         "token_type_ids": types,
         "labels": labels,
         "next_sentence_label": torch.from_numpy(batch.next_labels).long(),
     }
+    return inputs if bool(mask.all()) else {**inputs, "attention_mask": mask}
 
 
-SYSTEMS: dict[str, Callable[[BertConfig, dict[str, Tensor]], Step]] = {
+def on_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor there; from pinned memory to a GPU, for which nobody waits."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+SYSTEMS: dict[str, Callable[[Setup], Step]] = {
     "bertsmith": ours,
     "bertsmith without a compiler": ours_without_compiler,
     "transformers default": transformers_default,

@@ -1,6 +1,7 @@
 """Texts -> sentence vectors and class logits, beside every known way to run a BERT on a CPU.
 
     BERTSMITH_DATA=DATA python -m benchmarks.inference --size mini --size base
+    python -m benchmarks.inference --size base --device cuda
 
 Tokenisation is included. All systems read the same weights, drawn by a seed: speed needs no
 meaning. They answer the same texts in turn (A B C A B C ...), other texts in every round, so that
@@ -10,6 +11,9 @@ between the rounds, milliseconds for one text alone (median and 90th percentile)
 first answers, the most memory, and the largest difference from `transformers` in float32, relative
 to its largest value. The packages that peers need come with `pip install
 'bertsmith[bench]'`; a peer whose packages are missing is left out.
+
+On a GPU all cores tokenise, texts that are asked together are 64 times as many, and the peers that
+run on CPUs alone stay out.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.inference.padded import fastest_dtype, write_models
+from benchmarks.inference.padded import Place, fastest_dtype, write_models
 from benchmarks.inference.processes import Order, Running, begin, in_a_process
 from benchmarks.inference.report import (
     WARM_UP,
@@ -37,15 +41,18 @@ from benchmarks.inference.report import (
 from benchmarks.inference.settings import SETTINGS, Setting
 from benchmarks.inference.systems import SYSTEMS
 from benchmarks.inference.texts import Words, drawn_words, real_words
-from benchmarks.machine import append_row, matrix_rate
+from benchmarks.machine import append_row, device_facts, matrix_rate
 from bertsmith.model.config import SIZES
+from bertsmith.train.device import choose_device
 from bertsmith.workers import num_cores
 
 
 def main() -> None:
     """Measures every size with every number of threads, and appends a row for each."""
     options = _options()
-    names = [name for name in options.system or SYSTEMS if _is_here(name)]
+    device = choose_device(options.device)
+    names = [name for name in options.system or SYSTEMS if _is_here(name, device)]
+    by_device = [num_cores()] if device.type == "cuda" else sorted({1, min(2, num_cores())})
     for size in options.size or ["mini", "base"]:
         config = SIZES[size]
         words, tokenizer = (
@@ -56,35 +63,34 @@ def main() -> None:
             for prepare in dict.fromkeys(SYSTEMS[name].prepare for name in names):
                 if prepare is not None:
                     in_a_process(prepare, Path(folder))
-            for threads in options.threads or sorted({1, min(2, num_cores())}):
-                row = measure(size, threads, names, Path(folder), words, options)
+            for threads in options.threads or by_device:
+                place = Place(folder=Path(folder), threads=threads, device=device)
+                row = measure(size, place, names, words, options)
                 show(row)
                 append_row("inference", {**row, "is_real_text": options.data is not None})
 
 
 def measure(
-    size: str,
-    threads: int,
-    names: Sequence[str],
-    folder: Path,
-    words: Words,
-    options: argparse.Namespace,
+    size: str, place: Place, names: Sequence[str], words: Words, options: argparse.Namespace
 ) -> Row:
-    """One side-by-side run of one size with one number of threads."""
-    torch.set_num_threads(threads)
-    systems = [begin(name, folder, threads) for name in names]
+    """One side-by-side run of one size in one place."""
+    torch.set_num_threads(place.threads)
+    systems = [begin(name, place) for name in names]
     rates: list[float] = []
     measured = {
-        name: take_turns(systems, SETTINGS[name], words, options.rounds, rates)
+        name: take_turns(
+            systems, SETTINGS[name].on(place.device), words, options.rounds, rates, place.device
+        )
         for name in options.setting or SETTINGS
     }
     for system in systems:
         system.end()
     return {
         "size": size,
-        "threads": threads,
+        "threads": place.threads,
         "rounds": options.rounds,
-        "precision": str(fastest_dtype()).removeprefix("torch."),
+        **device_facts(place.device),
+        "precision": str(fastest_dtype(place.device)).removeprefix("torch."),
         "matrix_flops_per_second": max(rates),
         "versions": _versions(names),
         "load_seconds": {system.name: system.load_seconds for system in systems},
@@ -97,13 +103,18 @@ def measure(
 
 
 def take_turns(
-    systems: Sequence[Running], setting: Setting, words: Words, rounds: int, rates: list[float]
+    systems: Sequence[Running],
+    setting: Setting,
+    words: Words,
+    rounds: int,
+    rates: list[float],
+    device: torch.device,
 ) -> Measured:
     """Asks every system that answers such questions, round by round; adds the matrix rates."""
     asked = [system for system in systems if setting.question in SYSTEMS[system.name].questions]
     lengths, answered = [], {system.name: [] for system in asked}
     for number in range(rounds + WARM_UP):
-        rates.append(matrix_rate(fastest_dtype(), rounds=3))
+        rates.append(matrix_rate(fastest_dtype(device), rounds=3, device=device))
         lengths.append(setting.lengths(number))
         order = Order(
             question=setting.question,
@@ -115,8 +126,11 @@ def take_turns(
     return Measured(setting=setting, lengths=lengths, answered=answered)
 
 
-def _is_here(name: str) -> bool:
-    """False, and says so, when the system's packages are not installed."""
+def _is_here(name: str, device: torch.device) -> bool:
+    """False, and says so, when the system does not run on the device or lacks its packages."""
+    if device.type not in SYSTEMS[name].devices:
+        print(f"left out: {name}, which does not run on {device.type}")
+        return False
     missing = SYSTEMS[name].missing
     if missing:
         print(f"left out: {name}, which needs {', '.join(missing)}; the extra is bench")
@@ -139,7 +153,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", action="append", type=int)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path, default=data, help="default: BERTSMITH_DATA")
-    return parser.parse_args()
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    options = parser.parse_args()
+    try:
+        choose_device(options.device)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
 
 
 if __name__ == "__main__":

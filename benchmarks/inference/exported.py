@@ -17,6 +17,7 @@ from benchmarks.inference.padded import (
     INPUTS,
     OUTPUTS,
     PaddedModel,
+    Place,
     Question,
     Rows,
     System,
@@ -40,16 +41,16 @@ def export_onnx(folder: Path) -> None:
     )  # fmt: skip
 
 
-def onnx_runtime(folder: Path, threads: int) -> System:
+def onnx_runtime(place: Place) -> System:
     """All graph optimisations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = place.threads
     session = onnxruntime.InferenceSession(
-        str(folder / _ONNX), options, providers=["CPUExecutionProvider"]
+        str(place.folder / _ONNX), options, providers=["CPUExecutionProvider"]
     )
-    tokenizer = bare_tokenizer(folder)
+    tokenizer = bare_tokenizer(place.folder)
 
     def ask(question: Question, texts: list[str]) -> Rows:
         names = [_NAMES[OUTPUTS[question]]]
@@ -77,27 +78,27 @@ def export_openvino(folder: Path) -> None:
     openvino.save_model(graph, folder / _OPENVINO, compress_to_fp16=False)
 
 
-def openvino_latency(folder: Path, threads: int) -> System:
+def openvino_latency(place: Place) -> System:
     """All threads work on one batch."""
-    return _openvino(folder, threads, "LATENCY")
+    return _openvino(place, "LATENCY")
 
 
-def openvino_throughput(folder: Path, threads: int) -> System:
+def openvino_throughput(place: Place) -> System:
     """As many batches at a time as OpenVINO thinks best."""
-    return _openvino(folder, threads, "THROUGHPUT")
+    return _openvino(place, "THROUGHPUT")
 
 
-def _openvino(folder: Path, threads: int, hint: str) -> System:
+def _openvino(place: Place, hint: str) -> System:
     import openvino
 
     settings = {
         "PERFORMANCE_HINT": hint,
-        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_NUM_THREADS": place.threads,
         "INFERENCE_PRECISION_HINT": "bf16" if fastest_dtype() == torch.bfloat16 else "f32",
     }
-    compiled = openvino.Core().compile_model(folder / _OPENVINO, "CPU", settings)
+    compiled = openvino.Core().compile_model(place.folder / _OPENVINO, "CPU", settings)
     queue = openvino.AsyncInferQueue(compiled)
-    tokenizer = bare_tokenizer(folder)
+    tokenizer = bare_tokenizer(place.folder)
 
     def ask(question: Question, texts: list[str]) -> Rows:
         answers: list[tuple[list[int], Rows]] = []

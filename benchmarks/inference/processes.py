@@ -19,9 +19,9 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.inference.padded import Question, Rows
+from benchmarks.inference.padded import Place, Question, Rows
 from benchmarks.inference.systems import SYSTEMS
-from benchmarks.process_memory import own_peak_bytes
+from benchmarks.machine import peak_bytes
 from bertsmith.cli import ENVIRONMENT
 
 _PAUSE_SECONDS = 0.2  # until the threads of the system before have stopped spinning
@@ -52,7 +52,7 @@ class Answered:
     rows: Rows
     """Of all texts, or of the last one that was asked alone."""
     peak_bytes: int
-    """The most that its process held resident."""
+    """The most that its process held: of the GPU's memory, or resident."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +79,13 @@ class Running:
         self.process.join()
 
 
-def begin(name: str, folder: Path, threads: int) -> Running:
-    """Starts a system on the models in `folder`, and waits until it is ready."""
+def begin(name: str, place: Place) -> Running:
+    """Starts a system there, and waits until it is ready."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, name, folder, threads), daemon=True)
-    kernels = folder / f"kernels of {name}, {threads}".replace(" ", "_")
-    with _environment(_variables(name, threads, kernels)):
+    process = context.Process(target=_serve, args=(theirs, name, place), daemon=True)
+    kernels = place.folder / f"kernels of {name}, {place.threads}".replace(" ", "_")
+    with _environment(_variables(name, place.threads, kernels)):
         process.start()
     theirs.close()
     with _naming(name):
@@ -103,12 +103,13 @@ def in_a_process(work: Callable[[Path], None], folder: Path) -> None:
         raise RuntimeError(f"{work.__name__} failed: its error stands above")
 
 
-def _serve(pipe: Connection, name: str, folder: Path, threads: int) -> None:
+def _serve(pipe: Connection, name: str, place: Place) -> None:
+    threads = place.threads
     if sys.platform.startswith("linux"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     torch.set_num_threads(threads)
     began = time.perf_counter()
-    system = SYSTEMS[name].make(folder, threads)
+    system = SYSTEMS[name].make(place)
     pipe.send(time.perf_counter() - began)
     while True:
         try:
@@ -121,7 +122,7 @@ def _serve(pipe: Connection, name: str, folder: Path, threads: int) -> None:
             began = time.perf_counter()
             rows = system(order.question, texts)
             seconds.append(time.perf_counter() - began)
-        pipe.send(Answered(seconds=tuple(seconds), rows=rows, peak_bytes=own_peak_bytes()))
+        pipe.send(Answered(seconds=tuple(seconds), rows=rows, peak_bytes=peak_bytes(place.device)))
 
 
 def _variables(name: str, threads: int, kernels: Path) -> dict[str, str]:

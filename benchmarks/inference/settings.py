@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import torch
 
 from benchmarks.inference.padded import Question
 from benchmarks.inference.texts import mixed_lengths
@@ -18,6 +20,12 @@ class Setting:
     """Tokens of every text; None: from 6 to 138."""
     one_by_one: bool = False
     """Each text is a call of its own, and timed alone."""
+
+    def on(self, device: torch.device) -> Setting:
+        """As it is asked on a device: a GPU is given 64 times as many texts together."""
+        if device.type == "cpu" or self.one_by_one:
+            return self
+        return replace(self, num_texts=64 * self.num_texts)
 
     def lengths(self, number: int) -> list[int]:
         """Tokens of every text of a round."""

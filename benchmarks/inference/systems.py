@@ -30,6 +30,7 @@ from benchmarks.inference.padded import (
     PEER,
     Inputs,
     PaddedModel,
+    Place,
     Question,
     Rows,
     System,
@@ -38,6 +39,7 @@ from benchmarks.inference.padded import (
     in_order,
     length_sorted,
 )
+from benchmarks.systems import on_device
 from bertsmith.batch import PackedBatch
 from bertsmith.inference import Predictor
 from bertsmith.model.stream import Stream
@@ -48,14 +50,15 @@ from bertsmith.tasks import sentence_vectors
 class Entry:
     """How a system is made, and what it needs."""
 
-    make: Callable[[Path, int], System]
-    """From the folder of `write_models` and a number of threads."""
+    make: Callable[[Place], System]
     needs: tuple[str, ...] = ()
     """Packages, by the names they are imported by."""
     questions: tuple[Question, ...] = ("embed", "classify")
     """What it answers."""
     prepare: Callable[[Path], None] | None = None
     """Writes into the folder what `make` reads; once, not timed."""
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    """The types that it runs on."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -63,16 +66,16 @@ class Entry:
         return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
-def ours(folder: Path, threads: int) -> System:
+def ours(place: Place) -> System:
     """A `Predictor` as it comes."""
-    predictor = Predictor.load(folder / OURS)
+    predictor = Predictor.load(place.folder / OURS, device=place.device)
     model = predictor.model
 
     def logits(numbers: list[int], packed: PackedBatch) -> Rows:
-        stream = Stream.of(packed)
+        stream = Stream.of(packed, device=place.device)
         hidden = model.bert(stream, model.bert.pooled_rows(stream))
         assert model.next_sentence is not None
-        rows: Rows = model.next_sentence(model.bert.pool_rows(hidden)).float().numpy()
+        rows: Rows = model.next_sentence(model.bert.pool_rows(hidden)).float().cpu().numpy()
         return rows
 
     def ask(question: Question, texts: list[str]) -> Rows:
@@ -84,66 +87,77 @@ def ours(folder: Path, threads: int) -> System:
     return ask
 
 
-def transformers_default(folder: Path, threads: int) -> System:
+def transformers_default(place: Place) -> System:
     """Its pipelines as they come: float32, one text after the other."""
     from transformers import pipeline
 
-    peer = str(folder / PEER)
-    features = pipeline("feature-extraction", model=peer)
-    classes = pipeline("text-classification", model=peer, function_to_apply="none", top_k=None)
+    peer, device = str(place.folder / PEER), place.device
+    features = pipeline("feature-extraction", model=peer, device=device)
+    classes = pipeline(
+        "text-classification", model=peer, device=device, function_to_apply="none", top_k=None
+    )
 
     def ask(question: Question, texts: list[str]) -> Rows:
         if question == "embed":
             states = features(texts, return_tensors=True)
-            return np.stack([one[0].mean(dim=0).numpy() for one in states])
+            return np.stack([one[0].mean(dim=0).cpu().numpy() for one in states])
         answers = [{score["label"]: score["score"] for score in one} for one in classes(texts)]
         return np.array([[one["LABEL_0"], one["LABEL_1"]] for one in answers], dtype=np.float32)
 
     return ask
 
 
-def transformers_best(folder: Path, threads: int) -> System:
+def transformers_best(place: Place) -> System:
     """Length-sorted, scaled-dot-product attention, weights in bf16 where that is faster."""
-    return _transformers(folder, PaddedModel(folder, fastest_dtype()))
+    return _transformers(place, _padded_model(place))
 
 
-def transformers_compiled(folder: Path, threads: int) -> System:
-    """The same through torch.compile, its weights frozen into the graph."""
-    torch._inductor.config.freezing = True
-    return _transformers(folder, torch.compile(PaddedModel(folder, fastest_dtype()), dynamic=True))
+def transformers_compiled(place: Place) -> System:
+    """The same through torch.compile; on a CPU its weights are frozen into the graph."""
+    torch._inductor.config.freezing = place.device.type == "cpu"
+    return _transformers(place, torch.compile(_padded_model(place), dynamic=True))
 
 
-def _transformers(folder: Path, model: Callable[..., tuple[Tensor, Tensor]]) -> System:
-    tokenizer = bare_tokenizer(folder)
+def _padded_model(place: Place) -> PaddedModel:
+    return PaddedModel(place.folder, fastest_dtype(place.device), place.device)
+
+
+def _transformers(place: Place, model: Callable[..., tuple[Tensor, Tensor]]) -> System:
+    tokenizer, device = bare_tokenizer(place.folder), place.device
 
     def answer(question: Question, inputs: Inputs) -> Rows:
-        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
-        rows: Rows = model(**tensors)[OUTPUTS[question]].float().numpy()
+        tensors = {
+            name: on_device(torch.from_numpy(array), device) for name, array in inputs.items()
+        }
+        rows: Rows = model(**tensors)[OUTPUTS[question]].float().cpu().numpy()
         return rows
 
     def ask(question: Question, texts: list[str]) -> Rows:
         with torch.inference_mode():
             return in_order(
                 (numbers, answer(question, inputs))
-                for numbers, inputs in length_sorted(texts, tokenizer)
+                for numbers, inputs in length_sorted(texts, tokenizer, device)
             )
 
     return ask
 
 
-def sentence_transformers(folder: Path, threads: int) -> System:
-    """`encode` with mean pooling, 16 texts together; it sorts them by length itself."""
+def sentence_transformers(place: Place) -> System:
+    """`encode` with mean pooling, 16 texts together (1,024 on a GPU); it sorts them by length."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(
-        str(folder / PEER), device="cpu", model_kwargs={"dtype": fastest_dtype()}
+        str(place.folder / PEER),
+        device=place.device.type,
+        model_kwargs={"dtype": fastest_dtype(place.device)},
     )
+    num_texts = 16 if place.device.type == "cpu" else 1024
 
     def ask(question: Question, texts: list[str]) -> Rows:
         vectors: Tensor = model.encode(
-            texts, batch_size=16, show_progress_bar=False, convert_to_tensor=True
+            texts, batch_size=num_texts, show_progress_bar=False, convert_to_tensor=True
         )
-        rows: Rows = vectors.float().numpy()
+        rows: Rows = vectors.float().cpu().numpy()
         return rows
 
     return ask
@@ -161,11 +175,18 @@ SYSTEMS: dict[str, Entry] = {
         make=onnx_runtime,
         needs=("onnxruntime", "onnx", "onnxscript", "transformers"),
         prepare=export_onnx,
+        devices=("cpu",),
     ),
     "OpenVINO, latency": Entry(
-        make=openvino_latency, needs=("openvino", "transformers"), prepare=export_openvino
+        make=openvino_latency,
+        needs=("openvino", "transformers"),
+        prepare=export_openvino,
+        devices=("cpu",),
     ),
     "OpenVINO, throughput": Entry(
-        make=openvino_throughput, needs=("openvino", "transformers"), prepare=export_openvino
+        make=openvino_throughput,
+        needs=("openvino", "transformers"),
+        prepare=export_openvino,
+        devices=("cpu",),
     ),
 }

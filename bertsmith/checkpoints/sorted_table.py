@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
-import google_crc32c
-
 from bertsmith.checkpoints.protobuf import read_number, write_number
 
 COPY_AGAIN = "copy or download the checkpoint again"
@@ -40,6 +38,14 @@ class Row(NamedTuple):
     value: bytes
     offset: int
     """Where it stands in the file."""
+
+
+def crc32c(content: bytes, before: int = 0) -> int:
+    """The CRC-32C of some bytes, behind those whose checksum is `before`."""
+    import google_crc32c  # here: every model is loaded by way of this file, few are TensorFlow's
+
+    checksum: int = google_crc32c.extend(before, content)
+    return checksum
 
 
 def masked(checksum: int) -> int:
@@ -142,7 +148,7 @@ class _Table:
         end = offset + size
         compression = self.content[end]
         expected = int.from_bytes(self.content[end + 1 : end + _TRAILER_BYTES], "little")
-        found = masked(google_crc32c.value(self.content[offset : end + 1]))
+        found = masked(crc32c(self.content[offset : end + 1]))
         if found != expected:
             raise self.damaged(
                 offset, f"a block of {size:,} bytes has checksum {found:#x}, expected {expected:#x}"
@@ -197,7 +203,7 @@ def _write_block(
         content += number.to_bytes(4, "little")
     place = write_number(file.tell()) + write_number(len(content))
     content.append(0)  # not compressed
-    file.write(content + masked(google_crc32c.value(bytes(content))).to_bytes(4, "little"))
+    file.write(content + masked(crc32c(bytes(content))).to_bytes(4, "little"))
     return place
 
 

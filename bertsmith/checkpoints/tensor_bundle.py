@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
 from bertsmith.checkpoints.bundle_index import LAYOUTS, Entry, read_index, write_index
-from bertsmith.checkpoints.sorted_table import COPY_AGAIN, masked
+from bertsmith.checkpoints.sorted_table import COPY_AGAIN, crc32c, masked
 from bertsmith.files import atomic_file
 
 Array = npt.NDArray[np.generic]
@@ -127,7 +126,7 @@ def _append(file: IO[bytes], name: str, array: Array) -> Entry:
     stored = np.ascontiguousarray(array, dtype=LAYOUTS[dtype]).reshape(-1).view(np.uint8)
     for start in range(0, stored.size, _CHUNK_BYTES):
         chunk = stored[start : start + _CHUNK_BYTES].tobytes()
-        checksum = google_crc32c.extend(checksum, chunk)
+        checksum = crc32c(chunk, checksum)
         file.write(chunk)
     return Entry(
         name=name,
@@ -154,7 +153,7 @@ def _read_bytes(shard: Path, entry: Entry) -> npt.NDArray[np.uint8]:
                     f"{shard} ends inside {entry.name}, which was to take bytes {entry.offset:,} "
                     f"to {entry.offset + entry.size:,}: {COPY_AGAIN}"
                 )
-            checksum = google_crc32c.extend(checksum, chunk)
+            checksum = crc32c(chunk, checksum)
             values[start : start + expected] = np.frombuffer(chunk, np.uint8)
     if masked(checksum) != entry.checksum:
         raise ValueError(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.finetuning import rows, speed, table
+from benchmarks.finetuning import rows, speed_systems, table
 from benchmarks.finetuning.__main__ import run_of
 from benchmarks.finetuning.peer import near_lengths, peer_loss, peer_model, peer_scores
 from benchmarks.finetuning.rows import Key
@@ -117,8 +117,8 @@ def test_the_table_has_a_line_for_each_set_and_model(tmp_path, monkeypatch) -> N
 def test_grouped_batches_hold_every_example_once_and_lengths_that_are_alike() -> None:
     labelled = KINDS["tagging"].task.encode(KINDS["tagging"].train * 10, tiny_tokenizer()).labelled
     lengths = np.array([len(item.token_ids) for item in labelled.items])
-    batches = speed._grouped(labelled)
-    seen = [next(batches) for _ in range(len(lengths) // speed.BATCH)]
-    assert len(set(np.concatenate(seen).tolist())) == len(seen) * speed.BATCH
+    batches = speed_systems.grouped(labelled)
+    seen = [next(batches) for _ in range(len(lengths) // speed_systems.BATCH)]
+    assert len(set(np.concatenate(seen).tolist())) == len(seen) * speed_systems.BATCH
     spread = np.mean([np.ptp(lengths[batch]) for batch in seen])
     assert spread <= np.ptp(lengths) / 2 or np.ptp(lengths) <= 1

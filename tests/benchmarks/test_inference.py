@@ -8,6 +8,7 @@ import torch
 from benchmarks.inference import report, texts
 from benchmarks.inference.padded import (
     TOKENS_PER_BATCH,
+    Place,
     bare_tokenizer,
     fastest_dtype,
     in_order,
@@ -26,6 +27,7 @@ CONFIG = BertConfig(
     vocab_size=200, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
     intermediate_size=64, max_position_embeddings=64,
 )  # fmt: skip
+AT_MOST = TOKENS_PER_BATCH["cpu"]
 LENGTHS = [6, 30, 7, 19, 6, 64, 23]
 
 
@@ -77,7 +79,7 @@ def test_some_words_of_a_drawn_text_are_cut_into_pieces(drawn):
 
 def test_padded_batches_hold_every_text_once_longest_first(folder, drawn):
     words, tokenizer = drawn
-    asked = words.texts([*mixed_lengths(100, 0), TOKENS_PER_BATCH + 1], 0)
+    asked = words.texts([*mixed_lengths(100, 0), AT_MOST + 1], 0)
     expected = [encoding.ids.tolist() for encoding in tokenizer.encode_batch(asked)]
     found, widths, sizes = {}, [], []
     for numbers, inputs in length_sorted(asked, bare_tokenizer(folder)):
@@ -90,8 +92,8 @@ def test_padded_batches_hold_every_text_once_longest_first(folder, drawn):
             assert (ids[mask == 0] == tokenizer.pad_id).all()
     assert [found[number] for number in range(len(asked))] == expected
     assert widths == sorted(widths, reverse=True)
-    assert widths[0] == sizes[0] == TOKENS_PER_BATCH + 1  # alone
-    assert max(sizes[1:]) <= TOKENS_PER_BATCH
+    assert widths[0] == sizes[0] == AT_MOST + 1  # alone
+    assert max(sizes[1:]) <= AT_MOST
 
 
 def test_rows_come_back_in_the_order_of_their_numbers():
@@ -115,7 +117,8 @@ def test_every_system_answers_as_transformers_does_by_default(name, folder, draw
     if entry.prepare is not None:
         entry.prepare(folder)
     asked = drawn[0].texts(LENGTHS, 0)
-    exact, system = SYSTEMS["transformers default"].make(folder, 1), entry.make(folder, 1)
+    place = Place(folder=folder, threads=1)
+    exact, system = SYSTEMS["transformers default"].make(place), entry.make(place)
     for question in entry.questions:
         answers = {"transformers default": exact(question, asked), name: system(question, asked)}
         assert answers[name].shape == (len(asked), 32 if question == "embed" else 2)
@@ -128,7 +131,7 @@ def test_a_system_in_its_process_answers_says_what_it_took_and_is_named_when_it_
     folder, drawn
 ):
     before = dict(os.environ)
-    system = begin("bertsmith", folder, 1)
+    system = begin("bertsmith", Place(folder=folder, threads=1))
     assert dict(os.environ) == before
     assert system.load_seconds > 0
     asked = drawn[0].texts(LENGTHS, 0)

@@ -14,6 +14,17 @@ def test_every_listed_benchmark_is_a_module(brief, monkeypatch):
         assert importlib.util.find_spec(module), module
 
 
+@pytest.mark.parametrize("brief", [True, False])
+@pytest.mark.parametrize("name", ["older_cpu", "real_lengths", "step_parts", "scaling"])
+def test_options_are_understood(name, brief, monkeypatch):
+    module, *arguments = benchmarks(Path("folder"), brief=brief)[name]
+    found = importlib.import_module(module)
+    if not hasattr(found, "_options"):
+        found = importlib.import_module(f"{module}.__main__")
+    monkeypatch.setattr("sys.argv", [module, *arguments])
+    assert found._options()
+
+
 def test_what_reads_real_text_is_left_out_where_there_is_none(monkeypatch):
     monkeypatch.delenv("BERTSMITH_DATA", raising=False)
     assert "tokenization" not in benchmarks(Path("folder"), brief=False)

@@ -1,6 +1,6 @@
 import json
 
-from benchmarks.plots import draw_loss_parity, draw_speed, newest, rows_of
+from benchmarks.plots import draw_loss_parity, draw_speed, newest, rows_of, usual
 
 PNG = b"\x89PNG"
 
@@ -20,6 +20,13 @@ def run(system, threads, losses):
 def test_the_newest_row_of_every_size_is_kept():
     rows = [speed_row("mini", 1.0), speed_row("base", 2.0), speed_row("mini", 3.0)]
     assert newest(rows, by="size") == [rows[2], rows[1]]
+
+
+def test_pictures_are_of_a_cpu_as_it_is_on_full_short_sequences():
+    row = speed_row("mini", 1.0)
+    others = ({"device": "cuda"}, {"instructions": "AVX2"}, {"corpus": "wiki"}, {"length": 512})
+    assert usual([row, *({**row, **other} for other in others)]) == [row]
+    assert usual([{**row, "device": "cpu", "instructions": None, "corpus": None}])
 
 
 def test_rows_are_read_in_order_and_none_where_there_is_no_file(tmp_path):

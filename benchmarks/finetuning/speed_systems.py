@@ -1,0 +1,176 @@
+"""The systems whose fine-tuning speed is compared: each takes step after step on the same items.
+
+Ours as `bertsmith finetune` runs it, `transformers` as its example scripts come, and at its best.
+It does not know how the steps are timed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from benchmarks.finetuning.drawn import LONGEST
+from benchmarks.systems import on_device
+from bertsmith.data.labelled import LabelledItems, TaskPlan
+from bertsmith.model.task_model import TaskModel
+from bertsmith.train.config import OptimizerConfig
+from bertsmith.train.device import DTYPES, choose_precision
+from bertsmith.train.placement import placed
+
+RATE = 5e-5
+BATCH = 32
+GROUPED_BATCHES = 50
+"""Of `Trainer`, `group_by_length`: sorted within so many batches."""
+
+Numbers = npt.NDArray[np.integer]
+Steps = Iterator[Tensor]
+"""Each advance takes one step and gives its loss, which a GPU may still be computing."""
+System = Callable[[TaskModel, LabelledItems, torch.device], Steps]
+
+
+def ours(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
+    """Steps as `bertsmith finetune` takes them."""
+    precision = choose_precision("auto", device)
+    optimizer = placed(model, OptimizerConfig(learning_rate=RATE), precision, device)
+    scaler = optimizer.scaler
+    plan = TaskPlan(labelled=labelled, batch_size=BATCH, seed=0)
+    for number in itertools.count():
+        losses = model(plan.step(number), (0, number))
+        (losses.loss if scaler is None else losses.loss * scaler.scale).backward()
+        optimizer.step(RATE)
+        optimizer.zero_grad()
+        yield losses.loss.detach()
+
+
+def script_default(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
+    """As the example scripts of `transformers` come: all of one length, float32."""
+    rng = np.random.default_rng(0)
+    orders = (rng.permutation(labelled.num_groups) for _ in itertools.count())
+    peer = _peer(model, device)
+    return _peer_steps(peer, peer, _inputs(labelled, _cut(orders), LONGEST, device), autocast=None)
+
+
+def script_best(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
+    """Padded to the batch's longest, grouped by length, bf16 where the hardware has it."""
+    peer = _peer(model, device)
+    return _best_steps(peer, peer, labelled, device)
+
+
+def script_compiled(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
+    """The same through torch.compile, for any length."""
+    peer = _peer(model, device)
+    return _best_steps(peer, torch.compile(peer, dynamic=True), labelled, device)
+
+
+SYSTEMS: dict[str, System] = {
+    "bertsmith": ours,
+    "transformers, scripts' default": script_default,
+    "transformers, best": script_best,
+    "transformers, best, compiled": script_compiled,
+}
+
+
+def _best_steps(
+    peer: nn.Module,
+    callable_peer: Callable[..., Any],
+    labelled: LabelledItems,
+    device: torch.device,
+) -> Steps:
+    precision = choose_precision("auto", device)
+    autocast = None if precision == "fp32" else DTYPES[precision]
+    inputs = _inputs(labelled, grouped(labelled), None, device)
+    return _peer_steps(peer, callable_peer, inputs, autocast)
+
+
+def _peer(model: TaskModel, device: torch.device) -> nn.Module:
+    """`transformers`' class with the same weights."""
+    import transformers
+
+    from bertsmith.checkpoints.config_json import config_to_json
+    from bertsmith.checkpoints.names import to_hugging_face
+
+    head = model.head.config
+    content: dict[str, Any] = config_to_json(model.bert.config, ())
+    config = transformers.BertConfig(
+        **content, num_labels=head.num_labels, problem_type=head.problem_type
+    )
+    peer = transformers.BertForSequenceClassification(config)
+    state = to_hugging_face(
+        {name: weight for name, weight in model.state_dict().items() if name.startswith("bert.")}
+    )
+    _, unexpected = peer.load_state_dict(state, strict=False)
+    assert not unexpected, unexpected
+    trained: nn.Module = peer.train().to(device)
+    return trained
+
+
+def _peer_steps(
+    peer: nn.Module,
+    callable_peer: Callable[..., Any],
+    batches: Iterator[dict[str, Tensor]],
+    autocast: torch.dtype | None,
+) -> Steps:
+    optimizer = torch.optim.AdamW(peer.parameters(), lr=RATE, weight_decay=0.01, fused=True)
+    device = next(peer.parameters()).device
+    for inputs in batches:
+        with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+            loss = callable_peer(**inputs).loss
+        loss.backward()
+        nn.utils.clip_grad_norm_(peer.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield loss.detach()
+
+
+def _inputs(
+    labelled: LabelledItems,
+    batches: Iterator[Numbers],
+    length: int | None,
+    device: torch.device,
+) -> Iterator[dict[str, Tensor]]:
+    """The items of each batch as the peer takes them: padded to a length, None: to the longest."""
+    for numbers in batches:
+        targets = torch.from_numpy(np.concatenate([labelled.targets[each] for each in numbers]))
+        labels = targets.float() if targets.is_floating_point() else targets.long()
+        tensors = {**_padded(labelled, numbers, length), "labels": labels}
+        yield {name: on_device(tensor, device) for name, tensor in tensors.items()}
+
+
+def _padded(labelled: LabelledItems, numbers: Numbers, length: int | None) -> dict[str, Tensor]:
+    items = [labelled.items[number] for number in numbers]
+    longest = length or max(len(item.token_ids) for item in items)
+    ids, segments, mask = (torch.zeros(len(items), longest, dtype=torch.long) for _ in range(3))
+    for row, item in enumerate(items):
+        ids[row, : len(item.token_ids)] = torch.from_numpy(item.token_ids.astype(np.int64))
+        segments[row, : len(item.token_ids)] = torch.from_numpy(item.segment_ids.astype(np.int64))
+        mask[row, : len(item.token_ids)] = 1
+    return {"input_ids": ids, "token_type_ids": segments, "attention_mask": mask}
+
+
+def grouped(labelled: LabelledItems) -> Iterator[Numbers]:
+    """Batches of like lengths, in drawn order."""
+    lengths, rng = lengths_of(labelled), np.random.default_rng(0)
+    while True:
+        order = rng.permutation(len(lengths))
+        size = GROUPED_BATCHES * BATCH
+        parts = [order[start : start + size] for start in range(0, len(order), size)]
+        order = np.concatenate([part[np.argsort(-lengths[part], kind="stable")] for part in parts])
+        batches = list(_cut(iter([order])))
+        yield from (batches[place] for place in rng.permutation(len(batches)))
+
+
+def _cut(orders: Iterator[Numbers]) -> Iterator[Numbers]:
+    for order in orders:
+        for start in range(0, len(order) - BATCH + 1, BATCH):
+            yield order[start : start + BATCH]
+
+
+def lengths_of(labelled: LabelledItems) -> Numbers:
+    """Tokens of every item."""
+    return np.array([len(item.token_ids) for item in labelled.items])

@@ -1,0 +1,184 @@
+"""A profiled training step on a CPU -> its parts: every event's own time belongs to exactly one.
+
+`RANGES` is the table: around each of these functions of bertsmith lies a range of the profiler, and
+what happens inside belongs to the range, the innermost one. What a backward pass does belongs to
+the range of the forward operator that asked for it: autograd gives both one number. Own times add
+up to the step; what lies in no range is `other`. It does not know what is trained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from unittest import mock
+
+from torch.profiler import record_function
+
+from bertsmith.data.labelled import TaskPlan
+from bertsmith.data.plan import Plan
+from bertsmith.model import attention, layer, linear, objectives
+from bertsmith.model.embeddings import Embeddings
+from bertsmith.model.heads import LanguageModelHead, TaskHead
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.stream import Stream
+from bertsmith.model.task_model import TaskModel
+from bertsmith.train import optimizer
+from bertsmith.train.optimizer import Optimizer
+
+LINEAR, ATTENTION, NORM = "linear layers", "attention", "norm, residual, dropout"
+GELU, EMBEDDINGS, HEAD = "GELU", "embeddings", "head and loss"
+DRAWING, LAYOUT = "data: drawing", "data: laid out as tensors"
+GRADIENT_NORM, UPDATE = "optimizer: norm of the gradient", "optimizer: update"
+OTHER = "other"
+
+RANGES: tuple[tuple[object, str, str], ...] = (
+    (Plan, "step", DRAWING),
+    (TaskPlan, "step", DRAWING),
+    (Stream, "of", LAYOUT),
+    (Embeddings, "forward", EMBEDDINGS),
+    (linear.Linear, "forward", LINEAR),
+    (attention, "attend", ATTENTION),
+    (linear, "add_and_norm", NORM),
+    (attention, "site_words", NORM),
+    (layer, "site_words", NORM),
+    (linear, "activate", GELU),
+    (LanguageModelHead, "transform", HEAD),
+    (objectives, "language_model_loss", HEAD),
+    (PretrainModel, "_next_sentence", HEAD),
+    (TaskHead, "of_states", HEAD),
+    (TaskModel, "losses", HEAD),
+    (optimizer, "_global_norm", GRADIENT_NORM),
+    (Optimizer, "step", UPDATE),
+    (Optimizer, "zero_grad", UPDATE),
+)
+"""A class or module, the function of it, and the part that what it does belongs to."""
+
+_WITH_BACKWARD = (LINEAR, ATTENTION, NORM, GELU, EMBEDDINGS, HEAD)
+_FORWARD, _BACKWARD = ", forward", ", backward"
+_LINEAR_GRADIENTS = (", input gradients", ", weight gradients", ", bias gradients")
+ORDER = (
+    *(LINEAR + side for side in (_FORWARD, *_LINEAR_GRADIENTS)),
+    *(name + side for name in _WITH_BACKWARD[1:] for side in (_FORWARD, _BACKWARD)),
+    GRADIENT_NORM, UPDATE, DRAWING, LAYOUT, OTHER,
+)  # fmt: skip
+"""Every part, as tables list them."""
+
+_MARK = "part: "
+_NODE = "autograd::engine::evaluate_function"
+_PRODUCTS = {
+    "aten::mm": (0, 1),
+    "aten::bmm": (0, 1),
+    "aten::addmm": (1, 2),
+    "aten::baddbmm": (1, 2),
+}
+"""Operators that multiply matrices, and which of their inputs are multiplied."""
+
+
+class Event(Protocol):
+    """What is read of torch's `FunctionEvent`."""
+
+    name: str
+    sequence_nr: int
+    """Autograd's number of the node that comes next, or of the node that is run; -1: none."""
+    input_shapes: Sequence[Sequence[int]]
+    cpu_children: Sequence[Any]
+    self_cpu_time_total: float
+    """Microseconds, those of its children left out."""
+
+
+@dataclass
+class Part:
+    """What a step spends on one thing."""
+
+    seconds: float = 0.0
+    flops: float = 0.0
+    """Of its matrix products."""
+
+
+@dataclass
+class _Place:
+    """Where in the step an event lies."""
+
+    range: str = OTHER
+    is_backward: bool = False
+    num_products: int = 0
+    """Of the backward node, so far."""
+
+
+@dataclass
+class _Step:
+    parts: dict[str, Part] = field(default_factory=lambda: {name: Part() for name in ORDER})
+    makers: dict[int, str] = field(default_factory=dict)
+    """The range in which each of autograd's nodes was made."""
+
+
+@contextlib.contextmanager
+def ranges() -> Iterator[None]:
+    """Lays the ranges of `RANGES` around their functions, for the block."""
+    with contextlib.ExitStack() as stack:
+        for owner, name, part in RANGES:
+            stack.enter_context(mock.patch.object(owner, name, _ranged(owner, name, part)))
+        yield
+
+
+def parts_of(step: Event) -> dict[str, Part]:
+    """The parts of a step from the one event that spans it, in `ORDER`; they add up to it."""
+    found = _Step()
+    _add(step, _Place(), found)
+    return found.parts
+
+
+def product_flops(event: Event) -> float:
+    """Operations of a matrix product; 0 for any other operator."""
+    if event.name not in _PRODUCTS:
+        return 0.0
+    left, right = (event.input_shapes[place] for place in _PRODUCTS[event.name])
+    return 2.0 * math.prod(left) * right[-1]
+
+
+def _add(event: Event, place: _Place, found: _Step) -> None:
+    """Adds an event and all that it did to the parts."""
+    if event.name.startswith(_MARK):
+        place = _Place(range=event.name.removeprefix(_MARK))
+    elif event.name.startswith(_NODE):
+        place = _Place(range=found.makers.get(event.sequence_nr, OTHER), is_backward=True)
+    elif event.sequence_nr >= 0 and not place.is_backward:
+        # Of several the last one, which made the node: those before it only saw its number.
+        found.makers[event.sequence_nr] = place.range
+    part = found.parts[_name(event, place)]
+    part.seconds += event.self_cpu_time_total / 1e6
+    part.flops += product_flops(event)
+    for child in event.cpu_children:
+        _add(child, place, found)
+
+
+def _name(event: Event, place: _Place) -> str:
+    if place.range not in _WITH_BACKWARD:
+        return place.range
+    if not place.is_backward:
+        return place.range + _FORWARD
+    if place.range != LINEAR:
+        return place.range + _BACKWARD
+    # torch makes the gradient of a layer's input first, then that of its weights; what follows,
+    # and what is no product, is for the bias.
+    kind = place.num_products if event.name in _PRODUCTS else 2
+    place.num_products += event.name in _PRODUCTS
+    return LINEAR + _LINEAR_GRADIENTS[min(kind, 2)]
+
+
+def _ranged(owner: object, name: str, part: str) -> object:
+    """The function with a range around it; a static method stays one."""
+    found = inspect.getattr_static(owner, name)
+    function: Callable[..., object] = getattr(owner, name)
+
+    @functools.wraps(function)
+    def within(*args: object, **kwargs: object) -> object:
+        with record_function(_MARK + part):
+            return function(*args, **kwargs)
+
+    return staticmethod(within) if isinstance(found, staticmethod) else within

@@ -1,0 +1,1 @@
+"""The cost of bertsmith as batches, texts, models and corpora grow."""

@@ -1,0 +1,250 @@
+"""What a training step of ours consists of, in milliseconds and shares, beside the least it needs.
+
+    python -m benchmarks.step_parts --size mini --size base
+    python -m benchmarks.step_parts --size mini --corpus CORPUS --length 512
+
+Pre-training steps of 4,096 tokens (32 sequences of 128), and fine-tuning steps of 32 drawn examples
+of 6 to 128 tokens (40 in the mean), on a CPU, dropout 0.1, in bf16 where the hardware multiplies
+it, each in a process of its own. torch's profiler names the operators, and the table in `parts.py`
+says which part of the step each belongs to; the parts add up to the profiled step. Shown is the
+step of median time. Beside it stand a step without the profiler (a median too), and the floor:
+every matrix product of the step at the matrix rate measured in the same run. Attention's products
+and those of the head never reach that rate.
+
+With `--corpus` the pre-training step draws its batch, which a run does ahead of time, in another
+thread; without it, full sequences are drawn before the step begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from torch.profiler import profile, record_function
+
+from benchmarks.batches import Shape, batches_of, over_vocabulary
+from benchmarks.finetuning.drawn import HEAD, drawn_items
+from benchmarks.finetuning.speed_systems import BATCH
+from benchmarks.finetuning.speed_systems import ours as fine_tuned
+from benchmarks.machine import CPU, append_row, device_facts, matrix_rate
+from benchmarks.parts import Part, parts_of, ranges
+from benchmarks.processes import apart
+from benchmarks.systems import Setup, ours
+from bertsmith.cli import ENVIRONMENT
+from bertsmith.data.labelled import TaskPlan
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.model.heads import TaskHead
+from bertsmith.model.init import initialise
+from bertsmith.model.objectives import PretrainModel
+from bertsmith.model.task_model import TaskModel
+from bertsmith.train.device import DTYPES, choose_precision
+
+Kind = Literal["pre-training", "fine-tuning"]
+STEP_TOKENS = 4096
+ITEMS = 2048
+WARM_UP = 6
+"""Steps that are not timed: compilation, and the sizes that texts of other lengths have."""
+_STEP = "the step"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One kind of step."""
+
+    kind: Kind
+    config: BertConfig
+    shape: Shape
+    """Of pre-training."""
+    rounds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profiled:
+    """What its process found."""
+
+    parts: Mapping[str, Part]
+    """Of the step of median time, under the profiler."""
+    seconds: float
+    """A step without the profiler, a median."""
+    tokens: int
+    """Of that step."""
+    matrix_flops_per_second: float
+
+
+def main() -> None:
+    """Profiles every size and kind asked for; prints a table and appends a row each."""
+    options = _options()
+    for name, value in ENVIRONMENT.items():  # as `bertsmith` sets it
+        os.environ.setdefault(name, value)
+    shape = Shape(
+        num_sequences=options.batch or max(1, STEP_TOKENS // options.length),
+        length=options.length,
+        corpus=options.corpus,
+    )
+    for size, kind in itertools.product(options.size or ["mini", "base"], options.kind or MAKERS):
+        corpus = options.corpus if kind == "pre-training" else None
+        config = over_vocabulary(SIZES[size], corpus)
+        trial = Trial(kind=kind, config=config, shape=shape, rounds=options.rounds)
+        row = row_of(size, trial, apart(profiled, trial))
+        print(f"\n{table(row)}", flush=True)
+        append_row("step_parts", row)
+
+
+def profiled(trial: Trial) -> Profiled:
+    """Takes steps with the profiler and without it, in turn."""
+    dtype = DTYPES[choose_precision("auto", CPU)]
+    plain: list[float] = []
+    steps: list[tuple[float, int, dict[str, Part]]] = []
+    rates: list[float] = []
+    numbers = itertools.count()
+    with ranges():
+        take = MAKERS[trial.kind](trial)
+        for _ in range(WARM_UP):
+            take(next(numbers))()
+        for _ in range(trial.rounds):
+            rates.append(matrix_rate(dtype, rounds=3))
+            step = take(next(numbers))
+            began = time.perf_counter()
+            step()
+            plain.append(time.perf_counter() - began)
+            step = take(next(numbers))
+            with profile(record_shapes=True) as profiler, record_function(_STEP):
+                tokens = step()
+            [event] = [each for each in profiler.events() or [] if each.name == _STEP]
+            parts = parts_of(event)
+            steps.append((sum(part.seconds for part in parts.values()), tokens, parts))
+    middle = sorted(steps, key=lambda step: step[0])[len(steps) // 2]
+    return Profiled(
+        parts=middle[2],
+        seconds=sorted(plain)[len(plain) // 2],
+        tokens=middle[1],
+        matrix_flops_per_second=max(rates),
+    )
+
+
+Step = Callable[[], int]
+"""Takes one step; gives its tokens."""
+
+
+def pre_training(trial: Trial) -> Callable[[int], Step]:
+    """A number -> the step of that number; without a corpus its batch is drawn before."""
+    model = PretrainModel(trial.config, ("masked_lm", "next_sentence"))
+    initialise(model, std=trial.config.initializer_range, seed=0)
+    take = ours(Setup(config=trial.config, weights=model.state_dict()))
+    del model
+    draw = batches_of(trial.config, trial.shape)
+
+    def ready(number: int) -> Step:
+        drawn = None if trial.shape.corpus else draw(number)
+
+        def step() -> int:
+            batch = drawn or draw(number)
+            take(batch, number)
+            return batch.num_tokens
+
+        return step
+
+    return ready
+
+
+def fine_tuning(trial: Trial) -> Callable[[int], Step]:
+    """A number, from 0 on and none left out -> the step of that number."""
+    model = TaskModel(Bert(trial.config), TaskHead(trial.config, HEAD))
+    initialise(model, std=trial.config.initializer_range, seed=0)
+    labelled = drawn_items(ITEMS, trial.config.vocab_size)
+    plan = TaskPlan(labelled=labelled, batch_size=BATCH, seed=0)
+    steps = fine_tuned(model, labelled, CPU)
+
+    def ready(number: int) -> Step:
+        tokens = plan.step(number).num_tokens
+
+        def step() -> int:
+            next(steps)
+            return tokens
+
+        return step
+
+    return ready
+
+
+MAKERS: dict[Kind, Callable[[Trial], Callable[[int], Step]]] = {
+    "pre-training": pre_training,
+    "fine-tuning": fine_tuning,
+}
+
+
+def row_of(size: str, trial: Trial, found: Profiled) -> dict[str, Any]:
+    """What is appended."""
+    is_pretraining = trial.kind == "pre-training"
+    corpus = trial.shape.corpus if is_pretraining else None
+    flops = sum(part.flops for part in found.parts.values())
+    return {
+        "size": size,
+        "kind": trial.kind,
+        "batch": trial.shape.num_sequences if is_pretraining else BATCH,
+        "length": trial.shape.length if is_pretraining else None,
+        "corpus": corpus.resolve().name if corpus else None,
+        "tokens": found.tokens,
+        "rounds": trial.rounds,
+        **device_facts(CPU),
+        "precision": choose_precision("auto", CPU),
+        "matrix_flops_per_second": found.matrix_flops_per_second,
+        "plain_seconds": found.seconds,
+        "profiled_seconds": sum(part.seconds for part in found.parts.values()),
+        "floor_seconds": flops / found.matrix_flops_per_second,
+        "parts": {name: asdict(part) for name, part in found.parts.items()},
+    }
+
+
+def table(row: Mapping[str, Any]) -> str:
+    """The row as Markdown."""
+    total, rate = row["profiled_seconds"], row["matrix_flops_per_second"]
+    lines = [
+        f"{row['size']}, {row['kind']}, {row['tokens']:,} tokens in {row['batch']} sequences, "
+        f"{row['precision']}; matrix rate {rate / 1e12:.2f} TFLOP/s",
+        "",
+        "| part | milliseconds | share | GFLOP of products | milliseconds at the matrix rate |",
+        "|---|---|---|---|---|",
+    ]
+    for name, part in row["parts"].items():
+        lines.append(_line(name, part["seconds"], total, part["flops"], rate))
+    flops = sum(part["flops"] for part in row["parts"].values())
+    lines.append(_line("**all**", total, total, flops, rate))
+    plain, floor = row["plain_seconds"], row["floor_seconds"]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Without the profiler {1e3 * plain:.1f} ms; its products at the matrix rate are "
+            f"{floor / plain:.0%} of that.",
+        ]
+    )
+
+
+def _line(name: str, seconds: float, total: float, flops: float, rate: float) -> str:
+    products = f"{flops / 1e9:,.2f} | {1e3 * flops / rate:,.1f}" if flops else " | "
+    return f"| {name} | {1e3 * seconds:,.1f} | {seconds / total:.1%} | {products} |"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", action="append", choices=sorted(SIZES))
+    parser.add_argument("--kind", action="append", choices=list(MAKERS))
+    parser.add_argument("--corpus", type=Path, help="pre-training draws its batches from it")
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--batch", type=int, help="sequences; default: 4,096 tokens by length")
+    parser.add_argument("--rounds", type=int, default=7)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import machine
+from benchmarks.finetuning import drawn, speed
+from benchmarks.finetuning.speed_systems import BATCH, SYSTEMS, lengths_of
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import sized
+from bertsmith.model.heads import TaskHead
+from bertsmith.model.init import initialise
+from bertsmith.model.task_model import TaskModel
+
+CONFIG = sized(2, 32, 2)
+CPU = torch.device("cpu")
+
+
+def test_drawn_items_have_the_lengths_of_texts_and_both_labels():
+    labelled = drawn.drawn_items(500, 1000)
+    lengths = lengths_of(labelled)
+    assert np.mean(lengths) == pytest.approx(40, abs=3)
+    assert max(item.token_ids.max() for item in labelled.items) < 1000
+    assert 0.4 < np.mean(np.concatenate(labelled.targets)) < 0.6
+    batch = labelled.batch(np.arange(BATCH))
+    assert batch.packed.lengths.tolist() == lengths[:BATCH].tolist()
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if "compiled" not in name])
+def test_every_system_takes_steps_from_the_same_weights(name):
+    model = TaskModel(Bert(CONFIG), TaskHead(CONFIG, drawn.HEAD))
+    initialise(model, std=0.02, seed=0)
+    steps = SYSTEMS[name](model, drawn.drawn_items(2 * BATCH, 1000), CPU)
+    # Two labels, weights near zero: the loss begins near log 2, whatever head the system draws.
+    assert [float(next(steps)) for _ in range(2)] == pytest.approx([np.log(2)] * 2, abs=0.2)
+
+
+def test_what_is_measured_by_default_are_systems():
+    assert all(set(names) <= set(SYSTEMS) for names in speed.BY_DEVICE.values())
+
+
+def test_a_run_on_drawn_items_appends_a_row(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(machine, "RESULTS", tmp_path)
+    monkeypatch.setenv("BERTSMITH_FUSION", "0")
+    options = ["--task", "drawn", "--size", "tiny", "--rounds", "1", "--steps", "1"]
+    monkeypatch.setattr("sys.argv", ["speed", *options, "--system", "bertsmith"])
+    speed.main()
+    row = json.loads((tmp_path / "finetuning_speed.jsonl").read_text(encoding="utf-8"))
+    assert (row["task"], row["device"], row["left_out"]) == ("drawn", "cpu", {})
+    assert row["mean_tokens"] == pytest.approx(40, abs=2)
+    assert row["examples_per_second"]["bertsmith"] > 0
+    assert "examples/s" in capsys.readouterr().out
+
+
+def test_tasks_need_their_data(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["speed", "--task", "RTE"])
+    with pytest.raises(SystemExit) as stop:
+        speed.main()
+    assert stop.value.code == 2
+    assert "--data" in capsys.readouterr().err

@@ -1,0 +1,57 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import machine, step_parts
+from benchmarks.batches import Shape
+from benchmarks.parts import ORDER, Part
+from benchmarks.step_parts import MAKERS, Profiled, Trial, profiled, row_of, table
+from bertsmith.model.config import TINY, sized
+from tests.benchmarks.small import small_corpus
+
+SHAPE = Shape(num_sequences=2, length=16)
+
+
+def test_the_table_adds_up_and_sets_the_floor_beside_it():
+    parts = {name: Part() for name in ORDER}
+    parts["linear layers, forward"] = Part(seconds=0.030, flops=2e9)
+    parts["other"] = Part(seconds=0.010)
+    found = Profiled(parts=parts, seconds=0.032, tokens=32, matrix_flops_per_second=1e11)
+    row = row_of("tiny", Trial(kind="pre-training", config=TINY, shape=SHAPE, rounds=3), found)
+    assert row["profiled_seconds"] == pytest.approx(0.040)
+    assert row["floor_seconds"] == pytest.approx(0.020)
+    lines = table(json.loads(json.dumps(row))).splitlines()
+    assert "| linear layers, forward | 30.0 | 75.0% | 2.00 | 20.0 |" in lines
+    assert "| other | 10.0 | 25.0% |  |  |" in lines
+    assert "| **all** | 40.0 | 100.0% | 2.00 | 20.0 |" in lines
+    assert "Without the profiler 32.0 ms" in lines[-1]
+    assert "62% of that" in lines[-1]
+
+
+def test_a_run_appends_a_row_whose_parts_are_the_step(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(machine, "RESULTS", tmp_path)
+    monkeypatch.setenv("BERTSMITH_FUSION", "0")
+    options = ["--size", "tiny", "--rounds", "1", "--length", "16", "--batch", "2"]
+    options += ["--kind", "pre-training", "--corpus", str(small_corpus(tmp_path / "words"))]
+    monkeypatch.setattr("sys.argv", ["step_parts", *options])
+    step_parts.main()
+    row = json.loads((tmp_path / "step_parts.jsonl").read_text(encoding="utf-8"))
+    assert (row["kind"], row["corpus"]) == ("pre-training", "words")
+    assert sum(part["seconds"] for part in row["parts"].values()) == row["profiled_seconds"]
+    assert row["parts"]["data: drawing"]["seconds"] > 0
+    assert "| part | milliseconds |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_every_part_of_a_model_takes_time_and_as_much_work_goes_back_as_forth(kind, monkeypatch):
+    monkeypatch.setattr(step_parts, "WARM_UP", 1)
+    config = replace(sized(2, 32, 2), vocab_size=1200, max_position_embeddings=128)
+    parts = profiled(Trial(kind=kind, config=config, shape=SHAPE, rounds=1)).parts
+    linear = [parts[f"linear layers, {of}"].flops for of in ("forward", "input gradients")]
+    assert linear[0] == linear[1] > 0
+    assert parts["attention, backward"].flops == 2 * parts["attention, forward"].flops > 0
+    for name in ("attention, backward", "norm, residual, dropout, backward", "GELU, backward",
+                 "embeddings, backward", "head and loss, forward", "optimizer: update",
+                 "data: laid out as tensors"):  # fmt: skip
+        assert parts[name].seconds > 0
