@@ -45,7 +45,7 @@ def fused(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
         device_type = next(arg.device.type for arg in args if isinstance(arg, Tensor))
         if torch.compiler.is_compiling() or not is_fusing(device_type):
             return function(*args, **kwargs)
-        _settle()
+        _settle(device_type)
         result: Result = _compiled(function)(*args, **kwargs)
         return result
 
@@ -80,7 +80,7 @@ def is_available(device_type: str) -> bool:
     if os.environ.get("BERTSMITH_FUSION", "1") == "0" or device_type not in NEEDS:
         return False
     try:
-        _settle()
+        _settle(device_type)
         float(_compiled(_probe)(torch.ones(2, 3, device=device_type)))
     except Exception as error:  # whatever stops a compiler, the plain functions do not need it
         # Without a handler of the user's, logging prints the bare line to standard error.
@@ -103,7 +103,7 @@ def _reason(message: str) -> str:
     return next((line for line in lines if "error: " in line or "Compiler: " in line), lines[0])
 
 
-def _settle() -> None:
+def _settle(device_type: str) -> None:
     """Sets what the kernels rely on, in this thread: torch keeps its settings by thread."""
     shapes = torch.fx.experimental._config
     # Or sizes that happen to be equal at the first call would become one size of the kernel.
@@ -112,6 +112,19 @@ def _settle() -> None:
     limits = torch._dynamo.config
     if limits.recompile_limit < MAX_KERNELS:
         limits.recompile_limit = MAX_KERNELS
+    kernels = torch._inductor.config.cpp
+    # The name of a kernel on disk holds the width of vectors only where it is set: else kernels
+    # made on a processor with AVX-512 are taken, silently wrong, on one with AVX2.
+    if device_type == "cpu" and kernels.simdlen is None:
+        kernels.simdlen = _vector_bits()
+
+
+@functools.cache
+def _vector_bits() -> int:
+    """The width that torch chooses for this processor; 0 where it has no vectors."""
+    from torch._inductor import cpu_vec_isa
+
+    return cpu_vec_isa.pick_vec_isa().bit_width()
 
 
 @functools.cache

@@ -136,6 +136,37 @@ def test_a_kernel_that_cannot_be_built_is_said_once_with_what_is_missing(monkeyp
     )
 
 
+# What a processor computes whose vectors are half as wide, after one that filled the same cache.
+FUSED_AND_PLAIN = """
+import torch
+from bertsmith.fusion import fused
+
+def normed(rows, weight):
+    rows = torch.nn.functional.gelu(rows * weight + 1)
+    return rows / rows.square().mean(-1, keepdim=True).sqrt()
+
+generator = torch.Generator().manual_seed(1)
+rows, weight = torch.randn(37, 129, generator=generator), torch.randn(129, generator=generator)
+torch.testing.assert_close(fused(normed)(rows, weight), normed(rows, weight))
+print(torch._inductor.config.cpp.simdlen, torch.backends.cpu.get_cpu_capability())
+"""
+
+
+@pytest.mark.compiled
+@pytest.mark.slow
+@pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() != "AVX512", reason="has one width of vectors only"
+)
+def test_kernels_kept_on_disk_by_a_processor_with_wider_vectors_are_not_taken(tmp_path):
+    for capability, found in (("avx512", "512 AVX512"), ("avx2", "256 AVX2")):
+        done = in_a_process(
+            FUSED_AND_PLAIN,
+            ATEN_CPU_CAPABILITY=capability,
+            TORCHINDUCTOR_CACHE_DIR=str(tmp_path),
+        )
+        assert (done.returncode, done.stdout.strip()) == (0, found), done.stderr
+
+
 def small_training() -> tuple[PretrainModel, Optimizer]:
     config = replace(sized(1, 16, 2), vocab_size=60, max_position_embeddings=64)
     model = PretrainModel(config, ("masked_lm", "next_sentence"))
@@ -175,8 +206,10 @@ def test_training_without_a_compiler_is_the_plain_training_with_one_line_of_warn
     if absent == "broken compiler":
         compiler.write_text("#!/bin/sh\nexit 1\n")
         compiler.chmod(0o755)
-    found = trained_in_a_process(CXX=str(compiler), PATH="", TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
-    plain = trained_in_a_process(BERTSMITH_FUSION="0")
+    found = in_a_process(
+        TWO_STEPS, CXX=str(compiler), PATH="", TORCHINDUCTOR_CACHE_DIR=str(tmp_path)
+    )
+    plain = in_a_process(TWO_STEPS, BERTSMITH_FUSION="0")
     assert (found.returncode, plain.returncode) == (0, 0), found.stderr + plain.stderr
     assert len(plain.stdout.split()) == 2
     assert found.stdout == plain.stdout
@@ -186,10 +219,10 @@ def test_training_without_a_compiler_is_the_plain_training_with_one_line_of_warn
     assert str(compiler) in warning
 
 
-def trained_in_a_process(**changes: str) -> subprocess.CompletedProcess[str]:
+def in_a_process(code: str, **changes: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "BERTSMITH_FUSION": "1", "OMP_NUM_THREADS": "1", **changes}
     return subprocess.run(
-        [sys.executable, "-c", TWO_STEPS],
+        [sys.executable, "-c", code],
         cwd=Path(__file__).parent.parent,
         env=environment,
         capture_output=True,
