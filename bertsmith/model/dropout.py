@@ -21,7 +21,9 @@ EMBEDDING_SITE, HEAD_SITE = -1, -2
 SITES_PER_LAYER = 3
 
 _SITE_MULTIPLIER = 0x9E3779B1
-_COLUMN_MULTIPLIER = 0x85EBCA77
+COLUMN_MULTIPLIER = 0x85EBCA77
+HEAD_BITS = 16
+"""Attention's columns are (head, key): the head's number stands above the key's position."""
 
 
 def signed32(word: int) -> int:
@@ -51,7 +53,7 @@ def keep_factors(words: Tensor, columns: Tensor, probability: float, dtype: torc
     `words` and `columns` are int32 and broadcast against each other. Each element draws 31 bits, so
     the rate is exact to 5e-10.
     """
-    draws = (mix32(words ^ (columns * signed32(_COLUMN_MULTIPLIER))) >> 1) & 0x7FFFFFFF
+    draws = (mix32(words ^ (columns * signed32(COLUMN_MULTIPLIER))) >> 1) & 0x7FFFFFFF
     kept = draws >= int(probability * 2**31)
     return kept.to(dtype) * (1.0 / (1.0 - probability))
 

@@ -160,6 +160,11 @@ class Stream:
         return len(self.token_ids) > self.num_tokens
 
     @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence: blocks come in falling order."""
+        return self.blocks[0].width
+
+    @property
     def num_cells(self) -> int:
         """Cells of all blocks, and one more where there are spare rows."""
         return sum(block.rows.shape[0] for block in self.blocks) + self.has_spare_rows

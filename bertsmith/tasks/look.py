@@ -18,8 +18,8 @@ import torch
 
 from bertsmith.batch import IntArray
 from bertsmith.data.items import Item, one_text, two_texts
-from bertsmith.model.attention import attention_probabilities
 from bertsmith.model.bert import Bert
+from bertsmith.model.block_attention import attention_probabilities
 from bertsmith.model.finite import finite
 from bertsmith.model.layer import Layer
 from bertsmith.model.stream import Stream

@@ -6,8 +6,9 @@ import torch
 
 from bertsmith.model import inference_attention
 from bertsmith.model import stream as stream_file
-from bertsmith.model.attention import AttentionRules, attend, attention_probabilities
+from bertsmith.model.attention import attend
 from bertsmith.model.bert import Bert
+from bertsmith.model.block_attention import AttentionRules, attention_probabilities
 from bertsmith.model.block_cells import heads_of
 from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.inference_attention import attend_without_gradient

@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from bertsmith import fusion
-from bertsmith.model.attention import AttentionRules, attend
+from bertsmith.model import block_attention, flash_attention
+from bertsmith.model.attention import attend
 from bertsmith.model.bert import Bert
+from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.dropout import dropped, keep_factors, mix32, site_words
 from bertsmith.model.init import initialise
@@ -199,3 +201,29 @@ def test_dropout_on_a_gpu_gives_the_cpus_hidden_states() -> None:
         hidden = bert(Stream.of(packed, device="cuda", dropout=(3, 9)))
     torch.testing.assert_close(hidden.cpu(), expected, rtol=1e-4, atol=1e-4)
     assert (expected - without).abs().max() > 0.1
+
+
+@pytest.mark.compiled
+@DIRECTIONS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_without_scores_in_memory_equals_the_blocks(
+    direction: str, dtype: torch.dtype
+) -> None:
+    lengths = [*LENGTHS, 300, 64, 65]
+    rules = AttentionRules(num_heads=12, direction=direction, probability=0.1)
+    stream = Stream.of(random_packed(lengths, 60), device="cuda", dropout=(11, 5))
+    words = site_words(stream.row_keys, 1, 0)
+    generator = torch.Generator().manual_seed(3)
+    qkv = torch.randn(sum(lengths), 3 * 768, generator=generator).to("cuda", dtype)
+    weights = torch.randn(sum(lengths), 768, generator=generator).to("cuda", dtype)
+    assert flash_attention.suits(qkv, rules)
+    found = []
+    for attend_by, computed in ((block_attention, torch.float64), (flash_attention, dtype)):
+        inputs = qkv.to(computed).requires_grad_()
+        context = attend_by.attend(inputs, words, stream, rules)
+        (context * weights).sum().backward()
+        assert inputs.grad is not None
+        found.append((context.detach().double(), inputs.grad.double()))
+    within = 1e-5 if dtype == torch.float32 else 2 * torch.finfo(dtype).eps
+    for expected, other in zip(*found, strict=True):
+        assert (other - expected).norm() <= within * expected.norm()

@@ -1,0 +1,138 @@
+"""Self-attention of a packed stream on a GPU: no scores in memory, no padding, no blocks.
+
+The kernels of `flash_kernels` read queries, keys and values where the projection wrote them and
+write contexts where the next one reads them. Values, gradients and dropout masks are those of
+`block_attention`, which stays the definition and takes what these do not: other devices, float64,
+very wide heads, and a GPU without Triton.
+
+Legend: T rows, N sequences, H hidden size, A heads, K = H/A.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertsmith.fusion import is_fusing
+from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.stream import Stream
+
+WIDEST_HEADS = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
+"""K at most, by type: tiles of wider heads do not fit into a multiprocessor's registers."""
+OLDEST_GPU = (8, 0)
+"""Compute capability from which Triton has the matrix units multiply these tiles."""
+LAUNCH_OPTIONS = {"num_warps": 4, "num_stages": 2}
+_FEWEST_COLUMNS = 16  # of a tile that the matrix units multiply
+_DIRECTIONS = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2}
+
+
+def suits(qkv: Tensor, rules: AttentionRules) -> bool:
+    """Whether the kernels take these (T, 3H) queries, keys and values."""
+    return (
+        qkv.device.type == "cuda"
+        and _head_size(qkv, rules) <= WIDEST_HEADS.get(qkv.dtype, 0)
+        and torch.cuda.get_device_capability(qkv.device) >= OLDEST_GPU
+        and is_fusing("cuda")
+    )
+
+
+def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules) -> Tensor:
+    """(T, 3H) queries, keys and values side by side -> (T, H) contexts.
+
+    `words`: (T,) int32 dropout words of the query rows, None without dropout.
+    """
+    context: Tensor = _FlashAttention.apply(  # type: ignore[no-untyped-call]
+        qkv.contiguous(), words, stream, rules
+    )
+    return context
+
+
+class _FlashAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
+    ) -> Tensor:
+        from bertsmith.model import flash_kernels
+
+        launch = _Launch(qkv=qkv, words=words, stream=stream, rules=rules)
+        context = _room(stream, (len(qkv), qkv.shape[1] // 3), qkv)  # (T, H)
+        log_sums = qkv.new_empty((rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
+        launch(flash_kernels.forward, context, log_sums)
+        ctx.save_for_backward(qkv, words, context, log_sums)
+        ctx.stream, ctx.rules = stream, rules
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        from bertsmith.model import flash_kernels
+
+        qkv, words, context, log_sums = ctx.saved_tensors
+        launch = _Launch(qkv=qkv, words=words, stream=ctx.stream, rules=ctx.rules)
+        gradient = gradients[0].contiguous()  # (T, H)
+        grad_qkv = _room(ctx.stream, qkv.shape, qkv)
+        inner = torch.empty_like(log_sums)
+        kept = (context, log_sums, gradient, inner, grad_qkv)
+        launch(flash_kernels.backward_of_queries, *kept)  # makes the inner products
+        launch(flash_kernels.backward_of_keys, *kept[1:])
+        return grad_qkv, None, None, None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Launch:
+    """What all kernels are told alike."""
+
+    qkv: Tensor
+    words: Tensor | None
+    stream: Stream
+    rules: AttentionRules
+
+    def __call__(self, kernel: Any, *tensors: Tensor) -> None:
+        """Runs a program for each sequence, tile of the longest, and head."""
+        head_size = _head_size(self.qkv, self.rules)
+        probability = 0.0 if self.words is None else self.rules.probability
+        constants = kernel_constants(self.qkv.dtype, head_size, self.rules, probability)
+        num_tiles = -(-self.stream.longest // constants["TILE"])
+        grid = (len(self.stream.first_rows), num_tiles, self.rules.num_heads)
+        with torch.cuda.device_of(self.qkv):  # type: ignore[no-untyped-call]
+            kernel[grid](
+                self.qkv,
+                self.words,
+                self.stream.first_rows,
+                self.stream.last_rows,
+                *tensors,
+                len(self.qkv),
+                1.0 / math.sqrt(head_size),
+                1.0 / (1.0 - probability),
+                **constants,
+                **LAUNCH_OPTIONS,
+            )
+
+
+def kernel_constants(
+    dtype: torch.dtype, head_size: int, rules: AttentionRules, probability: float
+) -> dict[str, Any]:
+    """What a kernel is built for: another kernel for each."""
+    span = max(_FEWEST_COLUMNS, 1 << (head_size - 1).bit_length())
+    is_exact = dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
+    return {
+        "HEADS": rules.num_heads,
+        "HEAD": head_size,
+        "SPAN": span,
+        "DIRECTION": _DIRECTIONS[rules.direction],
+        "BAR": int(probability * 2**31),
+        "TILE": 64 if dtype != torch.float32 and span <= 64 else 32,
+        "PRECISION": "ieee" if is_exact else "tf32",
+    }
+
+
+def _head_size(qkv: Tensor, rules: AttentionRules) -> int:
+    return qkv.shape[1] // 3 // rules.num_heads
+
+
+def _room(stream: Stream, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Where kernels write; rows of no sequence are zero."""
+    return like.new_zeros(shape) if stream.has_spare_rows else like.new_empty(shape)
