@@ -5,11 +5,9 @@
     python -m benchmarks.finetuning --table
 
 Every system starts from the same weights and learns the same items with the same optimizer (AdamW),
-batches of the same size and as many steps; the model of the last step is measured. Schedules are
-each system's own: the rates of `transformers` fall from the end of the warm-up, ours as in
-google-research/bert from step 0, which makes them a tenth lower throughout. Each
-run appends a row, and a run whose row is there is not made again: stop it whenever, and go on with
-the same command. A run of ours that was stopped goes on where it was, in WORK.
+the same rates, batches of the same size and as many steps; the model of the last step is measured.
+Each run appends a row, and a run whose row is there is not made again: stop it whenever, and go on
+with the same command. A run of ours that was stopped goes on where it was, in WORK.
 
 Seconds in the rows are of a machine that may have been busy: `benchmarks.finetuning.speed` measures
 speed.

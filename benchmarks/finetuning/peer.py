@@ -1,8 +1,10 @@
-"""`transformers` fine-tuned on our items: its model and dropout, torch's AdamW, its schedule.
+"""`transformers` fine-tuned on our items: its model and dropout, torch's AdamW, our schedule.
 
-Every batch is padded to its longest sequence, and the loss is the one of its own classes, in bf16
-autocast where it is told so. Items, and what becomes of the scores, are ours for both systems: what
-differs is model and training.
+The rates are google-research/bert's, as ours: those of its `get_linear_schedule_with_warmup` fall
+from the end of warm-up, not from step 0, and are a ninth higher ever after. Every batch is padded
+to its longest sequence, and the loss is the one of its own classes, in bf16 autocast where it is
+told so. Items, and what becomes of the scores, are ours for both systems: what differs is model and
+training.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from bertsmith.data.labelled import LabelledItems, TaskPlan
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.train.config import Precision
+from bertsmith.train.schedule import ScheduleConfig
 
 FloatArray = npt.NDArray[np.floating]
 _UNDECAYED = ("bias", "LayerNorm.weight")
@@ -72,9 +75,8 @@ def train_peer(
         fused=True,
     )
     num_steps = max(1, int(labelled.num_groups * run.epochs / run.batch_size))
-    schedule = transformers.get_linear_schedule_with_warmup(
-        optimizer, int(num_steps * run.warmup_share), num_steps
-    )
+    rates = ScheduleConfig(total_steps=num_steps, warmup_share=run.warmup_share)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rates.rate)
     for _, groups in zip(range(num_steps), _shuffled(labelled, run), strict=False):
         loss = peer_loss(model, head, labelled, groups, precision)
         loss.backward()
