@@ -44,6 +44,10 @@ class Embeddings(nn.Module):
         return norm_and_drop(rows, words, self.dropout, self.norm)  # (T, H)
 
 
+_FEW_IDS = 64
+"""Of segments; so few sums of so many rows are a matrix product."""
+
+
 class Table(nn.Module):
     """An embedding matrix (R, H) whose gradient is summed in float32."""
 
@@ -68,13 +72,25 @@ class _LookUp(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (ids,) = ctx.saved_tensors
         (rows,) = gradients
-        wide = torch.promote_types(rows.dtype, torch.float32)
         if rows.device.type != "cpu":
-            # To know how many rows are distinct is to wait for the GPU, and its memory is fast.
-            table = rows.new_zeros(ctx.shape, dtype=wide).index_add_(0, ids, rows.to(wide))
-            return table.to(rows.dtype), None  # (R, H)
+            return summed_by_id(rows, ids, ctx.shape[0]), None  # (R, H)
+        wide = torch.promote_types(rows.dtype, torch.float32)
         distinct, places = ids.unique(return_inverse=True)  # (U,), (T,)
         sums = rows.new_zeros((distinct.shape[0], ctx.shape[1]), dtype=wide)
         sums.index_add_(0, places, rows.to(wide))  # (U, H)
         gradient = rows.new_zeros(ctx.shape)
         return gradient.index_copy_(0, distinct, sums.to(rows.dtype)), None  # (R, H)
+
+
+def summed_by_id(rows: Tensor, ids: Tensor, num_ids: int) -> Tensor:
+    """(T, H) rows with (T,) ids -> (R, H): the sum of each id's rows, as a GPU makes it.
+
+    In float32 and always in the same order, which atomic additions would not be; and without asking
+    how many ids are distinct, for which the GPU would be waited for.
+    """
+    if num_ids <= _FEW_IDS:
+        wide = torch.promote_types(rows.dtype, torch.float32)
+        is_its = torch.arange(num_ids, device=ids.device)[:, None] == ids  # (R, T)
+        return (is_its.to(wide) @ rows.to(wide)).to(rows.dtype)
+    sums: Tensor = torch.ops.aten.embedding_dense_backward(rows, ids, num_ids, -1, False)
+    return sums

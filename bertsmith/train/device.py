@@ -56,7 +56,8 @@ def choose_device(name: str = "auto", processes: Processes = ALONE) -> torch.dev
     except RuntimeError as error:
         raise ValueError(f"unknown device {name!r}: expected auto, cpu, cuda or mps") from error
     if device.type == "cuda":
-        device = torch.device("cuda", device.index or processes.local_rank)
+        number = processes.local_rank if device.index is None else device.index
+        device = torch.device("cuda", number)
         count = torch.cuda.device_count()
         if device.index >= count:
             raise ValueError(f"device {device} is not here: torch sees {count} GPUs")

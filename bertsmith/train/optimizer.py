@@ -59,8 +59,16 @@ class Optimizer:
             if self.skipped:
                 return norm
         factor = self._clip_factor(norm) / scale
+        known: dict[tuple[object, ...], updates.Rates] = {}  # few, for many runs
         for run in runs:
-            self._update(run, learning_rate, factor)
+            for piece in run.pieces:
+                piece.updates += 1
+            weight, decays, time = run.group.weight, run.group.decays, run.pieces[0].updates
+            key = (weight.device, weight.dtype, decays, time)
+            if key not in known:
+                there = factor.to(weight)
+                known[key] = self._rates(learning_rate, there, decays=decays, time=time)
+            self._update(run, known[key])
         return norm
 
     def zero_grad(self) -> None:
@@ -111,13 +119,19 @@ class Optimizer:
             self.scaler.scale = float(state["loss_scale"])
             self.scaler.clean_steps = int(state["clean_steps"])
 
-    def _update(self, run: Run, learning_rate: float, factor: Tensor) -> None:
-        for piece in run.pieces:
-            piece.updates += 1
-        config, decays = self.config, run.group.decays
-        time = run.pieces[0].updates
+    def _update(self, run: Run, rates: updates.Rates) -> None:
+        if self.config.name == "lamb" and run.group.decays:
+            sizes = [piece.end - piece.start for piece in run.pieces]
+            updates.lamb(run.flat, run.gradient, rates, sizes)
+        else:
+            updates.adam(run.flat, run.gradient, rates)
+
+    def _rates(
+        self, learning_rate: float, factor: Tensor, *, decays: bool, time: int
+    ) -> updates.Rates:
+        """The numbers of the update that is the parameter's `time`-th, where `factor` is."""
+        config = self.config
         corrects = config.name != "bert_adam"
-        flat = run.flat
         numbers = (
             learning_rate,
             config.weight_decay if decays else 0.0,
@@ -130,14 +144,7 @@ class Optimizer:
             1.0 / math.sqrt(1.0 - config.beta2**time) if corrects else 1.0,
         )
         # Filled on the device, not copied to it: a copy would wait for the device.
-        rates = updates.Rates(
-            factor.to(flat.weight),
-            *(flat.weight.new_full((), number) for number in numbers),
-        )
-        if config.name == "lamb" and decays:
-            updates.lamb(flat, run.gradient, rates, [p.end - p.start for p in run.pieces])
-        else:
-            updates.adam(flat, run.gradient, rates)
+        return updates.Rates(factor, *(factor.new_full((), number) for number in numbers))
 
     def _clip_factor(self, norm: Tensor) -> Tensor:
         # Differs from the paper's code on TPUs: the norm is global, not of each core's share.

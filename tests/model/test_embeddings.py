@@ -1,9 +1,10 @@
 from dataclasses import replace
 
+import pytest
 import torch
 
 from bertsmith.model.config import sized
-from bertsmith.model.embeddings import Embeddings, Table
+from bertsmith.model.embeddings import Embeddings, Table, summed_by_id
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed
@@ -42,3 +43,12 @@ def test_a_frequent_rows_gradient_keeps_growing_in_bf16():
     # Added one by one in bf16 the sum would stop at 256, where 256 + 1 rounds to 256.
     assert table.weight.grad[1].tolist() == [3008.0] * 4
     assert table.weight.grad[0].tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("num_ids", [2, 700])
+def test_a_gpus_sums_are_those_of_an_ordinary_embedding(num_ids):
+    generator = torch.Generator().manual_seed(num_ids)
+    ids = torch.randint(num_ids, (900,), generator=generator)
+    rows = torch.randn(900, 5, generator=generator, dtype=torch.float64)
+    expected = torch.zeros(num_ids, 5, dtype=torch.float64).index_add_(0, ids, rows)
+    torch.testing.assert_close(summed_by_id(rows, ids, num_ids), expected)

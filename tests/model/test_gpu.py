@@ -19,6 +19,7 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.dropout import dropped, keep_factors, mix32, site_words
+from bertsmith.model.embeddings import Table
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Stream
 from tests.conftest import BOTH_KERNELS
@@ -227,3 +228,21 @@ def test_attention_without_scores_in_memory_equals_the_blocks(
     within = 1e-5 if dtype == torch.float32 else 2 * torch.finfo(dtype).eps
     for expected, other in zip(*found, strict=True):
         assert (other - expected).norm() <= within * expected.norm()
+
+
+def test_a_frequent_rows_gradient_is_summed_in_float32_and_always_alike() -> None:
+    for num_ids in (3, 700):
+        table = Table(num_ids, 64).to("cuda", torch.bfloat16)
+        torch.nn.init.zeros_(table.weight)
+        ids = torch.randint(num_ids, (5000,), generator=torch.Generator().manual_seed(1))
+        ids[:3000] = 1
+        gradients = []
+        for _ in range(3):
+            table.weight.grad = None
+            table(ids.to("cuda")).sum().backward()
+            assert table.weight.grad is not None
+            gradients.append(table.weight.grad.float())
+        counts = torch.bincount(ids, minlength=num_ids).to("cuda", torch.bfloat16).float()
+        assert torch.equal(gradients[0], counts[:, None].expand(-1, 64))
+        assert torch.equal(gradients[0], gradients[1])
+        assert torch.equal(gradients[0], gradients[2])

@@ -84,6 +84,14 @@ def test_unknown_and_absent_devices_are_refused() -> None:
     assert choose_device("cpu") == CPU
 
 
+def test_a_numbered_gpu_is_that_gpu_whichever_process_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    third = Processes(rank=2, world_size=4, local_rank=2)
+    assert choose_device("cuda:0", third) == torch.device("cuda:0")
+    assert choose_device("cuda", third) == torch.device("cuda:2")
+
+
 def test_the_place_among_processes_is_read_as_torchrun_sets_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
