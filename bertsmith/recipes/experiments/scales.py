@@ -183,14 +183,14 @@ def paper() -> Scale:
 
 
 def mini() -> Scale:
-    """A third of the paper's depth, width and heads, on 16 million tokens a model.
+    """A third of the paper's depth, width and heads, on 8 million tokens a model.
 
     Sequences grow from 32 to 128 tokens in one schedule, for every system alike; questions about
     passages, whose windows are longer, are read in windows of 128 by all.
     """
     phases = (
-        Phase(steps=1_600, sequence_length=32, batch_size=128),
-        Phase(steps=2_400, sequence_length=128, batch_size=32),
+        Phase(steps=800, sequence_length=32, batch_size=128),
+        Phase(steps=1_200, sequence_length=128, batch_size=32),
     )
     return Scale(
         name="mini",
@@ -199,9 +199,13 @@ def mini() -> Scale:
         sizes=_sizes((1, 256, 4), (2, 256, 1), (2, 256, 4), (4, 256, 4), (4, 384, 6), (8, 384, 6)),
         vocab_size=8_000,
         learning_rate=3e-4,
-        epochs={"SST-2": 1.0, "CoNLL-2003": 3.0, **dict.fromkeys(_SHORT_WINDOWS, 2.0)},
-        most_examples={"QNLI": 10_000, "QQP": 10_000, **dict.fromkeys(_SHORT_WINDOWS, 5_000)},
-        feature_epochs=4.0,
+        epochs={"SST-2": 1.0, **dict.fromkeys(("MNLI-m", "CoNLL-2003", *_SHORT_WINDOWS), 2.0)},
+        most_examples={
+            "SST-2": 20_000,
+            **dict.fromkeys(("QNLI", "QQP"), 10_000),
+            **dict.fromkeys(_SHORT_WINDOWS, 5_000),
+        },
+        feature_epochs=3.0,
         lstm_size=128,
         max_tokens=128,
         options=_SHORT_WINDOWS,
