@@ -1,8 +1,8 @@
-"""Questions -> answers: the one path from items to what a model says of them.
+"""Questions -> answers: all that a model can be asked.
 
 Answers come back in the order of the questions. What is handed in goes through `tasks.given`. How a
-question is read, and what its answer is made of, stands in `tasks` too, a file for each; how items
-become batches, in `packing`. This file knows neither files nor terminals.
+question is read, and what its answer is made of, stands in `tasks` too, a file for each; how a
+model comes to answer for items, in `ready_model`. This file knows neither files nor terminals.
 
 Legend: N texts, D width of a sentence vector.
 """
@@ -10,24 +10,16 @@ Legend: N texts, D width of a sentence vector.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Never, TypeVar
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Never
 
 import numpy as np
-import torch
 
-from bertsmith.batch import PackedBatch
-from bertsmith.checkpoints.store import Loaded, load
-from bertsmith.data.items import Item
 from bertsmith.model.config import DIRECTION_OF
-from bertsmith.model.heads import TaskHead
-from bertsmith.model.linear import lay_out
-from bertsmith.model.sentence import Pooling, SentenceConfig
-from bertsmith.model.stream import Stream
-from bertsmith.packing import Packing, Watch, part
-from bertsmith.task_predictor import TaskPredictor
+from bertsmith.model.sentence import Pooling
+from bertsmith.packing import part
+from bertsmith.ready_model import ReadyModel
 from bertsmith.tasks import (
     explanation,
     fill_mask,
@@ -39,138 +31,22 @@ from bertsmith.tasks import (
     pseudo_perplexity,
     sentence_vectors,
 )
-from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.answered import AnsweredQuestion, ChosenText, ClassifiedText, TaggedText
-from bertsmith.tasks.assumed import require_same_head
 from bertsmith.tasks.explanation import Explanation
 from bertsmith.tasks.fill_mask import FilledText
 from bertsmith.tasks.given import Pair
 from bertsmith.tasks.hidden_places import Hiding
-from bertsmith.tasks.imported import AnyOwnTask, read_own_task
 from bertsmith.tasks.look import Look
 from bertsmith.tasks.next_sentence import Follows
-from bertsmith.tasks.own_predictor import OwnPredictor
 from bertsmith.tasks.pseudo_perplexity import ScoredText
 from bertsmith.tasks.sentence_vectors import FloatArray, SentenceVector, Similar
-from bertsmith.train.config import PrecisionChoice
-from bertsmith.train.device import cast_, choose_device, choose_precision
-
-Answer = TypeVar("Answer")
 
 # Pseudo-perplexity makes a sequence of every token: those of so many batches exist at once.
 _BATCHES_AT_ONCE = 32
 
 
-class Predictor:
+class Predictor(ReadyModel):
     """A pre-trained model that answers: `Predictor.load("mini-en").fill_mask([...])`."""
-
-    def __init__(
-        self,
-        loaded: Loaded,
-        *,
-        device: torch.device | str = "cpu",
-        tokens_per_batch: int | None = None,
-        own_task: AnyOwnTask | None = None,
-    ) -> None:
-        """Takes the model in the precision it has; `tokens_per_batch` None: by the device.
-
-        `own_task` is the model's task where that is of a class of one's own.
-        """
-        self.name = str(loaded.directory)
-        self.notes = loaded.notes
-        self.model = loaded.model.to(device).eval()
-        lay_out(self.model)
-        self.tokenizer = loaded.tokenizer
-        self.sentence = loaded.sentence or SentenceConfig()
-        self.dense = None if loaded.dense is None else loaded.dense.to(device)
-        self.is_sentence_model = loaded.sentence is not None
-        self._loaded, self._own_task = loaded, own_task
-        self.abilities = Abilities(name=self.name, model=self.model, tokenizer=self.tokenizer)
-        self.device = torch.device(device)
-        config = self.model.config
-        self.packing = Packing(
-            device=self.device,
-            dtype=self.model.bert.dtype,
-            values_per_token=config.num_hidden_layers * config.hidden_size,
-            tokens_per_batch=tokens_per_batch,
-        )
-        self.watch: Watch = lambda share: None
-        """Told after every batch; for whoever shows progress, who may replace it."""
-
-    @cached_property
-    def fine_tuned(self) -> TaskPredictor:
-        """What answers questions of the task that the model was fine-tuned on.
-
-        Raises ValueError for a model without a task head, and of a class of one's own.
-        """
-        if self._own_task is not None:
-            raise ValueError(
-                f"{self.name} learned {type(self._own_task).__name__}, a task class of your own: "
-                f"ask it with own_answers"
-            )
-        return TaskPredictor(
-            self._loaded,
-            bert=self.model.bert,
-            head=self._task_head(),
-            packing=self.packing,
-            abilities=self.abilities,
-        )
-
-    @cached_property
-    def own(self) -> OwnPredictor:
-        """What answers by the class that `load` was told as `task_class`.
-
-        Raises ValueError where it was told none, and for a class with another head than the model.
-        """
-        task = self._own_task
-        if task is None:
-            raise ValueError(
-                f"{self.name} was loaded without a task class of your own: name the one that it "
-                f"learned by, Predictor.load(..., task_class='module:Class')"
-            )
-        head = self._task_head()
-        require_same_head(task, head.config, type(task).__name__)
-        return OwnPredictor(
-            task,
-            bert=self.model.bert,
-            head=head,
-            packing=self.packing,
-            abilities=self.abilities,
-        )
-
-    @classmethod
-    def load(
-        cls,
-        name_or_path: str | Path,
-        *,
-        device: torch.device | str = "cpu",
-        precision: PrecisionChoice = "auto",
-        tokens_per_batch: int | None = None,
-        task_class: str | None = None,
-    ) -> Predictor:
-        """Reads a model as `checkpoints.store.load` does, once, for any number of questions.
-
-        Device and precision are chosen as in training: `auto` is bf16 where the hardware multiplies
-        it. Raises ValueError for one that is not there, before anything is read. `task_class` is
-        the `module:Class` of one's own that the model learned by, which is imported: code is run;
-        raises ValueError, as `tasks.imported.read_own_task` does, for a model of another one.
-        """
-        device = choose_device(str(device))
-        chosen = choose_precision(precision, device)
-        loaded = load(name_or_path)
-        own_task = None if task_class is None else read_own_task(loaded.directory, task_class)
-        cast_(loaded.model, chosen)
-        return cls(loaded, device=device, tokens_per_batch=tokens_per_batch, own_task=own_task)
-
-    @property
-    def limit(self) -> int:
-        """The longest sequence the model reads, in tokens."""
-        return self.model.config.max_position_embeddings
-
-    @property
-    def sentence_limit(self) -> int:
-        """The longest sequence that a sentence vector is made of, in tokens."""
-        return self.sentence.limit(self.limit)
 
     def fill_mask(
         self, texts: Iterable[str], *, top_k: int = 5, targets: Iterable[str] = ()
@@ -341,40 +217,9 @@ class Predictor:
         """What the class of `load`'s `task_class` decodes of each example, as it reads them."""
         return [answer.value for answer in self.own.answers(examples, self.watch)]
 
-    def in_order(
-        self,
-        items: Sequence[Item],
-        answer: Callable[[list[int], PackedBatch], Sequence[Answer]],
-        watch: Watch | None = None,
-    ) -> list[Answer]:
-        """As `Packing.in_order`, for whoever has made items of their own."""
-        return self.packing.in_order(items, answer, watch or self.watch)
-
     if not TYPE_CHECKING:  # a checker still knows which names there are
 
         def __getattr__(self, name: str) -> Never:
             """Raises AttributeError, which for a request to write text says why."""
             told = generation.refusal(name)
             raise AttributeError(told or f"'Predictor' object has no attribute '{name}'")
-
-    def _task_head(self) -> TaskHead:
-        """The head, where and as it computes."""
-        head = self._loaded.head
-        if head is None:
-            raise ValueError(
-                f"{self.name} holds no task head: fine-tune it first, with bertsmith finetune"
-            )
-        return head.to(self.device, self.packing.dtype).eval()
-
-    def _read(
-        self,
-        items: Sequence[Item],
-        answer: Callable[[list[int], Stream], Sequence[Answer]],
-        watch: Watch | None = None,
-    ) -> list[Answer]:
-        """`in_order` for an `answer` that takes tensors on the model's device."""
-
-        def on_device(numbers: list[int], packed: PackedBatch) -> Sequence[Answer]:
-            return answer(numbers, Stream.of(packed, device=self.device))
-
-        return self.in_order(items, on_device, watch)

@@ -25,7 +25,6 @@ from bertsmith.commands import answers
 from bertsmith.commands.answering import watched
 from bertsmith.commands.predict_options import (
     Asking,
-    AskTask,
     Attention,
     Embed,
     FillMask,
@@ -38,6 +37,7 @@ from bertsmith.commands.predict_options import (
 )
 from bertsmith.commands.predict_own import ask_own
 from bertsmith.commands.predict_task import ask_task
+from bertsmith.commands.predict_task_options import AskTask
 from bertsmith.commands.questions import Questions
 from bertsmith.tasks.given import short
 

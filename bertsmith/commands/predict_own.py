@@ -11,8 +11,8 @@ import sys
 
 from bertsmith.commands.asked_questions import require_files
 from bertsmith.commands.asked_rows import Entry
-from bertsmith.commands.predict_options import AskTask
 from bertsmith.commands.predict_task import loaded, require_free, shown
+from bertsmith.commands.predict_task_options import AskTask
 
 
 def ask_own(run: AskTask) -> None:

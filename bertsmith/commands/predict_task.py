@@ -21,7 +21,8 @@ from bertsmith.commands import task_answers
 from bertsmith.commands.answering import watched
 from bertsmith.commands.asked_questions import AskedQuestions, require_files
 from bertsmith.commands.asked_rows import Entry, RowFiles
-from bertsmith.commands.predict_options import QUESTIONS, AskTask
+from bertsmith.commands.predict_options import QUESTIONS
+from bertsmith.commands.predict_task_options import AskTask
 from bertsmith.commands.questions import WINDOW
 from bertsmith.commands.squad_files import squad_files
 from bertsmith.commands.task_answers import Show

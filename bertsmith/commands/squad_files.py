@@ -21,7 +21,8 @@ from bertsmith.commands.asked_rows import KEY, Entry
 from bertsmith.commands.task_answers import Show
 from bertsmith.files import atomic_file
 from bertsmith.tasks.answered import AnsweredQuestion, TaskAnswer
-from bertsmith.tasks.squad import Candidate, SquadConfig
+from bertsmith.tasks.squad import SquadConfig
+from bertsmith.tasks.squad_answers import Candidate
 
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 _HIGHEST_ODDS = 1e6

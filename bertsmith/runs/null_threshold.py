@@ -13,7 +13,7 @@ from typing import cast
 from bertsmith.files import read_json, write_json
 from bertsmith.reading.squad_json import Question
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
-from bertsmith.tasks.squad import FoundAnswer
+from bertsmith.tasks.squad_answers import FoundAnswer
 from bertsmith.tasks.squad_evaluation import tuned_threshold, with_threshold
 from bertsmith.tasks.stored import TASK
 from bertsmith.tasks.task import SpanAnswering, to_json

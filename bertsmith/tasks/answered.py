@@ -18,7 +18,7 @@ from bertsmith.tasks.asked import TextToTag
 from bertsmith.tasks.choose import ChoiceAnswer, ChoiceExample
 from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample
 from bertsmith.tasks.entities import entities
-from bertsmith.tasks.squad import FoundAnswer
+from bertsmith.tasks.squad_answers import FoundAnswer
 from bertsmith.tasks.tag_scheme import TagScheme
 
 FloatArray = npt.NDArray[np.floating]

@@ -18,7 +18,7 @@ from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.tasks.choose import ChoiceAnswer
 from bertsmith.tasks.classify import TextAnswer
-from bertsmith.tasks.squad import Candidate, FoundAnswer
+from bertsmith.tasks.squad_answers import Candidate, FoundAnswer
 from bertsmith.tasks.task import Classification, MultipleChoice, SpanAnswering, Tagging, Task
 
 _NOTHING = Candidate(text="", start=0, probability=1.0, start_score=0.0, end_score=0.0)

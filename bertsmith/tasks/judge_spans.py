@@ -11,7 +11,7 @@ import numpy as np
 
 from bertsmith.reading.squad_json import Question
 from bertsmith.tasks.judged import MOST_MISTAKES, Certainty, Groups, Judged, Mistake
-from bertsmith.tasks.squad import FoundAnswer
+from bertsmith.tasks.squad_answers import FoundAnswer
 from bertsmith.tasks.squad_scores import SquadVersion, question_scores
 
 _NO_ANSWER = "(no answer)"

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bertsmith.reading.squad_json import Question
-from bertsmith.tasks.squad import FoundAnswer, SquadConfig
+from bertsmith.tasks.squad import SquadConfig
+from bertsmith.tasks.squad_answers import FoundAnswer
 from bertsmith.tasks.squad_scores import (
     EVALUATORS,
     Gold,

@@ -23,10 +23,11 @@ from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task import ProblemType, TaskHeadConfig
 from bertsmith.reading.conll import TaggedSentence
 from bertsmith.reading.squad_json import Question
-from bertsmith.tasks import choose, classify, squad, tag, tag_scheme
+from bertsmith.tasks import choose, classify, squad, squad_answers, tag, tag_scheme
 from bertsmith.tasks.choose import ChoiceAnswer, ChoiceExample
 from bertsmith.tasks.classify import LabelScheme, Problem, TextAnswer, TextExample
-from bertsmith.tasks.squad import EncodedQuestions, FoundAnswer, SquadConfig
+from bertsmith.tasks.squad import EncodedQuestions, SquadConfig
+from bertsmith.tasks.squad_answers import FoundAnswer
 from bertsmith.tasks.squad_scores import SquadVersion, squad_scores
 from bertsmith.tasks.tag import EncodedWords, TagConfig
 from bertsmith.tasks.tag_scheme import TagScheme
@@ -224,8 +225,8 @@ class SpanAnswering:
         encoded: EncodedQuestions,
         scores: Sequence[FloatArray],
     ) -> list[FoundAnswer]:
-        """As `squad.decode`."""
-        return squad.decode(examples, encoded, scores, self.config)
+        """As `squad_answers.decode`."""
+        return squad_answers.decode(examples, encoded, scores, self.config)
 
     def score(
         self, examples: Sequence[Question], answers: Sequence[FoundAnswer]

@@ -22,7 +22,8 @@ from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.finetune_job import Job
 from bertsmith.runs.learning_set import LearningSet
 from bertsmith.tasks.choose import ChoiceExample
-from bertsmith.tasks.squad import Candidate, FoundAnswer, SquadConfig
+from bertsmith.tasks.squad import SquadConfig
+from bertsmith.tasks.squad_answers import Candidate, FoundAnswer
 from bertsmith.tasks.stored import read_task
 from bertsmith.tasks.tag import TagConfig
 from bertsmith.tasks.tag_scheme import TagScheme

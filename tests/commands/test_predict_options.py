@@ -16,6 +16,7 @@ from bertsmith.commands.predict_options import (
     PseudoPerplexity,
     Similarity,
     refuse_to_generate,
+    run_or_question,
 )
 
 ASKING = Asking(model="m")
@@ -78,6 +79,22 @@ def test_only_requests_to_generate_are_refused():
     assert refuse_to_generate([]) is tyro.MISSING_NONPROP
     with pytest.raises(ValueError, match=r"does not generate it \('Generate'\)"):
         refuse_to_generate(["Generate", "--model", "m"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("runs/a text", "task runs/a text"),
+        ("task runs/a text", "task runs/a text"),
+        ("embed a --model m", "embed a --model m"),
+        ("embedd a", "embedd a"),
+        ("fill-blank --model m a", "fill-blank --model m a"),
+        ("--help", "--help"),
+        ("", ""),
+    ],
+)
+def test_a_first_word_that_names_no_question_is_a_run(typed, expected):
+    assert list(run_or_question(typed.split())) == expected.split()
 
 
 def test_the_options_are_read_without_torch():

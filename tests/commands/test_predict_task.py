@@ -17,8 +17,8 @@ import pytest
 
 from bertsmith import cli
 from bertsmith.commands import asked_questions, predict_task
-from bertsmith.commands.predict_options import AskTask, run_or_question
 from bertsmith.commands.predict_task import ask_task
+from bertsmith.commands.predict_task_options import AskTask
 from bertsmith.inference import Predictor
 from bertsmith.model.task import TaskKind
 from bertsmith.tasks.stored import Learned
@@ -309,40 +309,6 @@ def test_what_cannot_be_asked_is_told_before_the_first_answer(
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         ask_task(asked(models / kind, *texts, jsonl="out" not in options, **options))
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"out": Path("a.xlsx")}, "--out writes a .jsonl or a .csv file"),
-        ({"squad": Path("a.json")}, "--squad needs --out"),
-        ({"squad": Path("a.json"), "out": Path("o"), "texts": ("a",)}, "leave texts"),
-        ({"jsonl": True, "csv": True}, "--jsonl and --csv: one of them is printed"),
-        ({"jsonl": True, "out": Path("a.csv")}, "--jsonl: --out writes a file"),
-        ({"top_k": 0}, "--top-k must be at least 1"),
-    ],
-)
-def test_options_that_contradict_each_other_are_refused(
-    options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        AskTask(model="m", **options)
-
-
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        ("runs/a text", "task runs/a text"),
-        ("task runs/a text", "task runs/a text"),
-        ("embed a --model m", "embed a --model m"),
-        ("embedd a", "embedd a"),
-        ("fill-blank --model m a", "fill-blank --model m a"),
-        ("--help", "--help"),
-        ("", ""),
-    ],
-)
-def test_a_first_word_that_names_no_question_is_a_run(typed: str, expected: str) -> None:
-    assert list(run_or_question(typed.split())) == expected.split()
 
 
 def test_a_run_that_was_converted_answers_as_before(

@@ -16,7 +16,7 @@ from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample
 from bertsmith.tasks.judge import judged
 from bertsmith.tasks.judged import MOST_MISTAKES, Judged
 from bertsmith.tasks.metrics import calibration_error, reliability
-from bertsmith.tasks.squad import Candidate, FoundAnswer
+from bertsmith.tasks.squad_answers import Candidate, FoundAnswer
 from bertsmith.tasks.tag_scheme import TagScheme
 from bertsmith.tasks.task import Classification, MultipleChoice, SpanAnswering, Tagging
 from tests.checkpoints.tiny import tiny_tokenizer

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.reading.squad_json import Answer, Question
-from bertsmith.tasks.squad import Candidate, FoundAnswer, SquadConfig
+from bertsmith.tasks.squad import SquadConfig
+from bertsmith.tasks.squad_answers import Candidate, FoundAnswer
 from bertsmith.tasks.squad_evaluation import (
     how_scored,
     official_scores,

@@ -14,7 +14,8 @@ from bertsmith.commands.task_files import TaskFiles, TaskValues
 from bertsmith.reading.squad_json import Question
 from bertsmith.tasks.own import questions
 from bertsmith.tasks.own.files import FileOptions, OwnFile
-from bertsmith.tasks.squad import EncodedQuestions, FoundAnswer, SquadConfig
+from bertsmith.tasks.squad import EncodedQuestions, SquadConfig
+from bertsmith.tasks.squad_answers import FoundAnswer
 from bertsmith.tasks.squad_scores import EVALUATORS, SquadVersion
 from bertsmith.tasks.stored import Learned, task_json
 from bertsmith.tasks.task import SpanAnswering, Task

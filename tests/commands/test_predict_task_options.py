@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertsmith.commands.predict_task_options import AskTask
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"out": Path("a.xlsx")}, "--out writes a .jsonl or a .csv file"),
+        ({"squad": Path("a.json")}, "--squad needs --out"),
+        ({"squad": Path("a.json"), "out": Path("o"), "texts": ("a",)}, "leave texts"),
+        ({"jsonl": True, "csv": True}, "--jsonl and --csv: one of them is printed"),
+        ({"jsonl": True, "out": Path("a.csv")}, "--jsonl: --out writes a file"),
+        ({"top_k": 0}, "--top-k must be at least 1"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        AskTask(model="m", **options)
