@@ -112,6 +112,10 @@ def _settle(device_type: str) -> None:
     limits = torch._dynamo.config
     if limits.recompile_limit < MAX_KERNELS:
         limits.recompile_limit = MAX_KERNELS
+    # Or a number such as a dropout rate is a variable of the kernel, and what is computed from it
+    # in Python (a bound, an epsilon) silently stays that of the first call.
+    if not limits.specialize_float:
+        limits.specialize_float = True
     kernels = torch._inductor.config.cpp
     # The name of a kernel on disk holds the width of vectors only where it is set: else kernels
     # made on a processor with AVX-512 are taken, silently wrong, on one with AVX2.

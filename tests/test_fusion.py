@@ -13,6 +13,7 @@ import torch
 from bertsmith import fusion
 from bertsmith.fusion import fused, unfused
 from bertsmith.model.config import sized
+from bertsmith.model.elementwise import drop
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.train.config import OptimizerConfig
@@ -60,6 +61,17 @@ def test_one_kernel_serves_every_shape_whichever_came_first():
         expected = torch.full((rows, rows + 1), 2.0)
         assert torch.equal(compiled(torch.ones(rows, rows + 1), torch.ones(rows)), expected)
     assert frames["total"] == before
+
+
+@pytest.mark.compiled
+def test_a_second_dropout_rate_is_not_the_first():
+    words = torch.arange(300, dtype=torch.int32)
+    rows = torch.ones(300, 40)
+    for probability in (0.3, 0.1, 0.5):
+        found = drop(rows, words, probability)
+        with unfused():
+            assert torch.equal(found, drop(rows, words, probability))
+        assert abs((found == 0).float().mean() - probability) < 0.02
 
 
 @pytest.mark.compiled
