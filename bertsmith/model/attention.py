@@ -2,7 +2,7 @@
 
 Each token attends to its own sequence only. Who computes it depends on where it runs and on what is
 asked: the blocks of `block_attention`, which are the definition, kernels that keep no scores on a
-GPU, and torch's own kernel where nobody wants a gradient on a CPU. All are equal.
+GPU, and torch's own kernel where nobody wants a gradient on a CPU. All are equal but for rounding.
 
 Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; google-research/bert,
 modeling.py, attention_layer.

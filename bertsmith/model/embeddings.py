@@ -85,12 +85,14 @@ class _LookUp(torch.autograd.Function):
 def summed_by_id(rows: Tensor, ids: Tensor, num_ids: int) -> Tensor:
     """(T, H) rows with (T,) ids -> (R, H): the sum of each id's rows, as a GPU makes it.
 
-    In float32 and always in the same order, which atomic additions would not be; and without asking
-    how many ids are distinct, for which the GPU would be waited for.
+    In float32 (TF32 where the user allows it and the rows are float32) and always in the same
+    order, which atomic additions would not be; and without asking how many ids are distinct, for
+    which the GPU would be waited for.
     """
+    # Wide rows: of up to 3,072 torch keeps its running sums in the rows' own type.
+    wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
     if num_ids <= _FEW_IDS:
-        wide = torch.promote_types(rows.dtype, torch.float32)
         is_its = torch.arange(num_ids, device=ids.device)[:, None] == ids  # (R, T)
-        return (is_its.to(wide) @ rows.to(wide)).to(rows.dtype)
-    sums: Tensor = torch.ops.aten.embedding_dense_backward(rows, ids, num_ids, -1, False)
-    return sums
+        return (is_its.to(wide.dtype) @ wide).to(rows.dtype)
+    sums = torch.ops.aten.embedding_dense_backward(wide, ids, num_ids, -1, False)
+    return sums.to(rows.dtype)  # type: ignore[no-any-return]

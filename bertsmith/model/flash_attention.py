@@ -5,6 +5,9 @@ write contexts where the next one reads them. Values, gradients and dropout mask
 `block_attention`, which stays the definition and takes what these do not: other devices, float64,
 very wide heads, and a GPU without Triton.
 
+Differs: a row that sees one key only has a query gradient of exactly zero there, and of rounding
+alone here.
+
 Legend: T rows, N sequences, H hidden size, A heads, K = H/A.
 """
 
@@ -16,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from bertsmith.fusion import is_fusing
 from bertsmith.model.block_attention import AttentionRules
@@ -24,7 +28,7 @@ from bertsmith.model.stream import Stream
 WIDEST_HEADS = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
 """K at most, by type: tiles of wider heads do not fit into a multiprocessor's registers."""
 OLDEST_GPU = (8, 0)
-"""Compute capability from which Triton has the matrix units multiply these tiles."""
+"""Compute capability from which there is bfloat16, and room for the tiles."""
 LAUNCH_OPTIONS = {"num_warps": 4, "num_stages": 2}
 _FEWEST_COLUMNS = 16  # of a tile that the matrix units multiply
 _DIRECTIONS = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2}
@@ -35,7 +39,9 @@ def suits(qkv: Tensor, rules: AttentionRules) -> bool:
     return (
         qkv.device.type == "cuda"
         and _head_size(qkv, rules) <= WIDEST_HEADS.get(qkv.dtype, 0)
+        and torch.version.hip is None  # AMD's tiles are not these, and nobody has tried them
         and torch.cuda.get_device_capability(qkv.device) >= OLDEST_GPU
+        and not torch.compiler.is_compiling()
         and is_fusing("cuda")
     )
 
@@ -61,12 +67,13 @@ class _FlashAttention(torch.autograd.Function):
         launch = _Launch(qkv=qkv, words=words, stream=stream, rules=rules)
         context = _room(stream, (len(qkv), qkv.shape[1] // 3), qkv)  # (T, H)
         log_sums = qkv.new_empty((rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
-        launch(flash_kernels.forward, context, log_sums)
+        launch(flash_kernels.attention_forward, context, log_sums)
         ctx.save_for_backward(qkv, words, context, log_sums)
         ctx.stream, ctx.rules = stream, rules
         return context
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         from bertsmith.model import flash_kernels
 
@@ -76,8 +83,8 @@ class _FlashAttention(torch.autograd.Function):
         grad_qkv = _room(ctx.stream, qkv.shape, qkv)
         inner = torch.empty_like(log_sums)
         kept = (context, log_sums, gradient, inner, grad_qkv)
-        launch(flash_kernels.backward_of_queries, *kept)  # makes the inner products
-        launch(flash_kernels.backward_of_keys, *kept[1:])
+        launch(flash_kernels.attention_backward_of_queries, *kept)  # makes the inner products
+        launch(flash_kernels.attention_backward_of_keys, *kept[1:])
         return grad_qkv, None, None, None
 
 
@@ -95,7 +102,7 @@ class _Launch:
         head_size = _head_size(self.qkv, self.rules)
         probability = 0.0 if self.words is None else self.rules.probability
         constants = kernel_constants(self.qkv.dtype, head_size, self.rules, probability)
-        num_tiles = -(-self.stream.longest // constants["TILE"])
+        num_tiles = -(-self.stream.longest // int(constants["TILE"]))
         grid = (len(self.stream.first_rows), num_tiles, self.rules.num_heads)
         with torch.cuda.device_of(self.qkv):  # type: ignore[no-untyped-call]
             kernel[grid](
@@ -114,10 +121,10 @@ class _Launch:
 
 def kernel_constants(
     dtype: torch.dtype, head_size: int, rules: AttentionRules, probability: float
-) -> dict[str, Any]:
+) -> dict[str, int | str]:
     """What a kernel is built for: another kernel for each."""
     span = max(_FEWEST_COLUMNS, 1 << (head_size - 1).bit_length())
-    is_exact = dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
+    is_rounded = dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32"
     return {
         "HEADS": rules.num_heads,
         "HEAD": head_size,
@@ -125,7 +132,7 @@ def kernel_constants(
         "DIRECTION": _DIRECTIONS[rules.direction],
         "BAR": int(probability * 2**31),
         "TILE": 64 if dtype != torch.float32 and span <= 64 else 32,
-        "PRECISION": "ieee" if is_exact else "tf32",
+        "PRECISION": "tf32" if is_rounded else "ieee",
     }
 
 
@@ -135,4 +142,7 @@ def _head_size(qkv: Tensor, rules: AttentionRules) -> int:
 
 def _room(stream: Stream, shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Where kernels write; rows of no sequence are zero."""
-    return like.new_zeros(shape) if stream.has_spare_rows else like.new_empty(shape)
+    room = like.new_empty(shape)
+    if stream.has_spare_rows:
+        room[stream.num_tokens :].zero_()
+    return room

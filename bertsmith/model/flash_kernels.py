@@ -7,8 +7,12 @@ gives the same bits. `flash_attention` says when these run, and with which value
 
 Source: Dao 2023, FlashAttention-2, algorithms 1 and 2.
 
-Legend: T rows of the stream, N sequences, H hidden size, A heads, K = H/A; a program is (sequence,
-tile, head).
+The kernels are long and take many arguments, because Triton knows no structures and what is kept
+in registers cannot be handed around.
+
+Legend: T rows of the packed stream, N sequences, H hidden size; HEADS = A; HEAD = K = H/A; SPAN = K
+rounded up to a power of two; TILE rows of queries Q and of keys S; BAR: 31-bit draws below it are
+dropped; `gain` 1 / (1 - p). A program is (sequence, tile, head).
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ def _keeps(words, keys, head, BAR: tl.constexpr):
     draws = (draws ^ (draws >> 16)) * _FIRST
     draws = (draws ^ (draws >> 15)) * _SECOND
     draws = draws ^ (draws >> 16)
-    return (draws >> 1) >= BAR
+    return draws >= 2 * BAR  # the plain one drops the last bit of both
 
 
 @triton.jit
@@ -52,9 +56,9 @@ def _sees(queries, keys, length, DIRECTION: tl.constexpr):
 def _tile(matrix, start, places, length, stride, column, HEAD: tl.constexpr, SPAN: tl.constexpr):
     """Rows of one sequence, columns of one head, (places, SPAN); zero beyond either's end."""
     columns = tl.arange(0, SPAN)
-    cells = (start + places)[:, None] * stride + column + columns[None, :]
+    cells = places[:, None] * stride + columns[None, :]
     is_real = (places < length)[:, None] & (columns < HEAD)[None, :]
-    return tl.load(matrix + cells, mask=is_real, other=0.0)
+    return tl.load(matrix + start * stride + column + cells, mask=is_real, other=0.0)
 
 
 @triton.jit
@@ -63,13 +67,15 @@ def _put(
 ):
     """Writes what `_tile` reads."""
     columns = tl.arange(0, SPAN)
-    cells = (start + places)[:, None] * stride + column + columns[None, :]
+    cells = places[:, None] * stride + columns[None, :]
     is_real = (places < length)[:, None] & (columns < HEAD)[None, :]
-    tl.store(matrix + cells, tile.to(matrix.dtype.element_ty), mask=is_real)
+    tl.store(
+        matrix + start * stride + column + cells, tile.to(matrix.dtype.element_ty), mask=is_real
+    )
 
 
-@triton.jit
-def forward(
+@triton.jit(do_not_specialize=["num_rows"])
+def attention_forward(
     qkv,
     words,
     first_rows,
@@ -87,7 +93,10 @@ def forward(
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Contexts (T, H) of one tile of queries, and each query's log2 of its sum (A, T) for later."""
+    """Contexts (T, H) of one tile of queries.
+
+    And for later (A, T): log2 of the sum of each query's 2^score, scores counted in units of log 2.
+    """
     start = tl.load(first_rows + tl.program_id(0))
     length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
     first = tl.program_id(1) * TILE
@@ -102,7 +111,7 @@ def forward(
         if DIRECTION == LEFT_TO_RIGHT:
             end = tl.minimum(length, first + TILE)
         if DIRECTION == RIGHT_TO_LEFT:
-            begin = (first // TILE) * TILE
+            begin = first
         highest = tl.full([TILE], -float("inf"), tl.float32)
         total = tl.zeros([TILE], tl.float32)
         context = tl.zeros([TILE, SPAN], tl.float32)
@@ -113,7 +122,7 @@ def forward(
             scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * (scale * _LOG2_E)
             scores = tl.where(_sees(queries, keys, length, DIRECTION), scores, -float("inf"))
             higher = tl.maximum(highest, tl.max(scores, 1))
-            # A row that has seen nothing yet has no highest score to be measured from.
+            # A row past the end sees nothing, and has no highest score to be measured from.
             ground = tl.where(higher == -float("inf"), 0.0, higher)
             weights = tl.exp2(scores - ground[:, None])
             shrink = tl.exp2(highest - ground)
@@ -130,8 +139,8 @@ def forward(
         tl.store(at, highest + tl.log2(total), mask=queries < length)
 
 
-@triton.jit
-def backward_of_queries(
+@triton.jit(do_not_specialize=["num_rows"])
+def attention_backward_of_queries(
     qkv,
     words,
     first_rows,
@@ -173,7 +182,7 @@ def backward_of_queries(
         if DIRECTION == LEFT_TO_RIGHT:
             end = tl.minimum(length, first + TILE)
         if DIRECTION == RIGHT_TO_LEFT:
-            begin = (first // TILE) * TILE
+            begin = first
         grad_q = tl.zeros([TILE, SPAN], tl.float32)
         for key in range(begin, end, TILE):
             keys = key + tl.arange(0, TILE)
@@ -191,8 +200,8 @@ def backward_of_queries(
         _put(grad_qkv, grad_q * scale, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
 
 
-@triton.jit
-def backward_of_keys(
+@triton.jit(do_not_specialize=["num_rows"])
+def attention_backward_of_keys(
     qkv,
     words,
     first_rows,
@@ -224,7 +233,7 @@ def backward_of_keys(
         v = _tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
         begin, end = 0, length
         if DIRECTION == LEFT_TO_RIGHT:
-            begin = (first // TILE) * TILE
+            begin = first
         if DIRECTION == RIGHT_TO_LEFT:
             end = tl.minimum(length, first + TILE)
         grad_k = tl.zeros([TILE, SPAN], tl.float32)

@@ -14,6 +14,8 @@ from typing import Literal
 
 Precision = Literal["bf16", "fp16", "fp32"]
 PrecisionChoice = Literal["auto", "bf16", "fp16", "fp32"]
+AnswerPrecision = Literal["auto", "bf16", "fp16", "fp32", "int8"]
+"""int8 rounds the matrices of a model that only answers (`answering`)."""
 OptimizerName = Literal["bert_adam", "adamw", "lamb"]
 
 

@@ -133,12 +133,17 @@ def set_threads(count: int | None) -> int:
 def joined_processes(device_name: str = "auto") -> Iterator[Processes]:
     """Joins the processes that torchrun started, for the block; one process alone joins nobody.
 
-    Uses NCCL where the run is on GPUs and gloo elsewhere.
+    Uses NCCL where the run is on GPUs and gloo elsewhere. Raises ValueError for one numbered GPU.
     """
     processes = processes_of_environment()
     if processes.world_size == 1:
         yield processes
         return
+    if ":" in device_name:
+        raise ValueError(
+            f"device {device_name} is one GPU, and the run has {processes.world_size} processes: "
+            f"take cuda, of which each process takes its own"
+        )
     device = choose_device(device_name, processes)
     torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:

@@ -20,11 +20,15 @@ from bertsmith.model.dropout import site_words
 from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed
 
-LENGTHS = [5, 64, 1, 33, 70]
+LENGTHS = [5, 64, 1, 33, 70]  # of 173 rows, which are filled up to 176
 DIRECTIONS: list[Direction] = ["bidirectional", "left_to_right", "right_to_left"]
 HEADS = [(2, 16, 0.0, "float32"), (3, 24, 0.3, "float32"), (1, 64, 0.1, "float16")]
 """How many, their size, dropout, and what they are computed in."""
-CASES = list(itertools.product(DIRECTIONS, HEADS))
+CASES = [
+    *itertools.product(DIRECTIONS, HEADS),
+    ("bidirectional", (2, 8, 0.1, "float32")),
+    ("bidirectional", (1, 128, 0.1, "float16")),
+]
 
 
 def errors(direction: Direction, heads: tuple[int, int, float, str]) -> list[float]:
@@ -32,11 +36,14 @@ def errors(direction: Direction, heads: tuple[int, int, float, str]) -> list[flo
     num_heads, head_size, probability, name = heads
     dtype = getattr(torch, name)
     rules = AttentionRules(num_heads=num_heads, direction=direction, probability=probability)
-    stream = Stream.of(random_packed(LENGTHS, 60), dropout=(5, 2))
+    stream = Stream.of(random_packed(LENGTHS, 60), dropout=(5, 2), is_rounded=True)
+    num_rows, width = len(stream.token_ids), num_heads * head_size
     words = site_words(stream.row_keys, 3, 0) if probability else None
     generator = torch.Generator().manual_seed(head_size)
-    shapes = [(sum(LENGTHS), number * num_heads * head_size) for number in (3, 1)]
-    qkv, weights = (torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
+    qkv = torch.randn((num_rows, 3 * width + 1), generator=generator)[:, 1:]  # not contiguous
+    if name == "float32":
+        qkv[:, :width] *= 30.0  # scores whose exponentials are beyond float32
+    qkv, weights = qkv.to(dtype), torch.randn((num_rows, width), generator=generator).to(dtype)
     found = []
     for attend, computed in (
         (block_attention.attend, torch.float64),
@@ -51,5 +58,7 @@ def errors(direction: Direction, heads: tuple[int, int, float, str]) -> list[flo
 
 
 if __name__ == "__main__":
+    # What is not written is then not a number, and would be seen.
+    torch.use_deterministic_algorithms(True)
     for case in CASES:
         print(json.dumps(errors(*case)), flush=True)

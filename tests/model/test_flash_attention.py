@@ -24,13 +24,14 @@ SHARED_BYTES = 99 * 1024
 POINTERS = {"words": "*i32", "first_rows": "*i64", "last_rows": "*i64", "log_sums": "*fp32",
             "inner": "*fp32"}  # fmt: skip
 NUMBERS = {"num_rows": "i32", "scale": "fp32", "gain": "fp32"}
-# Last places of a sum of some hundred terms: float32 and float16 have 24 and 11 bits.
-WITHIN = {"float32": 2e-6, "float16": 2e-3}
+# float32 and float16 have 24 and 11 bits, and scores of 100 lose six of them.
+WITHIN = {"float32": 2e-5, "float16": 2e-3}
 
 
 @pytest.fixture(scope="module")
 def interpreted():
     """Errors of contexts and gradients, case by case."""
+    pytest.importorskip("triton", minversion="3.7", reason="older interpreters refuse loops")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "BERTSMITH_FUSION": "0"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.model.interpreted_attention"],
@@ -47,28 +48,36 @@ def interpreted():
 def test_contexts_gradients_and_dropout_are_those_of_the_blocks(interpreted, number):
     assert len(interpreted) == len(CASES)
     precision = CASES[number][1][-1]
-    assert max(interpreted[number]) < WITHIN[precision]
+    assert all(error < WITHIN[precision] for error in interpreted[number])  # none is NaN
 
 
 @pytest.mark.parametrize("capability", [80, 90])
 @pytest.mark.parametrize("name", ["forward", "backward_of_queries", "backward_of_keys"])
-@pytest.mark.parametrize(("head_size", "dtype"), [(64, "bf16"), (128, "bf16"), (64, "fp32")])
-def test_kernels_compile_for_gpus_that_are_not_here(capability, name, head_size, dtype):
-    compiled = built(capability, name, head_size, dtype)
+@pytest.mark.parametrize(
+    ("head_size", "dtype", "probability"),
+    [(64, "bf16", 0.1), (64, "bf16", 0.0), (128, "bf16", 0.1), (64, "fp32", 0.1)],
+)
+def test_kernels_compile_for_gpus_that_are_not_here(
+    capability, name, head_size, dtype, probability
+):
+    compiled = built(capability, f"attention_{name}", head_size, dtype, probability)
     assert compiled.metadata.shared <= SHARED_BYTES
     assert compiled.asm["cubin"]
 
 
-def built(capability, name, head_size, dtype):
+def built(capability, name, head_size, dtype, probability):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
     kernel = getattr(importlib.import_module("bertsmith.model.flash_kernels"), name)
-    rules = AttentionRules(num_heads=12, direction="left_to_right", probability=0.1)
+    direction = "left_to_right" if probability else "right_to_left"
+    rules = AttentionRules(num_heads=12, direction=direction, probability=probability)
     precision = {"bf16": torch.bfloat16, "fp32": torch.float32}[dtype]
     assert head_size <= WIDEST_HEADS[precision]
-    constants = kernel_constants(precision, head_size, rules, rules.probability)
-    types = {**dict.fromkeys(constants, "constexpr"), **POINTERS, **NUMBERS}
+    constants = kernel_constants(precision, head_size, rules, probability)
+    if not probability:
+        constants["words"] = None
+    types = {**POINTERS, **NUMBERS, **dict.fromkeys(constants, "constexpr")}
     signature = {argument: types.get(argument, f"*{dtype}") for argument in kernel.arg_names}
     aligned = {
         (number,): [["tt.divisibility", 16]]

@@ -92,6 +92,14 @@ def test_a_numbered_gpu_is_that_gpu_whichever_process_asks(monkeypatch: pytest.M
     assert choose_device("cuda", third) == torch.device("cuda:2")
 
 
+def test_several_processes_do_not_take_one_numbered_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    told = "device cuda:0 is one GPU, and the run has 2 processes: take cuda"
+    with pytest.raises(ValueError, match=told), device.joined_processes("cuda:0"):
+        pass
+
+
 def test_the_place_among_processes_is_read_as_torchrun_sets_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
