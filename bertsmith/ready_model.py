@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 
 import torch
 
+from bertsmith.answering import make_ready, rest_of
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item
@@ -27,8 +28,8 @@ from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.assumed import require_same_head
 from bertsmith.tasks.imported import AnyOwnTask, read_own_task
 from bertsmith.tasks.own_predictor import OwnPredictor
-from bertsmith.train.config import PrecisionChoice
-from bertsmith.train.device import cast_, choose_device, choose_precision
+from bertsmith.train.config import AnswerPrecision
+from bertsmith.train.device import choose_device
 
 Answer = TypeVar("Answer")
 
@@ -116,22 +117,23 @@ class ReadyModel:
         name_or_path: str | Path,
         *,
         device: torch.device | str = "cpu",
-        precision: PrecisionChoice = "auto",
+        precision: AnswerPrecision = "auto",
         tokens_per_batch: int | None = None,
         task_class: str | None = None,
     ) -> Self:
         """Reads a model as `checkpoints.store.load` does, once, for any number of questions.
 
         Device and precision are chosen as in training: `auto` is bf16 where the hardware multiplies
-        it. Raises ValueError for one that is not there, before anything is read. `task_class` is
+        it; `int8` has the matrices of all layers in eight bits, on CPUs that multiply these. Raises
+        ValueError for one that is not there, before anything is read. `task_class` is
         the `module:Class` of one's own that the model learned by, which is imported: code is run;
         raises ValueError, as `tasks.imported.read_own_task` does, for a model of another one.
         """
         device = choose_device(str(device))
-        chosen = choose_precision(precision, device)
+        rest_of(precision, device)
         loaded = load(name_or_path)
         own_task = None if task_class is None else read_own_task(loaded.directory, task_class)
-        cast_(loaded.model, chosen)
+        make_ready(loaded.model, precision, device)
         return cls(loaded, device=device, tokens_per_batch=tokens_per_batch, own_task=own_task)
 
     @property

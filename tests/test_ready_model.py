@@ -19,7 +19,7 @@ def test_the_weights_of_all_layers_are_laid_out():
         for layer in predictor_of().model.bert.layers:
             linears = (layer.attention.qkv, layer.attention.output, layer.feed_forward.up)
             expected = can_lay_out(layer.attention.qkv.weight)
-            assert [each.is_laid_out(rows) for each in linears] == [expected] * 3
+            assert [each.ready_for(rows) is not None for each in linears] == [expected] * 3
 
 
 def test_answers_come_in_the_order_of_the_items_whatever_their_lengths():
@@ -52,7 +52,7 @@ def test_a_model_is_loaded_in_what_the_hardware_multiplies(saved, monkeypatch, c
 @pytest.mark.parametrize(
     ("choice", "told"),
     [
-        ({"precision": "int8"}, "there is no precision 'int8': expected one of auto, bf16"),
+        ({"precision": "int4"}, "there is no precision 'int4': expected one of auto, bf16"),
         ({"precision": None}, "there is no precision None"),
         ({"device": "gpu"}, "unknown device 'gpu': expected auto, cpu, cuda or mps"),
     ],

@@ -60,9 +60,8 @@ def main() -> None:
         )
         with tempfile.TemporaryDirectory() as folder:
             write_models(Path(folder), config, tokenizer)
-            for prepare in dict.fromkeys(SYSTEMS[name].prepare for name in names):
-                if prepare is not None:
-                    in_a_process(prepare, Path(folder))
+            for prepare in dict.fromkeys(each for name in names for each in SYSTEMS[name].prepare):
+                in_a_process(prepare, Path(folder))
             for threads in options.threads or by_device:
                 place = Place(folder=Path(folder), threads=threads, device=device)
                 row = measure(size, place, names, words, options)
@@ -130,6 +129,9 @@ def _is_here(name: str, device: torch.device) -> bool:
     """False, and says so, when the system does not run on the device or lacks its packages."""
     if device.type not in SYSTEMS[name].devices:
         print(f"left out: {name}, which does not run on {device.type}")
+        return False
+    if not SYSTEMS[name].works():
+        print(f"left out: {name}, which this processor does not multiply")
         return False
     missing = SYSTEMS[name].missing
     if missing:

@@ -27,7 +27,8 @@ from benchmarks.inference.padded import (
     length_sorted,
 )
 
-_ONNX, _OPENVINO = "model.onnx", "openvino.xml"
+ONNX, OPENVINO = "model.onnx", "openvino.xml"
+"""Their files in the folder of models."""
 _NAMES = ("vectors", "logits")
 
 
@@ -35,20 +36,20 @@ def export_onnx(folder: Path) -> None:
     """Writes the graph that torch.onnx makes."""
     sizes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("tokens")}
     torch.onnx.export(
-        PaddedModel(folder, torch.float32), kwargs=_example(folder), f=str(folder / _ONNX),
+        PaddedModel(folder, torch.float32), kwargs=example(folder), f=str(folder / ONNX),
         dynamo=True, dynamic_shapes=dict.fromkeys(INPUTS, sizes),
         input_names=list(INPUTS), output_names=list(_NAMES), verbose=False,
     )  # fmt: skip
 
 
-def onnx_runtime(place: Place) -> System:
+def onnx_runtime(place: Place, file: str = ONNX) -> System:
     """All graph optimisations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = place.threads
     session = onnxruntime.InferenceSession(
-        str(place.folder / _ONNX), options, providers=["CPUExecutionProvider"]
+        str(place.folder / file), options, providers=["CPUExecutionProvider"]
     )
     tokenizer = bare_tokenizer(place.folder)
 
@@ -73,9 +74,9 @@ def export_openvino(folder: Path) -> None:
 
     model = PaddedModel(folder, torch.float32)
     reader = FrontEndManager().load_by_framework("pytorch")
-    traced = TorchScriptPythonDecoder(model, example_input=_example(folder))
+    traced = TorchScriptPythonDecoder(model, example_input=example(folder))
     graph = reader.convert(reader.load(traced))
-    openvino.save_model(graph, folder / _OPENVINO, compress_to_fp16=False)
+    openvino.save_model(graph, folder / OPENVINO, compress_to_fp16=False)
 
 
 def openvino_latency(place: Place) -> System:
@@ -88,7 +89,12 @@ def openvino_throughput(place: Place) -> System:
     return _openvino(place, "THROUGHPUT")
 
 
-def _openvino(place: Place, hint: str) -> System:
+def openvino_of(place: Place, file: str) -> System:
+    """Another graph than the one that `export_openvino` writes, all threads on one batch."""
+    return _openvino(place, "LATENCY", file)
+
+
+def _openvino(place: Place, hint: str, file: str = OPENVINO) -> System:
     import openvino
 
     settings = {
@@ -96,7 +102,7 @@ def _openvino(place: Place, hint: str) -> System:
         "INFERENCE_NUM_THREADS": place.threads,
         "INFERENCE_PRECISION_HINT": "bf16" if fastest_dtype() == torch.bfloat16 else "f32",
     }
-    compiled = openvino.Core().compile_model(place.folder / _OPENVINO, "CPU", settings)
+    compiled = openvino.Core().compile_model(place.folder / file, "CPU", settings)
     queue = openvino.AsyncInferQueue(compiled)
     tokenizer = bare_tokenizer(place.folder)
 
@@ -116,6 +122,7 @@ def _openvino(place: Place, hint: str) -> System:
     return ask
 
 
-def _example(folder: Path) -> dict[str, Tensor]:
+def example(folder: Path) -> dict[str, Tensor]:
+    """Two texts as a graph reads them."""
     inputs = next(length_sorted(["a b c", "b"], bare_tokenizer(folder)))[1]
     return {name: torch.from_numpy(array) for name, array in inputs.items()}

@@ -17,6 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.inference.eight_bits import (
+    ctranslate2_int8,
+    export_ctranslate2,
+    export_onnx_int8,
+    export_openvino_int8,
+    onnx_runtime_int8,
+    openvino_int8,
+)
 from benchmarks.inference.exported import (
     export_onnx,
     export_openvino,
@@ -42,8 +50,10 @@ from benchmarks.inference.padded import (
 from benchmarks.systems import on_device
 from bertsmith.batch import PackedBatch
 from bertsmith.inference import Predictor
+from bertsmith.model.int8_weights import multiplies_int8
 from bertsmith.model.stream import Stream
 from bertsmith.tasks import sentence_vectors
+from bertsmith.train.config import AnswerPrecision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +65,12 @@ class Entry:
     """Packages, by the names they are imported by."""
     questions: tuple[Question, ...] = ("embed", "classify")
     """What it answers."""
-    prepare: Callable[[Path], None] | None = None
-    """Writes into the folder what `make` reads; once, not timed."""
+    prepare: tuple[Callable[[Path], None], ...] = ()
+    """Write into the folder what `make` reads, one after the other; once, not timed."""
     devices: tuple[str, ...] = ("cpu", "cuda")
     """The types that it runs on."""
+    works: Callable[[], bool] = lambda: True
+    """Whether this processor has what it needs."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -66,9 +78,9 @@ class Entry:
         return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
-def ours(place: Place) -> System:
+def ours(place: Place, precision: AnswerPrecision = "auto") -> System:
     """A `Predictor` as it comes."""
-    predictor = Predictor.load(place.folder / OURS, device=place.device)
+    predictor = Predictor.load(place.folder / OURS, device=place.device, precision=precision)
     model = predictor.model
 
     def logits(numbers: list[int], packed: PackedBatch) -> Rows:
@@ -85,6 +97,11 @@ def ours(place: Place) -> System:
         return np.stack(predictor.in_order(items, logits))
 
     return ask
+
+
+def ours_int8(place: Place) -> System:
+    """The same with the matrices of all layers in eight bits."""
+    return ours(place, "int8")
 
 
 def transformers_default(place: Place) -> System:
@@ -174,19 +191,39 @@ SYSTEMS: dict[str, Entry] = {
     "ONNX Runtime": Entry(
         make=onnx_runtime,
         needs=("onnxruntime", "onnx", "onnxscript", "transformers"),
-        prepare=export_onnx,
+        prepare=(export_onnx,),
         devices=("cpu",),
     ),
     "OpenVINO, latency": Entry(
         make=openvino_latency,
         needs=("openvino", "transformers"),
-        prepare=export_openvino,
+        prepare=(export_openvino,),
         devices=("cpu",),
     ),
     "OpenVINO, throughput": Entry(
         make=openvino_throughput,
         needs=("openvino", "transformers"),
-        prepare=export_openvino,
+        prepare=(export_openvino,),
+        devices=("cpu",),
+    ),
+    "bertsmith int8": Entry(make=ours_int8, devices=("cpu",), works=multiplies_int8),
+    "ONNX Runtime int8": Entry(
+        make=onnx_runtime_int8,
+        needs=("onnxruntime", "onnx", "onnxscript", "transformers"),
+        prepare=(export_onnx, export_onnx_int8),
+        devices=("cpu",),
+    ),
+    "OpenVINO int8": Entry(
+        make=openvino_int8,
+        needs=("openvino", "nncf", "transformers"),
+        prepare=(export_openvino, export_openvino_int8),
+        devices=("cpu",),
+    ),
+    "CTranslate2 int8": Entry(
+        make=ctranslate2_int8,
+        needs=("ctranslate2", "transformers"),
+        questions=("embed",),
+        prepare=(export_ctranslate2,),
         devices=("cpu",),
     ),
 }

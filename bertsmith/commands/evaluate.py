@@ -14,10 +14,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import torch
 from rich.console import Console
 
+from bertsmith.answering import rest_of
 from bertsmith.checkpoints import store
 from bertsmith.commands.examples import labelled_examples, scored_together, source_of
 from bertsmith.commands.finetune_options import Evaluate
@@ -130,8 +132,11 @@ def _answered(
         )
 
 
-def _precision(options: Evaluate, model: Path, device: torch.device) -> Precision:
+def _precision(options: Evaluate, model: Path, device: torch.device) -> Precision | Literal["int8"]:
     """As asked; else the run's own, so that scores are the same again, where the device has it."""
+    if options.precision == "int8":
+        rest_of("int8", device)
+        return "int8"
     choice = options.precision or precision_of(model)
     if choice == "fp16" and device.type != "cuda" and options.precision is None:
         choice = "auto"

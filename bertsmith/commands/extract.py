@@ -29,7 +29,7 @@ from bertsmith.features.writers import check_format, open_writer
 from bertsmith.reading.faults import refuse
 from bertsmith.reading.tables import TEXT, Row, rows
 from bertsmith.runs.progress import say
-from bertsmith.train.config import PrecisionChoice
+from bertsmith.train.config import AnswerPrecision
 
 if TYPE_CHECKING:
     from bertsmith.features.extraction import Reading
@@ -66,9 +66,10 @@ class Extract:
     """Replace what is at --out."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
-    precision: PrecisionChoice = "fp32"
-    """In what the model computes: fp32, bf16, fp16, or auto (bf16 where the hardware multiplies it:
-    faster, and the vectors' third digit is no longer exact)."""
+    precision: AnswerPrecision = "fp32"
+    """In what the model computes: fp32, bf16, fp16, int8, or auto (bf16 where the hardware
+    multiplies it). bf16 is faster, and a vector's third digit is no longer exact; with int8 the
+    second."""
 
 
 def extract(run: Extract, console: Console | None = None) -> Report:

@@ -17,7 +17,7 @@ from bertsmith.commands.task_files import Split, TaskFiles, TaskValues
 from bertsmith.commands.typed import typed_options
 from bertsmith.recipes.finetuning import RECIPES, FinetuneRun
 from bertsmith.tasks.squad_scores import SquadVersion
-from bertsmith.train.config import PrecisionChoice
+from bertsmith.train.config import AnswerPrecision
 
 __all__ = ["Evaluate", "Finetune", "RecipeName", "TaskFiles", "TaskValues", "defaults_of"]
 
@@ -75,8 +75,8 @@ class Evaluate:
     """A new folder for the scores with tables and pictures, and the worst answers to read."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
-    precision: PrecisionChoice | None = None
-    """auto, fp32, bf16 or fp16 (default: what the run scored its model in)."""
+    precision: AnswerPrecision | None = None
+    """auto, fp32, bf16, fp16 or int8 (default: what the run scored its model in)."""
 
 
 def defaults_of(arguments: Sequence[str]) -> Finetune:

@@ -18,7 +18,7 @@ from bertsmith.commands.predict_task_options import AskTask
 from bertsmith.commands.typed import typed_options
 from bertsmith.model.sentence import Pooling
 from bertsmith.tasks.generation import refusal
-from bertsmith.train.config import PrecisionChoice
+from bertsmith.train.config import AnswerPrecision
 
 _NEAR = 0.75
 """How like the name of a question a first word must be to be taken for it, misspelt."""
@@ -34,8 +34,9 @@ class Asking:
     """Files of questions, one a line, compressed or not; `-` is standard input."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
-    precision: PrecisionChoice = "auto"
-    """bf16, fp16, fp32, or auto: bf16 where the hardware multiplies it."""
+    precision: AnswerPrecision = "auto"
+    """bf16, fp16, fp32, int8 (on a CPU, faster and a little less exact), or auto: bf16 where the
+    hardware multiplies it."""
 
 
 @dataclass(frozen=True, kw_only=True)

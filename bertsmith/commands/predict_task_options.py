@@ -12,7 +12,7 @@ from typing import Literal
 import tyro
 
 from bertsmith.commands.questions import STANDARD_INPUT
-from bertsmith.train.config import PrecisionChoice
+from bertsmith.train.config import AnswerPrecision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +61,9 @@ class AskTask:
     """Print CSV."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
-    precision: PrecisionChoice = "auto"
-    """bf16, fp16, fp32, or auto: bf16 where the hardware multiplies it."""
+    precision: AnswerPrecision = "auto"
+    """bf16, fp16, fp32, int8 (on a CPU, faster and a little less exact), or auto: bf16 where the
+    hardware multiplies it."""
 
     def __post_init__(self) -> None:
         """Refuses options that contradict each other."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from bertsmith.train.config import PrecisionChoice
+from bertsmith.train.config import AnswerPrecision
 
 if TYPE_CHECKING:
     from bertsmith.inference import Predictor
@@ -44,8 +44,9 @@ class WriteSubmission:
     """Replace what is at --out."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
-    precision: PrecisionChoice = "auto"
-    """bf16, fp16, fp32, or auto: bf16 where the hardware multiplies it."""
+    precision: AnswerPrecision = "auto"
+    """bf16, fp16, fp32, int8 (on a CPU, faster and a little less exact), or auto: bf16 where the
+    hardware multiplies it."""
 
 
 def write_submission(options: WriteSubmission) -> None:
@@ -110,7 +111,7 @@ def _runs_by_task(runs: tuple[str, ...]) -> dict[str, str]:
 class _Models:
     """The models of runs, one at a time."""
 
-    def __init__(self, device: str, precision: PrecisionChoice) -> None:
+    def __init__(self, device: str, precision: AnswerPrecision) -> None:
         self._device, self._precision = device, precision
         self._run = ""
         self._predictor: Predictor | None = None

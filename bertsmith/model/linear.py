@@ -3,7 +3,8 @@
 Training takes the weights as they are, for every step changes them. A model that only answers lays
 them out once: a product of few rows no longer waits for its weights, and the activation, or the
 residual's addition, is done to each tile of the result while it is in the cache. The plain
-functions are the definition; here they are only done together. It does not know layers.
+functions are the definition; here they are only done together. Weights of eight bits
+(`int8_weights`), where a person asks for them, take the same place. It does not know layers.
 
 Differs: in bfloat16 a residual's sum is rounded before its norm, and the product before it is not.
 
@@ -12,7 +13,7 @@ Legend: T tokens, I width of a row, O width of a result.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -31,63 +32,106 @@ _IN_ONE: dict[Activation, tuple[str, str]] = {
 }
 
 
+class ReadyWeights(Protocol):
+    """Weights in the form in which a model that only answers multiplies by them."""
+
+    def product(self, rows: Tensor, bias: Tensor) -> Tensor:
+        """(T, I) -> (T, O)."""
+
+    def activated(self, rows: Tensor, bias: Tensor, activation: Activation) -> Tensor:
+        """activation(product)."""
+
+    def plus(self, rows: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
+        """The residual, (T, O), and the product added up."""
+
+
+class TiledWeights:
+    """The same values in the order in which oneDNN reads them."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self._tiles = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+
+    def product(self, rows: Tensor, bias: Tensor) -> Tensor:
+        """(T, I) -> (T, O)."""
+        return self._product(rows, bias, "none", [], "")
+
+    def activated(self, rows: Tensor, bias: Tensor, activation: Activation) -> Tensor:
+        """activation(product)."""
+        name, variant = _IN_ONE[activation]
+        return self._product(rows, bias, name, [], variant)
+
+    def plus(self, rows: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
+        """The residual, (T, O), and the product added up."""
+        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+            rows, residual, self._tiles, bias, "add"
+        )
+        return total
+
+    def _product(self, rows: Tensor, bias: Tensor, *then: object) -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._tiles, bias, *then)
+        return product
+
+
 class Linear(nn.Linear):
     """(T, I) -> (T, O), as `nn.Linear`, with the same names and values."""
 
-    _laid_out: Tensor | None = None
-    """The weights as oneDNN wants them."""
+    _ready: ReadyWeights | None = None
+    """The weights as products without a gradient take them."""
     _origin: tuple[int, int] = (0, 0)
     """Which weights these are: their place and version."""
 
     def lay_out(self) -> None:
         """Lays the weights out for products without a gradient, where this CPU and build can.
 
-        They stand in memory twice then. What changes the weights afterwards undoes it, but for
-        changes through `.data`, which nobody can see.
+        They stand in memory twice then. What is laid out already stays as it is.
         """
-        if can_lay_out(self.weight):
-            self._laid_out = torch.ops.mkldnn._reorder_linear_weight(self.weight.detach())
-            self._origin = _origin(self.weight)
+        if not self._is_current() and can_lay_out(self.weight):
+            self.take(TiledWeights(self.weight))
 
-    def is_laid_out(self, rows: Tensor) -> bool:
-        """Whether a product with these rows is made from the weights that were laid out."""
-        return (
-            self._laid_out is not None
+    def take(self, ready: ReadyWeights) -> None:
+        """Multiplies by these where nobody asks for a gradient.
+
+        What changes the weights afterwards undoes it, but for changes through `.data`, which nobody
+        can see.
+        """
+        self._ready = ready
+        self._origin = _origin(self.weight)
+
+    def ready_for(self, rows: Tensor) -> ReadyWeights | None:
+        """The weights that were laid out, where a product with these rows is made from them."""
+        is_so = (
+            self._is_current()
             and not torch.is_grad_enabled()
             and rows.dtype == self.weight.dtype
             and len(rows) > 0
-            and self._origin == _origin(self.weight)
         )
+        return self._ready if is_so else None
+
+    def _is_current(self) -> bool:
+        return self._ready is not None and self._origin == _origin(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
         """(T, I) -> (T, O)."""
-        if not self.is_laid_out(input):
-            return super().forward(input)
-        return self._product(input, "none", [], "")
+        ready = self.ready_for(input)
+        return super().forward(input) if ready is None else ready.product(input, self.bias)
 
     def activated(self, rows: Tensor, activation: Activation) -> Tensor:
         """activation(self(rows))."""
-        if not self.is_laid_out(rows):
+        ready = self.ready_for(rows)
+        if ready is None:
             return activate(self(rows), activation)
-        name, variant = _IN_ONE[activation]
-        return self._product(rows, name, [], variant)
+        return ready.activated(rows, self.bias, activation)
 
     def plus(self, rows: Tensor, residual: Tensor) -> Tensor:
         """The residual, (T, O), and self(rows) added up."""
-        if not self.is_laid_out(rows):
+        ready = self.ready_for(rows)
+        if ready is None:
             return torch.add(residual, self(rows))
-        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
-            rows, residual, self._laid_out, self.bias, "add"
-        )
-        return total
-
-    def _product(self, rows: Tensor, *then: object) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._laid_out, self.bias, *then)
-        return product
+        return ready.plus(rows, self.bias, residual)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was laid out, which can be neither copied nor pickled."""
-        return {name: value for name, value in vars(self).items() if name != "_laid_out"}
+        return {name: value for name, value in vars(self).items() if name != "_ready"}
 
 
 def project_and_norm(
@@ -100,17 +144,21 @@ def project_and_norm(
 ) -> Tensor:
     """LayerNorm(residual + dropout(linear(rows))), (T, O): how both sub-layers of a layer end."""
     is_dropping = words is not None and probability > 0.0
-    if is_dropping or not linear.is_laid_out(rows):
+    if is_dropping or linear.ready_for(rows) is None:
         return add_and_norm(linear(rows), residual, words, probability, norm)
     total = linear.plus(rows, residual)
     return functional.layer_norm(total, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
+def linears(model: nn.Module) -> list[Linear]:
+    """Every `Linear` of a model: the matrices of its encoder's layers."""
+    return [module for module in model.modules() if isinstance(module, Linear)]
+
+
 def lay_out(model: nn.Module) -> None:
     """Lays out every `Linear` of a model that is to answer."""
-    for module in model.modules():
-        if isinstance(module, Linear):
-            module.lay_out()
+    for linear in linears(model):
+        linear.lay_out()
 
 
 def can_lay_out(weight: Tensor) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
+from bertsmith.answering import make_ready
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.files import write_json
 from bertsmith.model.heads import TaskHead
@@ -42,14 +44,23 @@ class Scores:
         ]
 
 
-def answering_model(loaded: Loaded, precision: Precision, device: torch.device) -> TaskModel:
-    """The encoder and head of a checkpoint, to answer. Raises ValueError for one without a head."""
+def answering_model(
+    loaded: Loaded, precision: Precision | Literal["int8"], device: torch.device
+) -> TaskModel:
+    """The encoder and head of a checkpoint, to answer. Raises ValueError for one without a head.
+
+    The weights are taken as in training, so that scores are those of the run's own evaluations;
+    but for int8, which training does not know.
+    """
     if loaded.head is None:
         raise ValueError(
             f"{loaded.directory} holds no task head: fine-tune it first, with bertsmith finetune"
         )
     model = TaskModel(loaded.model.bert, loaded.head).to(device)
-    cast_(model, precision)
+    if precision == "int8":
+        make_ready(model, precision, device)
+    else:
+        cast_(model, precision)
     return model
 
 

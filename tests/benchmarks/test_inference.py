@@ -114,8 +114,10 @@ def test_every_system_answers_as_transformers_does_by_default(name, folder, draw
     entry = SYSTEMS[name]
     for package in entry.needs:
         pytest.importorskip(package)
-    if entry.prepare is not None:
-        entry.prepare(folder)
+    if not entry.works():
+        pytest.skip("this processor does not multiply eight bits")
+    for prepare in entry.prepare:
+        prepare(folder)
     asked = drawn[0].texts(LENGTHS, 0)
     place = Place(folder=folder, threads=1)
     exact, system = SYSTEMS["transformers default"].make(place), entry.make(place)
@@ -124,6 +126,8 @@ def test_every_system_answers_as_transformers_does_by_default(name, folder, draw
         assert answers[name].shape == (len(asked), 32 if question == "embed" else 2)
         # float32 sums in another order; or 2 layers in bf16, of 8 bits.
         bound = 1e-5 if fastest_dtype() == torch.float32 else 2e-2
+        if "int8" in name:
+            bound = 0.1  # a 127th of the largest of every row and output, in 2 layers
         assert differences(answers)[name] < bound
 
 

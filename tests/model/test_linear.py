@@ -34,7 +34,10 @@ def a_linear(width: int = 48, out: int = 80) -> Linear:
 def laid_out(linear: Linear) -> Linear:
     linear.lay_out()
     with torch.no_grad():
-        assert linear.is_laid_out(torch.zeros(1, linear.in_features, dtype=linear.weight.dtype))
+        assert (
+            linear.ready_for(torch.zeros(1, linear.in_features, dtype=linear.weight.dtype))
+            is not None
+        )
     return linear
 
 
@@ -109,12 +112,12 @@ def test_half_precision_is_the_plain_one_within_its_rounding() -> None:
 def test_with_gradients_and_other_types_the_weights_are_taken_as_they_are() -> None:
     linear = laid_out(a_linear())
     rows = torch.randn(5, 48)
-    assert not linear.is_laid_out(rows)
+    assert linear.ready_for(rows) is None
     linear.activated(rows, "gelu").sum().backward()
     assert linear.weight.grad is not None
     with torch.no_grad():
         linear.double()
-        assert not linear.is_laid_out(rows.double())
+        assert linear.ready_for(rows.double()) is None
         torch.testing.assert_close(linear(rows.double()), product(linear, rows.double()))
 
 
@@ -127,7 +130,7 @@ def test_weights_that_changed_are_not_mistaken_for_those_laid_out() -> None:
     before.sum().backward()
     optimizer.step()
     with torch.no_grad():
-        assert not linear.is_laid_out(rows)
+        assert linear.ready_for(rows) is None
         torch.testing.assert_close(linear(rows), product(linear, rows))
         linear.lay_out()
         torch.testing.assert_close(linear(rows), product(linear, rows))
@@ -144,7 +147,7 @@ def test_a_copy_and_a_pickle_have_the_weights_alone() -> None:
     stored.seek(0)
     rows = torch.randn(5, 48)
     for copied in (copy.deepcopy(linear), torch.load(stored, weights_only=False)):
-        assert not copied.is_laid_out(rows)
+        assert copied.ready_for(rows) is None
         torch.testing.assert_close(copied(rows), linear(rows))
     assert list(linear.state_dict()) == ["weight", "bias"]
 
@@ -157,5 +160,5 @@ def test_where_torch_has_no_such_products_nothing_changes(
     linear = a_linear()
     lay_out(nn.Sequential(linear))
     rows = torch.randn(5, 48)
-    assert not linear.is_laid_out(rows)
+    assert linear.ready_for(rows) is None
     torch.testing.assert_close(linear(rows), product(linear, rows))

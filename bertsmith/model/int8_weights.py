@@ -1,0 +1,74 @@
+"""Weights of a linear map in eight bits, for answers on a CPU: half the time of bfloat16.
+
+A weight is one of 255 levels of its output's largest, an entry of a row one of 255 levels of the
+row's largest; products of levels are summed exactly and scaled back. So what a token becomes does
+not depend on what else is read with it. What it costs in accuracy stands in docs/results.md. It
+knows no layers, and nothing learns through it.
+
+Legend: T tokens, I width of a row, O width of a result.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bertsmith.model.config import Activation
+from bertsmith.model.elementwise import activate
+
+LEVELS = 127
+"""On each side of zero."""
+# oneDNN takes rows as unsigned bytes, which stand this much above their level.
+_ZERO = 128
+
+
+class Int8Weights:
+    """The levels of (O, I) weights as oneDNN wants them, with the (O,) size of one level."""
+
+    def __init__(self, weight: Tensor) -> None:
+        """Rounds each output's weights to its own levels."""
+        wide = weight.detach().float()
+        self.steps = step_sizes(wide)[:, 0]  # (O,)
+        levels = (wide / self.steps[:, None]).round().to(torch.int8)  # (O, I)
+        self._packed = torch.ops.onednn.qlinear_prepack(levels, None)
+        self._zeros = torch.zeros(len(levels), dtype=torch.int32)
+
+    def product(self, rows: Tensor, bias: Tensor) -> Tensor:
+        """(T, I) -> (T, O) in the rows' type."""
+        return self._product(rows, bias).to(rows.dtype)
+
+    def activated(self, rows: Tensor, bias: Tensor, activation: Activation) -> Tensor:
+        """activation(product)."""
+        return activate(self.product(rows, bias), activation)
+
+    def plus(self, rows: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
+        """The residual, (T, O), and the product added up."""
+        return self._product(rows, bias).add_(residual).to(residual.dtype)
+
+    def _product(self, rows: Tensor, bias: Tensor) -> Tensor:
+        """(T, O) in float32."""
+        wide = rows.float()
+        steps = step_sizes(wide)  # (T, 1)
+        levels = (wide * steps.reciprocal()).round_().to(torch.int8)  # (T, I)
+        raised = levels.view(torch.uint8).bitwise_xor_(_ZERO)  # the same, _ZERO above
+        sums = torch.ops.onednn.qlinear_pointwise(
+            raised, 1.0, _ZERO, self._packed, self.steps, self._zeros, None, 1.0, 0, torch.float32,
+            "none", [], "",
+        )  # fmt: skip
+        return torch.addcmul(bias.float(), sums, steps)
+
+
+def step_sizes(rows: Tensor) -> Tensor:
+    """(R, I) float32 -> (R, 1): how far the levels of each row are apart."""
+    lowest, highest = rows.amin(dim=1, keepdim=True), rows.amax(dim=1, keepdim=True)
+    return (torch.maximum(highest, -lowest) / LEVELS).clamp_min_(torch.finfo(torch.float32).tiny)
+
+
+def multiplies_int8() -> bool:
+    """True where this CPU and build of torch sum products of eight bits without overflow.
+
+    Processors before AVX512-VNNI and AVX-VNNI add pairs of products in 16 bits, which overflow.
+    """
+    has = torch.cpu.get_capabilities()
+    is_able = any(has.get(name) for name in ("avx512_vnni", "avx_vnni", "amx_int8"))
+    return is_able and torch._C._has_mkldnn and hasattr(torch.ops.onednn, "qlinear_pointwise")
