@@ -1,4 +1,3 @@
-import contextlib
 import copy
 import threading
 
@@ -176,39 +175,6 @@ def test_the_public_names_are_those_of_their_rooms():
     assert all(getattr(bertsmith, name).__name__ == name for name in bertsmith.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Bort'"):
         _ = bertsmith.Bort
-
-
-def test_only_long_work_on_a_gpu_waits_for_a_compiler(monkeypatch):
-    monkeypatch.setattr(packing, "is_available", lambda _: True)
-    monkeypatch.setattr(packing, "_VALUES_BEFORE_FUSING", 14 * 8)
-
-    def of(device):
-        return packing.Packing(
-            device=torch.device(device),
-            dtype=torch.bfloat16,
-            values_per_token=8,
-            tokens_per_batch=None,
-        )
-
-    on_gpu = of("cuda")
-    assert [on_gpu._fuses(9), on_gpu._fuses(3), on_gpu._fuses(2)] == [False, False, True]
-    assert of("cuda")._fuses(14)  # what is known to come counts at once
-    assert not of("cpu")._fuses(14)
-
-
-def test_nothing_is_compiled_for_answers_on_a_cpu(monkeypatch):
-    asked = []
-
-    @contextlib.contextmanager
-    def recorded(condition):
-        asked.append(condition)
-        with unfused():
-            yield
-
-    monkeypatch.setattr(packing, "unfused", recorded)
-    monkeypatch.setattr(packing, "_VALUES_BEFORE_FUSING", 1)
-    predictor_of().fill_mask(TEXTS[:2])
-    assert asked == [True]
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
