@@ -27,10 +27,12 @@ def rest_of(choice: AnswerPrecision, device: torch.device) -> Precision:
         raise ValueError(f"there is no precision {choice!r}: expected one of {expected}")
     if choice != "int8":
         return choose_precision(choice, device)
-    if device.type != "cpu" or not multiplies_int8():
+    if device.type != "cpu":
+        raise ValueError(f"precision int8 is for CPUs, found device {device}: take device cpu")
+    if not multiplies_int8():
         raise ValueError(
-            f"precision int8 needs a CPU with AVX512-VNNI, AVX-VNNI or AMX (and PyTorch with "
-            f"oneDNN), which is not what {device} is: take auto"
+            "precision int8 needs a CPU that multiplies eight bits (AVX512-VNNI, AVX-VNNI or AMX) "
+            "and PyTorch with oneDNN, and this one gave a wrong product: take precision auto"
         )
     return choose_precision("auto", device)
 
@@ -39,13 +41,15 @@ def make_ready(model: nn.Module, choice: AnswerPrecision, device: torch.device) 
     """Moves and casts a model in place and lays its weights out; returns what the rest became.
 
     `int8` rounds the matrices of the encoder's layers to eight bits, from the weights as they were
-    loaded. Raises ValueError as `rest_of`.
+    loaded; of an LSTM's those of its gates' inputs. Raises ValueError as `rest_of`.
     """
     precision = rest_of(choice, device)
     model.to(device).eval()
+    for linear in linears(model):
+        linear.forget()
     rounded = [(each, Int8Weights(each.weight)) for each in linears(model) if choice == "int8"]
     cast_(model, precision)
-    if not rounded:
+    if choice != "int8":
         lay_out(model)
     for each, weights in rounded:
         each.take(weights)

@@ -19,7 +19,7 @@ from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item
 from bertsmith.model.heads import TaskHead
-from bertsmith.model.linear import lay_out
+from bertsmith.model.linear import lay_out, linears
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.packing import Packing, Watch
@@ -52,7 +52,10 @@ class ReadyModel:
         self.name = str(loaded.directory)
         self.notes = loaded.notes
         self.model = loaded.model.to(device).eval()
-        lay_out(self.model)
+        if not any(linear.is_rounded for linear in linears(self.model)):
+            lay_out(self.model)
+        self.computed_in = str(self.model.bert.dtype).removeprefix("torch.")
+        """The precision, told: of int8 the rest's too."""
         self.tokenizer = loaded.tokenizer
         self.sentence = loaded.sentence or SentenceConfig()
         self.dense = None if loaded.dense is None else loaded.dense.to(device)
@@ -134,7 +137,10 @@ class ReadyModel:
         loaded = load(name_or_path)
         own_task = None if task_class is None else read_own_task(loaded.directory, task_class)
         make_ready(loaded.model, precision, device)
-        return cls(loaded, device=device, tokens_per_batch=tokens_per_batch, own_task=own_task)
+        ready = cls(loaded, device=device, tokens_per_batch=tokens_per_batch, own_task=own_task)
+        if precision == "int8":
+            ready.computed_in = f"int8, the rest in {ready.computed_in}"
+        return ready
 
     @property
     def limit(self) -> int:

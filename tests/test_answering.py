@@ -1,5 +1,10 @@
 """How a model becomes ready to answer, in every precision that answers have."""
 
+import copy
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -18,9 +23,11 @@ needs_int8 = pytest.mark.skipif(not multiplies_int8(), reason="this CPU does not
 
 def test_what_does_not_multiply_int8_says_so_before_anything_is_read(monkeypatch, tmp_path):
     monkeypatch.setattr(answering, "multiplies_int8", lambda: False)
-    with pytest.raises(ValueError, match=r"precision int8 needs a CPU with.* take auto"):
+    with pytest.raises(ValueError, match=r"precision int8 needs a CPU that multiplies.* take prec"):
         Predictor.load(tmp_path / "nothing", precision="int8")
-    with pytest.raises(ValueError, match=r"which is not what cuda is"):
+    with pytest.raises(
+        ValueError, match=r"precision int8 is for CPUs, found device cuda"
+    ):
         rest_of("int8", torch.device("cuda"))
     with pytest.raises(ValueError, match=r"there is no precision 'int4'.*fp32, int8"):
         rest_of("int4", CPU)
@@ -44,6 +51,33 @@ def test_every_matrix_of_the_layers_is_rounded_from_the_weights_as_they_were_loa
 
 
 @needs_int8
+def test_what_was_rounded_is_not_copied_and_not_kept_when_another_precision_is_asked_for():
+    model = tiny_model()
+    make_ready(model, "int8", CPU)
+    with pytest.raises(ValueError, match="a model in int8 cannot be copied or pickled"):
+        copy.deepcopy(model)
+    assert all(linear.is_rounded for linear in linears(model))
+    make_ready(model, "fp32", CPU)
+    assert not any(linear.is_rounded for linear in linears(model))
+    copy.deepcopy(model)
+
+
+@needs_int8
+def test_a_cap_of_onednn_under_which_sums_overflow_refuses_int8():
+    code = "from bertsmith.model.int8_weights import multiplies_int8; print(multiplies_int8())"
+    for cap, expected in (("AVX2", "False"), ("DEFAULT", "True")):
+        environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": cap}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == expected
+
+
+@needs_int8
 def test_a_predictor_in_int8_answers_as_one_in_float32_does_nearly(tmp_path):
     store.save(tmp_path / "tiny", tiny_model(), CONFIG, tiny_tokenizer())
     texts = ["the dog likes my cat", "he", "my dog is cute and likes playing"]
@@ -55,4 +89,8 @@ def test_a_predictor_in_int8_answers_as_one_in_float32_does_nearly(tmp_path):
         rounded, axis=1
     )  # fmt: skip
     assert not np.array_equal(exact, rounded)
+    with torch.inference_mode():
+        ready = Predictor.load(tmp_path / "tiny", precision="int8")
+        assert ready.computed_in.startswith("int8, the rest in ")
+        assert np.array_equal(ready.embed(texts), rounded)
     assert cosines.min() > 0.999

@@ -57,6 +57,10 @@ def evaluate(options: Evaluate) -> None:
     sources, missing = scored_together(source_of(options.files))
     reports = _reports(options.report, sources)
     device, console = choose_device(options.device), Console()
+    if options.precision is not None:
+        rest = rest_of(options.precision, device)
+        if options.precision == "int8":
+            say(console, f"note: computed in int8, the rest in {rest}; training was not")
     for note in missing:
         say(console, f"note: {note}")
     sets: dict[str, list[Member]] = {}
@@ -135,7 +139,6 @@ def _answered(
 def _precision(options: Evaluate, model: Path, device: torch.device) -> Precision | Literal["int8"]:
     """As asked; else the run's own, so that scores are the same again, where the device has it."""
     if options.precision == "int8":
-        rest_of("int8", device)
         return "int8"
     choice = options.precision or precision_of(model)
     if choice == "fp16" and device.type != "cuda" and options.precision is None:

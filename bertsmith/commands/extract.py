@@ -212,7 +212,7 @@ def _layout(run: Extract, predictor: Predictor) -> Layout:
         "layer_numbers": ",".join(map(str, numbers)),
         "weights": ",".join(map(str, plan.weights)),
         **_pooling(plan, own),
-        "computed_in": str(predictor.model.bert.dtype)[len("torch.") :],
+        "computed_in": predictor.computed_in,
         "hidden_size": str(config.hidden_size),
         "max_tokens": str(limit),
         "stride_tokens": "none" if step is None else str(step),

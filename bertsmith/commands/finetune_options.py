@@ -76,7 +76,7 @@ class Evaluate:
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
     precision: AnswerPrecision | None = None
-    """auto, fp32, bf16, fp16 or int8 (default: what the run scored its model in)."""
+    """auto, fp32, bf16, fp16 or, on a CPU, int8 (default: what the run scored its model in)."""
 
 
 def defaults_of(arguments: Sequence[str]) -> Finetune:

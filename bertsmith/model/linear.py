@@ -83,9 +83,9 @@ class Linear(nn.Linear):
     def lay_out(self) -> None:
         """Lays the weights out for products without a gradient, where this CPU and build can.
 
-        They stand in memory twice then. What is laid out already stays as it is.
+        They stand in memory twice then.
         """
-        if not self._is_current() and can_lay_out(self.weight):
+        if can_lay_out(self.weight):
             self.take(TiledWeights(self.weight))
 
     def take(self, ready: ReadyWeights) -> None:
@@ -94,8 +94,11 @@ class Linear(nn.Linear):
         What changes the weights afterwards undoes it, but for changes through `.data`, which nobody
         can see.
         """
-        self._ready = ready
-        self._origin = _origin(self.weight)
+        self._ready, self._origin = ready, _origin(self.weight)
+
+    def forget(self) -> None:
+        """Multiplies by the weights as they are again."""
+        self._ready = None
 
     def ready_for(self, rows: Tensor) -> ReadyWeights | None:
         """The weights that were laid out, where a product with these rows is made from them."""
@@ -106,6 +109,11 @@ class Linear(nn.Linear):
             and len(rows) > 0
         )
         return self._ready if is_so else None
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether products are made of other values than the weights'."""
+        return self._is_current() and not isinstance(self._ready, TiledWeights)
 
     def _is_current(self) -> bool:
         return self._ready is not None and self._origin == _origin(self.weight)
@@ -130,7 +138,12 @@ class Linear(nn.Linear):
         return ready.plus(rows, self.bias, residual)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what was laid out, which can be neither copied nor pickled."""
+        """Without what was laid out, which can be neither copied nor pickled.
+
+        Raises ValueError for weights that were rounded: a copy would silently be more exact.
+        """
+        if self.is_rounded:
+            raise ValueError("a model in int8 cannot be copied or pickled: load it again")
         return {name: value for name, value in vars(self).items() if name != "_ready"}
 
 
@@ -173,4 +186,4 @@ def can_lay_out(weight: Tensor) -> bool:
 
 
 def _origin(weight: Tensor) -> tuple[int, int]:
-    return weight.data_ptr(), weight._version
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version

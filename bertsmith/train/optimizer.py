@@ -20,6 +20,9 @@ from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.flat import Group, Piece, Run, grouped
 from bertsmith.train.scaler import LossScaler
 
+_PROBLEMS_TOLD = 6
+"""Of a state that does not fit; one of another model has hundreds."""
+
 
 class Optimizer:
     """Holds the moments, and the float32 masters of half-precision parameters.
@@ -105,7 +108,7 @@ class Optimizer:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Takes over what `state` gave, weights included, to the bit.
 
-        Raises ValueError that names every missing, unexpected and mis-shaped entry together.
+        Raises ValueError naming the first missing, unexpected and mis-shaped entries together.
         """
         own = self.state()
         _check_entries(own, state)
@@ -182,4 +185,6 @@ def _check_entries(own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> No
         if name in state and state[name].shape != own[name].shape
     ]
     if problems:
-        raise ValueError("the optimizer's state does not fit the model: " + "; ".join(problems))
+        more = len(problems) - _PROBLEMS_TOLD
+        told = [*problems[:_PROBLEMS_TOLD], *([f"and {more:,} more"] if more > 0 else [])]
+        raise ValueError("the optimizer's state does not fit the model: " + "; ".join(told))

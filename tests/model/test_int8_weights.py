@@ -46,6 +46,28 @@ def test_a_product_is_that_of_the_rounded_rows_and_weights(num_rows):
 
 
 @torch.no_grad()
+def test_sums_of_the_highest_levels_are_exact_and_rows_of_bfloat16_are_rounded_as_they_are():
+    weight = torch.ones(16, 3072)
+    weight[:, ::3] = -1.0
+    rows = torch.stack([weight[0], -weight[0], torch.ones(3072)]).bfloat16()
+    found = Int8Weights(weight).product(rows, torch.zeros(16))
+    assert found.dtype == torch.bfloat16
+    assert found[:, 0].tolist() == [3072.0, -3072.0, 1024.0]
+
+
+@torch.no_grad()
+def test_a_row_that_is_no_number_stays_so_and_spoils_no_other():
+    linear = a_linear()
+    linear.take(Int8Weights(linear.weight))
+    rows = torch.randn(3, 96)
+    expected = linear(rows)
+    rows[1, 5] = float("nan")
+    found = linear(rows)
+    assert found[1].isnan().all()
+    assert torch.equal(found[::2], expected[::2])
+
+
+@torch.no_grad()
 def test_it_is_near_the_product_that_it_stands_for():
     linear = a_linear()
     rows = torch.randn(200, 96)

@@ -303,3 +303,20 @@ def test_a_gradient_summed_in_float32_updates_half_precision_weights() -> None:
 def test_values_that_cannot_train_are_refused(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{field} must be .* found {value}"):
         OptimizerConfig(**{field: value})
+
+
+def test_the_state_of_another_model_is_refused_in_a_line_that_can_be_read() -> None:
+    def optimizer_of(width: int, count: int) -> Optimizer:
+        named = [
+            (f"layer.{number}", torch.nn.Parameter(torch.zeros(width))) for number in range(count)
+        ]
+        return Optimizer(named, OptimizerConfig())
+
+    with pytest.raises(
+        ValueError, match=r"the optimizer's state does not fit the model"
+    ) as refused:
+        optimizer_of(3, 40).load_state(optimizer_of(4, 50).state())
+    told = str(refused.value)
+    assert "unexpected" in told.partition(";")[0]
+    assert told.endswith("and 154 more")  # 40 and 120 of 160 entries, but for the six that are told
+    assert len(told) < 400
