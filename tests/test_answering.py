@@ -25,9 +25,7 @@ def test_what_does_not_multiply_int8_says_so_before_anything_is_read(monkeypatch
     monkeypatch.setattr(answering, "multiplies_int8", lambda: False)
     with pytest.raises(ValueError, match=r"precision int8 needs a CPU that multiplies.* take prec"):
         Predictor.load(tmp_path / "nothing", precision="int8")
-    with pytest.raises(
-        ValueError, match=r"precision int8 is for CPUs, found device cuda"
-    ):
+    with pytest.raises(ValueError, match=r"precision int8 is for CPUs, found device cuda"):
         rest_of("int8", torch.device("cuda"))
     with pytest.raises(ValueError, match=r"there is no precision 'int4'.*fp32, int8"):
         rest_of("int4", CPU)

@@ -9,6 +9,7 @@ import pytest
 
 from bertsmith.checkpoints import store
 from bertsmith.commands.finetune_request import learning_of
+from bertsmith.model.int8_weights import multiplies_int8
 from bertsmith.runs.finetune_report import answering_model
 from bertsmith.runs.finetune_start import read_start
 from bertsmith.tasks.metrics import accuracy
@@ -138,3 +139,29 @@ def test_a_model_is_scored_on_questions_of_the_other_kind_and_what_decided_is_to
     assert "of 12 answers are empty, and 0 of 12 questions have none" in told
     assert bertsmith("evaluate", tmp_path / "1.1", "--squad", sets["1.1"]) == 0
     assert "scored as SQuAD 1.1; no null threshold" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not multiplies_int8(), reason="this CPU does not multiply int8")
+def test_eight_bits_are_scored_and_told_and_predicted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    run = folder / "run0"
+    assert bertsmith(*asked(folder, run), "--precision", "int8", "--device", "cpu") == 0
+    told = capsys.readouterr().out
+    assert "note: computed in int8, the rest in " in told
+    assert scores_in(told)
+    for precision in ("fp32", "int8"):
+        asking = ("predict", run, "a good film", "--precision", precision, "--device", "cpu")
+        assert bertsmith(*asking) == 0
+    first, second = capsys.readouterr().out.strip().split("\n\n")[:2]
+    assert first.splitlines()[0] == second.splitlines()[0] == "a good film"
+
+
+def test_a_precision_that_is_not_here_is_told_before_the_model_is_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    asking = (*asked(folder, folder / "no-such-run"), "--precision", "fp16", "--device", "cpu")
+    assert bertsmith(*asking) == 2
+    assert "precision fp16 needs an NVIDIA or AMD GPU" in capsys.readouterr().err
