@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -151,11 +152,14 @@ def test_eight_bits_are_scored_and_told_and_predicted(
     told = capsys.readouterr().out
     assert "note: computed in int8, the rest in " in told
     assert scores_in(told)
+    answers = []
     for precision in ("fp32", "int8"):
-        asking = ("predict", run, "a good film", "--precision", precision, "--device", "cpu")
-        assert bertsmith(*asking) == 0
-    first, second = capsys.readouterr().out.strip().split("\n\n")[:2]
-    assert first.splitlines()[0] == second.splitlines()[0] == "a good film"
+        asking = ("predict", run, "a good film", "--jsonl", "--precision", precision)
+        assert bertsmith(*asking, "--device", "cpu") == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    exact, rounded = (answer["probabilities"] for answer in answers)
+    assert exact != rounded
+    assert rounded == pytest.approx(exact, abs=0.05)
 
 
 def test_a_precision_that_is_not_here_is_told_before_the_model_is_read(
