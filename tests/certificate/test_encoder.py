@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from bertsmith.certificate import encoder
 from bertsmith.certificate.encoder import CHECKS
-from bertsmith.model import attention, block_cells, elementwise, objectives
+from bertsmith.model import block_attention, block_cells, elementwise, objectives
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
@@ -60,7 +60,7 @@ def layers_exchanged(patch: pytest.MonkeyPatch) -> None:
 
 
 def scores_divided_by_k(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention, "_scale", lambda queries: 1.0 / queries.shape[-1])
+    patch.setattr(block_attention, "_scale", lambda queries: 1.0 / queries.shape[-1])
 
 
 def queries_are_keys(patch: pytest.MonkeyPatch) -> None:

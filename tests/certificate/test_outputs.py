@@ -16,7 +16,7 @@ from bertsmith.certificate import outputs
 from bertsmith.certificate.outputs import CHECKS
 from bertsmith.certificate.subject import Subject
 from bertsmith.checkpoints import sentence_dense, sentence_transformers
-from bertsmith.model import attention, elementwise, padded, pooling
+from bertsmith.model import attention, block_attention, elementwise, padded, pooling
 from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
 from bertsmith.model.stream import Rectangle
 from tests.certificate.breaking import Break, names, row_of, saved, status
@@ -130,7 +130,7 @@ def neighbours_seen_in_training(patch: pytest.MonkeyPatch) -> None:
     def probabilities(scores, lengths, direction, scale):
         return torch.softmax(scores * scale, dim=-1)
 
-    patch.setattr(attention, "_probabilities", probabilities)
+    patch.setattr(block_attention, "_probabilities", probabilities)
 
 
 def padding_seen(patch: pytest.MonkeyPatch) -> None:
