@@ -32,7 +32,7 @@ def rest_of(choice: AnswerPrecision, device: torch.device) -> Precision:
     if not multiplies_int8():
         raise ValueError(
             "precision int8 needs a CPU that multiplies eight bits (AVX512-VNNI, AVX-VNNI or AMX) "
-            "and PyTorch with oneDNN, and this one gave a wrong product: take precision auto"
+            "and PyTorch with oneDNN, which was tried here and failed: take precision auto"
         )
     return choose_precision("auto", device)
 

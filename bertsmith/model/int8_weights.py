@@ -69,11 +69,14 @@ def step_sizes(rows: Tensor) -> Tensor:
 
 @functools.cache
 def multiplies_int8() -> bool:
-    """True where this CPU and build of torch sum products of eight bits exactly; tried, once.
+    """True where this CPU has such products and this build of torch sums them exactly; tried, once.
 
     Processors before AVX512-VNNI and AVX-VNNI, and oneDNN told to be like one, add pairs of
-    products in 16 bits, which overflow where all levels are high.
+    products in 16 bits, which overflow where all levels are high. Others are right and very slow.
     """
+    has = torch.cpu.get_capabilities()
+    if not any(has.get(name) for name in ("avx512_vnni", "avx_vnni", "amx_int8")):
+        return False
     rows = torch.tensor([[1.0], [-1.0]]).repeat(1, 256)
     try:
         found = Int8Weights(torch.ones(16, 256)).product(rows, torch.zeros(16))
