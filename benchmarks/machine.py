@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import getpass
 import importlib.metadata
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.process_memory import own_peak_bytes
+from bertsmith.train.device import choose_device
 
 RESULTS = Path(__file__).parent / "results"
 CPU = torch.device("cpu")
@@ -145,3 +147,11 @@ def append_row(benchmark: str, row: Mapping[str, object]) -> None:
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{benchmark}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps({**head, **row}) + "\n")
+
+
+def require_device(parser: argparse.ArgumentParser, name: str) -> None:
+    """Ends the program with status 2 and a line where the device is not there."""
+    try:
+        choose_device(name)
+    except ValueError as error:
+        parser.error(str(error))

@@ -38,6 +38,7 @@ from benchmarks.machine import (
     device_facts,
     imitate,
     matrix_rate,
+    require_device,
     versions,
 )
 from benchmarks.processes import Worker, take_turns
@@ -163,10 +164,7 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.isa and options.device != "cpu":
         parser.error("--isa is of CPUs; leave --device out")
-    try:
-        choose_device(options.device)
-    except ValueError as error:
-        parser.error(str(error))
+    require_device(parser, options.device)
     return options
 
 

@@ -32,7 +32,14 @@ import torch
 from benchmarks.finetuning import drawn
 from benchmarks.finetuning.sets import glue_examples
 from benchmarks.finetuning.speed_systems import BATCH, SYSTEMS, lengths_of
-from benchmarks.machine import append_row, device_facts, matrix_rate, versions, wait_for
+from benchmarks.machine import (
+    append_row,
+    device_facts,
+    matrix_rate,
+    require_device,
+    versions,
+    wait_for,
+)
 from benchmarks.processes import Worker, take_turns
 from bertsmith.checkpoints import store
 from bertsmith.cli import ENVIRONMENT
@@ -182,10 +189,7 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.data is None and options.task != [drawn.NAME]:
         parser.error(f"--data: name the folder of the labelled sets, or --task {drawn.NAME}")
-    try:
-        choose_device(options.device)
-    except ValueError as error:
-        parser.error(str(error))
+    require_device(parser, options.device)
     return options
 
 

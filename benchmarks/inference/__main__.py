@@ -41,7 +41,7 @@ from benchmarks.inference.report import (
 from benchmarks.inference.settings import SETTINGS, Setting
 from benchmarks.inference.systems import SYSTEMS
 from benchmarks.inference.texts import Words, drawn_words, real_words
-from benchmarks.machine import append_row, device_facts, matrix_rate
+from benchmarks.machine import append_row, device_facts, matrix_rate, require_device
 from bertsmith.model.config import SIZES
 from bertsmith.train.device import choose_device
 from bertsmith.workers import num_cores
@@ -157,10 +157,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=data, help="default: BERTSMITH_DATA")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     options = parser.parse_args()
-    try:
-        choose_device(options.device)
-    except ValueError as error:
-        parser.error(str(error))
+    require_device(parser, options.device)
     return options
 
 

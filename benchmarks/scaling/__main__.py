@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import append_row, device_facts
+from benchmarks.machine import append_row, device_facts, require_device
 from benchmarks.processes import apart
 from benchmarks.scaling import corpora, models
 from benchmarks.scaling.axes import AXES, CORPUS_AXES, MEGABYTES, START, row_of, show
@@ -114,10 +114,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--most-mb", type=float, default=1000, help="leaves larger corpora out")
     parser.add_argument("--scratch", type=Path, help="where texts and corpora are written")
     options = parser.parse_args()
-    try:
-        choose_device(options.device)
-    except ValueError as error:
-        parser.error(str(error))
+    require_device(parser, options.device)
     return options
 
 

@@ -53,6 +53,13 @@ def _sees(queries, keys, length, DIRECTION: tl.constexpr):
 
 
 @triton.jit
+def _scores(q, k, sees, scale, PRECISION: tl.constexpr):
+    """(Q, S) scores in units of log 2; of keys that are not seen minus infinity."""
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * (scale * _LOG2_E)
+    return tl.where(sees, scores, -float("inf"))
+
+
+@triton.jit
 def _tile(matrix, start, places, length, stride, column, HEAD: tl.constexpr, SPAN: tl.constexpr):
     """Rows of one sequence, columns of one head, (places, SPAN); zero beyond either's end."""
     columns = tl.arange(0, SPAN)
@@ -119,8 +126,8 @@ def attention_forward(
             keys = key + tl.arange(0, TILE)
             k = _tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
             v = _tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
-            scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * (scale * _LOG2_E)
-            scores = tl.where(_sees(queries, keys, length, DIRECTION), scores, -float("inf"))
+            sees = _sees(queries, keys, length, DIRECTION)
+            scores = _scores(q, k, sees, scale, PRECISION)
             higher = tl.maximum(highest, tl.max(scores, 1))
             # A row past the end sees nothing, and has no highest score to be measured from.
             ground = tl.where(higher == -float("inf"), 0.0, higher)
@@ -188,8 +195,8 @@ def attention_backward_of_queries(
             keys = key + tl.arange(0, TILE)
             k = _tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
             v = _tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
-            scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * (scale * _LOG2_E)
-            scores = tl.where(_sees(queries, keys, length, DIRECTION), scores, -float("inf"))
+            sees = _sees(queries, keys, length, DIRECTION)
+            scores = _scores(q, k, sees, scale, PRECISION)
             weights = tl.exp2(scores - log_sum[:, None])
             grad_weights = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
             if BAR > 0:
@@ -245,8 +252,8 @@ def attention_backward_of_keys(
             grad = _tile(grad_contexts, start, queries, length, width, head * HEAD, HEAD, SPAN)
             log_sum = tl.load(log_sums + at, mask=queries < length, other=0.0)
             product = tl.load(inner + at, mask=queries < length, other=0.0)
-            scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * (scale * _LOG2_E)
-            scores = tl.where(_sees(queries, keys, length, DIRECTION), scores, -float("inf"))
+            sees = _sees(queries, keys, length, DIRECTION)
+            scores = _scores(q, k, sees, scale, PRECISION)
             weights = tl.exp2(scores - log_sum[:, None])
             grad_weights = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
             kept = weights
