@@ -67,7 +67,7 @@ def test_it_needs_no_package_that_a_gpu_machine_lacks():
 def test_every_program_understands_its_options(name, has_peer, monkeypatch):
     module, *arguments = MEASUREMENTS[name].arguments(has_peer=has_peer)
     found = importlib.import_module(program(module))
-    monkeypatch.setattr(found, "choose_device", lambda name: None)
+    monkeypatch.setattr("benchmarks.machine.choose_device", lambda name: None)
     monkeypatch.setattr("sys.argv", [module, *arguments])
     options = found._options()
     assert options.device == "cuda"
