@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertsmith.batch import PretrainBatch
-from bertsmith.fusion import fused
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
 from bertsmith.model.stream import Stream, builds_kernels_by_size, tensors
+from bertsmith.model.vocabulary_loss import language_model_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +97,6 @@ class PretrainModel(nn.Module):
         logits = widened(self.next_sentence(self.bert.pool_rows(rows)))  # (N, 2)
         total = functional.cross_entropy(logits, labels, reduction="sum")
         return total, (logits.argmax(dim=1) == labels).sum()
-
-
-@fused
-def language_model_loss(
-    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Summed cross entropy in nats of (M, H) rows against (M,) targets, and how many are right."""
-    logits = widened(functional.linear(rows, embedding, bias))  # (M, V)
-    total = functional.cross_entropy(logits, targets, reduction="sum")
-    return total, (logits.argmax(dim=1) == targets).sum()
 
 
 def _language_model(config: BertConfig, objectives: tuple[Objective, ...]) -> Objective | None:

@@ -1,0 +1,140 @@
+"""Rows and their targets -> cross entropy over the vocabulary, a chunk of rows at a time.
+
+The logits of a whole step can be its largest matrix: those of 4,096 rows of a left-to-right model
+are 250 MB in bfloat16, and their gradient as much again. So the gradient of a chunk is made beside
+its loss, while its logits are there, and both are dropped before the next chunk; the backward pass
+only scales what came of them. It does not know how rows and targets were chosen.
+
+Legend: M rows, m rows of a chunk, H hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from bertsmith.fusion import fused
+from bertsmith.model.elementwise import widened
+
+CHUNK_LOGITS = 2**25
+"""Held at once at most: 1,099 rows of BERT's 30,522. A CPU's steps of masked LM have fewer."""
+
+
+def language_model_loss(
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Summed cross entropy in nats of (M, H) rows against (M,) targets, and how many are right.
+
+    Logits are products of rows with the (V, H) embedding's, and the (V,) bias added, in float32 at
+    least. The gradient cannot be differentiated again.
+    """
+    learned = (rows, embedding, bias)
+    if torch.is_grad_enabled() and any(each.requires_grad for each in learned):
+        total, correct = _LanguageModelLoss.apply(*learned, targets)  # type: ignore[no-untyped-call]
+        return total, correct
+    parts = [
+        _scored(chunk @ embedding.T, bias, chunk_targets)
+        for chunk, chunk_targets in _chunks(rows, targets, len(embedding))
+    ]
+    return _added(parts)
+
+
+class _LanguageModelLoss(torch.autograd.Function):
+    """`language_model_loss`, with its gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        parts: list[tuple[Tensor, Tensor]] = []
+        grad_rows: list[Tensor] = []
+        grad_embedding = grad_bias = None
+        for chunk, chunk_targets in _chunks(rows, targets, len(embedding)):
+            part, (by_rows, by_embedding, by_bias) = _with_gradients(
+                chunk, embedding, bias, chunk_targets
+            )
+            parts.append(part)
+            grad_rows.append(by_rows)
+            grad_embedding = _plus(grad_embedding, by_embedding)
+            grad_bias = _plus(grad_bias, by_bias)
+        ctx.save_for_backward(torch.cat(grad_rows), grad_embedding, grad_bias)
+        ctx.dtypes = rows.dtype, embedding.dtype, bias.dtype
+        total, correct = _added(parts)
+        ctx.mark_non_differentiable(correct)
+        return total, correct
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        rows, embedding, bias = (
+            _scaled(each, gradients[0], dtype)
+            for each, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        )
+        return rows, embedding, bias[0], None
+
+
+def _chunks(rows: Tensor, targets: Tensor, num_words: int) -> list[tuple[Tensor, Tensor]]:
+    size = max(1, CHUNK_LOGITS // num_words)
+    return list(zip(torch.split(rows, size), torch.split(targets, size), strict=True))
+
+
+def _plus(total: Tensor | None, part: Tensor) -> Tensor:
+    """Their sum, in float32 at least; a part that stays alone is not widened."""
+    return part if total is None else widened(total).add_(part)
+
+
+def _added(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    totals, corrects = zip(*parts, strict=True)
+    return torch.stack(totals).sum(), torch.stack(corrects).sum()
+
+
+def _with_gradients(
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
+    """Of one chunk: what `_scored` says, and the gradients (m, H), (V, H) and (1, V)."""
+    logits = rows @ embedding.T  # (m, V)
+    total, correct, at_target = _scored_in_place(logits, bias, targets)
+    gradient = logits
+    # The target's is its probability less one, not yet rounded: near 1 little would be left of it.
+    gradient.scatter_(1, targets[:, None], (at_target - 1).to(logits.dtype))
+    by_bias = gradient.new_ones(1, len(rows)) @ gradient
+    return (total, correct), (gradient @ embedding, gradient.T @ rows, by_bias)
+
+
+@fused
+def _scored_in_place(
+    logits: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `_scored`, and the targets' probabilities, (m, 1); all of them replace the logits."""
+    total, correct, probabilities, losses = _softmax_loss(logits, bias, targets)
+    logits.copy_(probabilities)
+    return total, correct, torch.exp(-losses)
+
+
+@fused
+def _scored(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Summed loss, and how many are right."""
+    total, correct, _, _ = _softmax_loss(logits, bias, targets)
+    return total, correct
+
+
+def _softmax_loss(
+    logits: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As `_scored`, the (m, V) probabilities and the (m, 1) losses, all in float32 at least."""
+    scores = widened(logits) + widened(bias)  # (m, V)
+    highest, guesses = scores.max(dim=1, keepdim=True)  # (m, 1)
+    right = scores.gather(1, targets[:, None]) - highest  # (m, 1)
+    weights = scores.sub_(highest).exp_()
+    sums = weights.sum(dim=1, keepdim=True)  # (m, 1)
+    losses = sums.log() - right  # (m, 1)
+    return losses.sum(), (guesses[:, 0] == targets).sum(), weights.div_(sums), losses
+
+
+@fused
+def _scaled(values: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+    # The factor is not rounded to the values' dtype: that would scale the whole gradient wrongly.
+    return (widened(values) * factor).to(dtype)
