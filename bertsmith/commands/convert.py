@@ -10,7 +10,6 @@ tells the truth, for the same format and number type; else it becomes a section 
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import tyro
 
 from bertsmith.checkpoints.formats import Format, NumberType, dtype_refusal
+from bertsmith.commands import convert_report
 from bertsmith.files import atomic_directory, write_bytes, write_text
 from bertsmith.model.sentence import Pooling, SentenceConfig
 
@@ -96,10 +96,10 @@ def convert(run: Convert) -> None:
         proof = exports.verify(temporary, loaded, export)
     if original is not None and not is_kept:
         changed += (f"the model's own {CARD} tells of other files: it is a section of the new one",)
-    for note in (*loaded.notes, *_left_out(run, loaded), *changed):
+    for note in (*loaded.notes, *convert_report.left_out(run.to, run.pooling, loaded), *changed):
         print(f"note: {note}", file=sys.stderr)
     written = replace(loaded, head=exports.written_head(loaded, export))
-    _report(run, written, proof)
+    convert_report.report(run.out, run.to, run.dtype, written, proof)
     if run.push_to:
         print(f"uploaded to {_pushed(run.out, run.push_to, is_private=not run.public)}")
 
@@ -171,48 +171,6 @@ def _sentence(run: Convert, loaded: Loaded) -> SentenceConfig | None:
     return wanted
 
 
-def _left_out(run: Convert, loaded: Loaded) -> list[str]:
-    """What the format does not hold, a sentence each."""
-    notes = []
-    if run.to == "sentence-transformers" and loaded.model.objectives:
-        notes.append("left out: the heads; sentence-transformers holds the encoder alone")
-    has_heads = bool(loaded.model.objectives) or loaded.head is not None
-    if run.to == "hugging-face" and not has_heads and not loaded.model.bert.pooler:
-        notes.append(
-            "this model has no pooler: transformers draws one at random; read no pooled row"
-        )
-    if run.to in ("hugging-face", "tensorflow") and loaded.sentence is not None:
-        dense = loaded.sentence.dense
-        layer = "" if dense is None else f" and {dense} after it, with its weights"
-        is_held = "it" if dense is None else "them"
-        notes.append(
-            f"left out: the pooling of sentence vectors{layer}; {run.to} does not hold {is_held}"
-        )
-    if loaded.sentence is not None and (lost := loaded.sentence.lost_by(run.pooling)):
-        notes.append(lost)
-    prompts = loaded.sentence.advice_on_prompts if loaded.sentence is not None else ""
-    if run.to != "sentence-transformers" and prompts:
-        notes.append(f"left out: the prompts {prompts}")
-    return [*notes, *_left_out_of_head(run, loaded)]
-
-
-def _left_out_of_head(run: Convert, loaded: Loaded) -> list[str]:
-    """What the format does not hold of a task's head, a sentence each."""
-    from bertsmith.checkpoints.formats import head_facts_left_out, head_refusal
-
-    if loaded.head is None:
-        return []
-    head, notes = loaded.head.config, []
-    if fault := head_refusal(run.to, head):
-        return [f"left out: the head for {head.kind.replace('_', ' ')}; {fault}"]
-    if facts := head_facts_left_out(run.to, head):
-        notes.append(f"left out: {facts}")
-    is_named_alike = head.kind != "question_answering" and loaded.model.language_model is not None
-    if run.to == "onnx" and is_named_alike:
-        notes.append("left out: the language model's logits; `logits` are the task head's")
-    return notes
-
-
 def _carry_task(directory: Path, loaded: Loaded, export: Export) -> None:
     """Puts how the task reads examples beside the head, where the format holds one."""
     from bertsmith.checkpoints.exports import written_head
@@ -253,39 +211,3 @@ def _pushed(directory: Path, repo_id: str, *, is_private: bool) -> str:
         private = ["--private"] if is_private else []
         again = shlex.join(["hf", "upload", repo_id, str(directory), *private])
         raise OSError(f"{error}; {directory} is whole, upload it later with `{again}`") from error
-
-
-def _report(run: Convert, written: Loaded, proof: str) -> None:
-    """The files, what was proved and what is next; `written` has the head that the format holds."""
-    files = sorted(file for file in run.out.rglob("*") if file.is_file())
-    sizes = {str(file.relative_to(run.out)): file.stat().st_size for file in files}
-    print(f"wrote {run.out}: {run.to}, {run.dtype}, {sum(sizes.values()) / 1e6:,.1f} MB")
-    width = max(map(len, sizes))
-    for name, size in sizes.items():
-        print(f"  {name:<{width}}  {size:>13,} bytes")
-    print(f"checked: {proof}")
-    print(f"next: {_next(run, written)}")
-
-
-def _next(run: Convert, written: Loaded) -> str:
-    """What to type next, ready for a shell."""
-    out = str(run.out)
-    quoted = json.dumps(out)
-    if run.to == "sentence-transformers":
-        code = (
-            f"from sentence_transformers import SentenceTransformer as S; "
-            f'print(S({quoted}).encode(["A sentence."]).shape)'
-        )
-    elif run.to == "onnx":
-        graph = json.dumps(f"{out}/model.onnx")
-        code = (
-            f"import onnxruntime; s = onnxruntime.InferenceSession({graph}); "
-            f"print([(each.name, each.shape) for each in s.get_outputs()])"
-        )
-    elif "masked_lm" in written.model.objectives and written.head is None:
-        text = "A sentence with one [MASK] in it."
-        return shlex.join(["bertsmith", "predict", "fill-mask", "--model", out, text])
-    else:
-        part = "model" if written.head is None else "head"
-        code = f"import bertsmith; print(bertsmith.load({quoted}).{part})"
-    return shlex.join(["python", "-c", code])

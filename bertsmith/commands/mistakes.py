@@ -1,42 +1,33 @@
 """Arguments that a command cannot take -> one line: what is wrong, and what was perhaps meant.
 
-It looks at the dataclass that tyro makes the command line of. It knows no command, and parses
-nothing: that is tyro's, whose own reason for a refusal is a box of many lines.
+It knows no command, and parses nothing: that is tyro's, whose own reason for a refusal is a box of
+many lines.
 """
 
 from __future__ import annotations
 
-import ast
-import dataclasses
 import difflib
-import inspect
 import itertools
 import re
 import sys
-import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import NoneType, UnionType
-from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import UnionType
+from typing import Union, get_args, get_origin
+
+from bertsmith.commands.accepted_options import (
+    Option,
+    choices_of,
+    docstring_of,
+    options_of,
+    places_of,
+    subcommands,
+    unwrapped,
+)
 
 _FRAME = re.compile(r"\x1b\[[\d;]*m|[─│╭╮╰╯]|-{3,}")
 """Colours and lines of a box; a terminal that is not UTF-8 gets rules of `-`."""
 _NAME = re.compile("--?[A-Za-z]")
 """How an option's name begins; `-1` is a number."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Option:
-    """An option that a command takes."""
-
-    name: str
-    """As it is typed: `--optimizer.learning-rate`."""
-    kind: object
-    """The type of a word behind it; `bool` for a switch, which has none."""
-    takes_many: bool
-    """Whether all words up to the next option are its own."""
-    is_required: bool
-    """Whether the command cannot do without it."""
 
 
 def mistake_in(arguments: Sequence[str], kind: object, command: str) -> str | None:
@@ -113,45 +104,6 @@ def hint(word: str, choices: Collection[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else f"the choices are {', '.join(choices)}"
 
 
-def options_of(kind: type, prefix: str = "--") -> Iterator[Option]:
-    """The options that tyro makes of a dataclass, those of the dataclasses in it included."""
-    import tyro
-
-    hints = get_type_hints(kind, include_extras=True)
-    for field in dataclasses.fields(kind):
-        inner, notes = unwrapped(hints[field.name])
-        if tyro.conf.Positional in notes or tyro.conf.Suppress in notes:
-            continue
-        name = field.name.replace("_", "-")
-        if isinstance(inner, type) and dataclasses.is_dataclass(inner):
-            is_flat = tyro.conf.arg(name="") in notes
-            yield from options_of(inner, prefix if is_flat else f"{prefix}{name}.")
-            continue
-        takes_many = get_origin(inner) is tuple
-        for spelling in (name, f"no-{name}") if inner is bool else (name,):
-            yield Option(
-                name=prefix + spelling,
-                kind=get_args(inner)[0] if takes_many else inner,
-                takes_many=takes_many,
-                is_required=field.default is field.default_factory is dataclasses.MISSING,
-            )
-
-
-def subcommands(kind: object) -> dict[str, object]:
-    """Name -> dataclass of a union whose members are annotated with `tyro.conf.subcommand`."""
-    if get_origin(kind) not in (Union, UnionType):
-        return {}
-    return {notes[0].name: inner for inner, *notes in map(get_args, get_args(kind))}
-
-
-def unwrapped(kind: object) -> tuple[object, tuple[object, ...]]:
-    """A type without its annotations, and these."""
-    if get_origin(kind) is not Annotated:
-        return kind, ()
-    inner, *notes = get_args(kind)
-    return inner, tuple(notes)
-
-
 def _typed(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Every option on the command line, with the words up to the next one."""
     typed: list[tuple[str, list[str]]] = []
@@ -212,13 +164,6 @@ def _fault(name: str, kind: object, word: str) -> str | None:
     return None
 
 
-def choices_of(kind: object) -> tuple[str, ...]:
-    """The only words that are values of this type; none where there is no list of them."""
-    if get_origin(kind) is Literal:
-        return get_args(kind)
-    return ("True", "False") if kind is bool else ("None",) if kind is NoneType else ()
-
-
 def _convert(kind: object, notes: Iterable[object], word: str) -> None:
     """Raises ValueError for a word that is no number, or that the type's own rule refuses."""
     from tyro.constructors import PrimitiveConstructorSpec
@@ -239,27 +184,13 @@ def _missing(
 ) -> str | None:
     """What the command cannot do without, and an example of it; None where all of it is there."""
     typed = {name for name, _ in _typed(arguments)}
-    without = _places_of(kind)[_num_free(arguments, options) :]
+    without = places_of(kind)[_num_free(arguments, options) :]
     names = [name.upper() for name in without]
     names += [name for name, each in options.items() if each.is_required and name not in typed]
     if not names:
         return None
-    meaning = _docstring_of(kind, without[0]) if len(names) == len(without) == 1 else ""
+    meaning = docstring_of(kind, without[0]) if len(names) == len(without) == 1 else ""
     return f"{command} needs {' and '.join(names)}{meaning}{_example(kind, command)}"
-
-
-def _places_of(kind: type) -> list[str]:
-    """The fields that stand for one word each, typed without a name."""
-    import tyro
-
-    hints = get_type_hints(kind, include_extras=True)
-    needed = [each for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING]
-    kinds = {each.name: unwrapped(hints[each.name]) for each in needed}
-    return [
-        name
-        for name, (inner, notes) in kinds.items()
-        if tyro.conf.Positional in notes and get_origin(inner) is not tuple
-    ]
 
 
 def _num_free(arguments: Sequence[str], options: Mapping[str, Option]) -> int:
@@ -269,18 +200,6 @@ def _num_free(arguments: Sequence[str], options: Mapping[str, Option]) -> int:
         own = 0 if options[name].kind is bool else 1
         count += 0 if options[name].takes_many else max(0, len(words) - own)
     return count
-
-
-def _docstring_of(kind: type, field: str) -> str:
-    """`: ` and the words below a field, as --help prints them; empty where there are none."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    for line, below in itertools.pairwise(body.body):
-        is_field = isinstance(line, ast.AnnAssign) and ast.unparse(line.target) == field
-        if is_field and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            words = " ".join(str(below.value.value).split()).removesuffix(".")
-            return f": {words[:1].lower()}{words[1:]}"
-    return ""
 
 
 def _example(kind: type, command: str) -> str:

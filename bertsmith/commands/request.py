@@ -11,7 +11,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertsmith.commands.mistakes import options_of
+from bertsmith.commands.accepted_options import options_of
 from bertsmith.commands.preparation import is_corpus
 from bertsmith.commands.pretrain_options import Pretrain, recipe_of
 from bertsmith.commands.text_options import TextChoices, VocabularyChoices

@@ -10,7 +10,7 @@ from itertools import chain
 from types import UnionType
 from typing import Union, get_args, get_origin
 
-from bertsmith.commands.mistakes import choices_of, options_of, subcommands, unwrapped
+from bertsmith.commands.accepted_options import choices_of, options_of, subcommands, unwrapped
 
 
 def in_their_case(arguments: Sequence[str], kind: object) -> list[str]:

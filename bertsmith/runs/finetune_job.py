@@ -95,74 +95,40 @@ def prepared(
     began = read_finetune_record(job.directory) if (job.directory / RECORD).is_file() else None
     newest = newest_checkpoint(job.directory) if began is not None else None
     start = shared or read_start(newest or (began.model if began else job.model), learning)
+    if began is not None:
+        _require_unchanged(began, start, newest if shared is None else None)
     loaded = start.loaded if shared is None else start.copied()
-    train, dev = start.train, start.dev
     run = job.run if began is None else began.run
-    plan = TaskPlan(labelled=train.labelled, batch_size=run.batch_size, seed=run.seed)
+    plan = TaskPlan(labelled=start.train.labelled, batch_size=run.batch_size, seed=run.seed)
     # The weights of the newest checkpoint are put back before the first step in either case.
     begin = run if newest is None or shared is not None else replace(run, keep_head=True)
     model, notes = begin_task_model(loaded, learning.task.head, begin)
-    now = versions(job.device, ALONE)
-    record = began or FinetuneRecord(
-        run=replace(run, precision=choose_precision(run.precision, job.device)),
-        num_steps=plan.num_steps(run.epochs),
-        model=str(loaded.directory.resolve()),
-        model_fingerprint=start.model_fingerprint,
-        examples_fingerprint=start.examples_fingerprint,
-        task=dict(learning.task_json),
-        request=job.request,
-        command=job.command,
-        notes=(
-            *loaded.notes,
-            *notes,
-            *learning.notes,
-            *(f"training: {note}" for note in train.encoded.notes),
-            *(f"Dev: {note}" for note in dev.encoded.notes),
-        ),
-        versions=now,
-        ancestry=ancestry(loaded.directory.resolve()),
-        label_counts=learning.label_counts,
+    record = began or _first_record(
+        job, learning, start, (*loaded.notes, *notes), plan.num_steps(run.epochs)
     )
-    if began is not None:
-        _require_unchanged(began, start, newest if shared is None else None)
-    features = None
-    if record.run.approach == "feature_based":
-        features = FrozenFeatures.of(
-            model,
-            train.labelled,
-            dev.labelled,
-            choose_precision(record.run.precision, job.device),
-            job.features or job.directory.parent / "features",
-            now,
-        )
-    warnings = [
-        f"{change} since it began: the bits are no longer promised"
-        for change in changed_versions(record.versions, now)
-    ]
-    about = [
-        ("model", described_model(told_name(Path(record.model)), model)),
-        *(("from" if place == 0 else "", line) for place, line in enumerate(record.ancestry)),
-        ("task", f"{learning.name}: {learning.task.head.kind.replace('_', ' ')}"),
-        ("training", described_examples(len(train.examples), train.labelled)),
-        ("", learning.train_balance),
-        ("Dev", described_examples(len(dev.examples), dev.labelled)),
-        ("", learning.dev_balance),
-        *([] if features is None else [("features", features.described())]),
-        ("machine", _machine(job.device, record.run)),
-    ]
+    features = _features(job, record, model, start)
     return Prepared(
         record=record,
         loaded=loaded,
         model=model,
         plan=plan,
         features=features,
-        dev=dev,
+        dev=start.dev,
         state=TrainerState(step=0, extra={}) if newest is None else read_state(newest),
         name=learning.name,
         options=learning.options,
-        about=about,
-        steps=described_steps(record.run, plan, len(train.examples)),
-        warnings=warnings,
+        about=[
+            ("model", described_model(told_name(Path(record.model)), model)),
+            *(("from" if place == 0 else "", line) for place, line in enumerate(record.ancestry)),
+            *_about_examples(learning, start),
+            *([] if features is None else [("features", features.described())]),
+            ("machine", _machine(job.device, record.run)),
+        ],
+        steps=described_steps(record.run, plan, len(start.train.examples)),
+        warnings=[
+            f"{change} since it began: the bits are no longer promised"
+            for change in changed_versions(record.versions, versions(job.device, ALONE))
+        ],
     )
 
 
@@ -180,6 +146,66 @@ def require_same_request(directory: Path, asked: Mapping[str, object]) -> None:
                 f"{directory} holds another run (`{record.command}`); choose another directory "
                 f"with --out, or continue it with `bertsmith finetune --resume {directory}`"
             )
+
+
+def _first_record(
+    job: Job,
+    learning: LearningSet[ExampleT, EncodedT, AnswerT],
+    start: Start[ExampleT, EncodedT, AnswerT],
+    notes: tuple[str, ...],
+    num_steps: int,
+) -> FinetuneRecord:
+    """Of a run that begins; `notes` are of the model."""
+    directory = start.loaded.directory.resolve()
+    return FinetuneRecord(
+        run=replace(job.run, precision=choose_precision(job.run.precision, job.device)),
+        num_steps=num_steps,
+        model=str(directory),
+        model_fingerprint=start.model_fingerprint,
+        examples_fingerprint=start.examples_fingerprint,
+        task=dict(learning.task_json),
+        request=job.request,
+        command=job.command,
+        notes=(
+            *notes,
+            *learning.notes,
+            *(f"training: {note}" for note in start.train.encoded.notes),
+            *(f"Dev: {note}" for note in start.dev.encoded.notes),
+        ),
+        versions=versions(job.device, ALONE),
+        ancestry=ancestry(directory),
+        label_counts=learning.label_counts,
+    )
+
+
+def _features(
+    job: Job,
+    record: FinetuneRecord,
+    model: TaskModel,
+    start: Start[ExampleT, EncodedT, AnswerT],
+) -> FrozenFeatures | None:
+    if record.run.approach != "feature_based":
+        return None
+    return FrozenFeatures.of(
+        model,
+        start.train.labelled,
+        start.dev.labelled,
+        choose_precision(record.run.precision, job.device),
+        job.features or job.directory.parent / "features",
+        versions(job.device, ALONE),
+    )
+
+
+def _about_examples(
+    learning: LearningSet[ExampleT, EncodedT, AnswerT], start: Start[ExampleT, EncodedT, AnswerT]
+) -> list[tuple[str, str]]:
+    return [
+        ("task", f"{learning.name}: {learning.task.head.kind.replace('_', ' ')}"),
+        ("training", described_examples(len(start.train.examples), start.train.labelled)),
+        ("", learning.train_balance),
+        ("Dev", described_examples(len(start.dev.examples), start.dev.labelled)),
+        ("", learning.dev_balance),
+    ]
 
 
 def _require_unchanged(

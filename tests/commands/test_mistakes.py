@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from bertsmith import cli
-from bertsmith.commands.mistakes import options_of, told_by_tyro
+from bertsmith.commands.accepted_options import options_of
+from bertsmith.commands.mistakes import told_by_tyro
 from bertsmith.commands.predict import FillMask, NextSentence
 
 
