@@ -25,6 +25,7 @@ from bertsmith.model import block_cells
 from bertsmith.model.config import Direction
 from bertsmith.model.dropout import HEAD_BITS, keep_factors
 from bertsmith.model.elementwise import widened
+from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Block, Stream
 
 
@@ -78,6 +79,7 @@ class _Attention(torch.autograd.Function):
         return block_cells.to_rows(context, stream)  # (T, H)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         words, *kept = ctx.saved_tensors
         stream: Stream = ctx.stream

@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bertsmith.fusion import is_fusing
 from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
 
 WIDEST_HEADS = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
@@ -73,7 +73,7 @@ class _FlashAttention(torch.autograd.Function):
         return context
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         from bertsmith.model import flash_kernels
 

@@ -21,12 +21,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from bertsmith.fusion import fused
 from bertsmith.model.config import BertConfig, Direction
 from bertsmith.model.dropout import LSTM_SITE, site_words
 from bertsmith.model.elementwise import drop, widened
+from bertsmith.model.first_order import first_order
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
 
@@ -123,7 +123,7 @@ class _Recurrence(torch.autograd.Function):
         return states
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         recurrent, projection, states, *kept = ctx.saved_tensors
         counts: list[int] = ctx.counts

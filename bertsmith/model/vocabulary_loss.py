@@ -5,6 +5,8 @@ are 250 MB in bfloat16, and their gradient as much again. So the gradient of a c
 its loss, while its logits are there, and both are dropped before the next chunk; the backward pass
 only scales what came of them. It does not know how rows and targets were chosen.
 
+Source: Hsu et al. 2024 (Liger Kernel) for gradients made in the forward pass.
+
 Legend: M rows, m rows of a chunk, H hidden size, V vocabulary.
 """
 
@@ -14,13 +16,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from bertsmith.fusion import fused
 from bertsmith.model.elementwise import widened
+from bertsmith.model.first_order import first_order
 
-CHUNK_LOGITS = 2**25
-"""Held at once at most: 1,099 rows of BERT's 30,522. A CPU's steps of masked LM have fewer."""
+CHUNK_LOGITS = 2**26
+"""Held at once at most: 2,198 rows of BERT's 30,522. The recipes' steps on a CPU predict fewer."""
 
 
 def language_model_loss(
@@ -28,18 +31,35 @@ def language_model_loss(
 ) -> tuple[Tensor, Tensor]:
     """Summed cross entropy in nats of (M, H) rows against (M,) targets, and how many are right.
 
-    Logits are products of rows with the (V, H) embedding's, and the (V,) bias added, in float32 at
-    least. The gradient cannot be differentiated again.
+    A logit is a row's product with a row of the (V, H) embedding, in their dtype; the (V,) bias and
+    all else come in float32 at least. Targets are int64 in [0, V). The gradient is of first order.
     """
     learned = (rows, embedding, bias)
-    if torch.is_grad_enabled() and any(each.requires_grad for each in learned):
+    is_learning = torch.is_grad_enabled() and any(each.requires_grad for each in learned)
+    if is_learning and rows.dtype == torch.float16:
+        return _all_at_once(*learned, targets)
+    if is_learning:
         total, correct = _LanguageModelLoss.apply(*learned, targets)  # type: ignore[no-untyped-call]
         return total, correct
-    parts = [
-        _scored(chunk @ embedding.T, bias, chunk_targets)
-        for chunk, chunk_targets in _chunks(rows, targets, len(embedding))
-    ]
-    return _added(parts)
+    return _added(
+        [
+            _scored(chunk @ embedding.T, bias, chunk_targets)
+            for chunk, chunk_targets in _chunks(rows, targets, len(embedding))
+        ]
+    )
+
+
+@fused
+def _all_at_once(
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same in one piece, for float16, whose small gradients would vanish.
+
+    The scale of the loss, which only the backward pass knows, must come before they are rounded.
+    """
+    logits = widened(functional.linear(rows, embedding)) + widened(bias)  # (M, V)
+    total = functional.cross_entropy(logits, targets, reduction="sum")
+    return total, (logits.argmax(dim=1) == targets).sum()
 
 
 class _LanguageModelLoss(torch.autograd.Function):
@@ -60,24 +80,27 @@ class _LanguageModelLoss(torch.autograd.Function):
             grad_rows.append(by_rows)
             grad_embedding = _plus(grad_embedding, by_embedding)
             grad_bias = _plus(grad_bias, by_bias)
-        ctx.save_for_backward(torch.cat(grad_rows), grad_embedding, grad_bias)
+        ctx.save_for_backward(torch.cat(grad_rows), grad_embedding, grad_bias)  # (M, H) first
         ctx.dtypes = rows.dtype, embedding.dtype, bias.dtype
         total, correct = _added(parts)
         ctx.mark_non_differentiable(correct)
         return total, correct
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        rows, embedding, bias = (
+        grad_rows, grad_embedding, grad_bias = (
             _scaled(each, gradients[0], dtype)
             for each, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         )
-        return rows, embedding, bias[0], None
+        return grad_rows, grad_embedding, grad_bias[0], None  # the bias's is (V,)
 
 
 def _chunks(rows: Tensor, targets: Tensor, num_words: int) -> list[tuple[Tensor, Tensor]]:
-    size = max(1, CHUNK_LOGITS // num_words)
+    """As few chunks as can be, and nearly equal: a last one of one row would need a kernel."""
+    most = max(1, CHUNK_LOGITS // num_words)
+    num_chunks = max(1, -(-len(rows) // most))
+    size = max(1, -(-len(rows) // num_chunks))
     return list(zip(torch.split(rows, size), torch.split(targets, size), strict=True))
 
 
@@ -96,11 +119,9 @@ def _with_gradients(
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Of one chunk: what `_scored` says, and the gradients (m, H), (V, H) and (1, V)."""
     logits = rows @ embedding.T  # (m, V)
-    total, correct, at_target = _scored_in_place(logits, bias, targets)
-    gradient = logits
-    # The target's is its probability less one, not yet rounded: near 1 little would be left of it.
-    gradient.scatter_(1, targets[:, None], (at_target - 1).to(logits.dtype))
-    by_bias = gradient.new_ones(1, len(rows)) @ gradient
+    total, correct, at_target = _scored_in_place(logits, bias, targets)  # at_target: (m, 1)
+    gradient = logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))  # (m, V)
+    by_bias = gradient.new_ones(1, len(rows)) @ gradient  # (1, V)
     return (total, correct), (gradient @ embedding, gradient.T @ rows, by_bias)
 
 
@@ -108,10 +129,14 @@ def _with_gradients(
 def _scored_in_place(
     logits: Tensor, bias: Tensor, targets: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `_scored`, and the targets' probabilities, (m, 1); all of them replace the logits."""
+    """As `_scored`; the (m, V) probabilities take the place of the logits.
+
+    And what is to stand at the targets, (m, 1): their probabilities less one, made before anything
+    is rounded, for next to 1 little would be left of them.
+    """
     total, correct, probabilities, losses = _softmax_loss(logits, bias, targets)
     logits.copy_(probabilities)
-    return total, correct, torch.exp(-losses)
+    return total, correct, torch.expm1(-losses)
 
 
 @fused
