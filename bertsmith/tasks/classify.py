@@ -188,7 +188,8 @@ def balance(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
     """A line on how often each label occurs, or the most frequent; it says if one is nearly all."""
     if scheme.problem == "regression":
         values = [_value(*labelled) for labelled in _placed(examples)]
-        return f"numbers from {min(values):g} to {max(values):g}, mean {np.mean(values):.3g}"
+        told = f"numbers from {min(values):g} to {max(values):g}, mean {np.mean(values):.3g}"
+        return told if min(values) < max(values) else f"{told}; of one number nothing is correlated"
     counts = Counter(label for example in examples for label in _labels(example))
     told = listed({name: counts[name] for name in scheme.names}, len(examples))
     most = max(counts.values(), default=0) / len(examples)

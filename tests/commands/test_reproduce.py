@@ -76,6 +76,7 @@ def test_what_was_stopped_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(command, "make", stopped)
     with pytest.raises(KeyboardInterrupt):
         reproduced(folder, "table4")
+    assert "not run yet" in (folder / "out" / "table4-tiny.md").read_text("utf-8")
     monkeypatch.setattr(command, "make", make)
     printed = reproduced(folder, "table4")
     assert "1 of 4 parts are there" in printed

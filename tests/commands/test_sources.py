@@ -256,6 +256,11 @@ BROKEN = {
         ("--texts", "a.csv", *TEXTS, "--problem", "regression"),
         "a.csv:2 on, and no number but 3: there is nothing to learn", None,
     ),
+    "one tag alone": (
+        "a.conll", "the\tO\ndog\tO\n\nmy\tO\n", ("--tagged", "a.conll"),
+        "a.conll: all words have the tag 'O', so there is nothing to learn; is it the right column",
+        None,
+    ),
     "columns between semicolons": (
         "a.csv", "words;about\nthe dog;a\nthe cat;b\n", ("--texts", "a.csv", *TEXTS),
         "did you mean 'words;about'? (its columns seem to be separated by semicolons: export it "

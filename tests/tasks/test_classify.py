@@ -133,6 +133,8 @@ def test_an_unbalanced_set_is_told() -> None:
     assert balance([_example("a", "1"), _example("b", "4")], NUMBERS) == (
         "numbers from 1 to 4, mean 2.5"
     )
+    same = balance([_example("a", "3"), _example("b", "3")], NUMBERS)
+    assert same == "numbers from 3 to 3, mean 3; of one number nothing is correlated"
 
 
 def test_of_many_labels_the_balance_lists_the_most_frequent() -> None:

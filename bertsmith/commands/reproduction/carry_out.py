@@ -42,7 +42,7 @@ from bertsmith.train.device import choose_device
 def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     """Makes what is missing of the experiments, and writes table, CSV and picture of each.
 
-    Ctrl-C keeps all that is finished and raises KeyboardInterrupt.
+    Ctrl-C keeps all that is finished, tells it, and raises KeyboardInterrupt.
     """
     assert options.data is not None
     require_readable(options)
@@ -59,7 +59,13 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     corpora = {cased: made_corpus(cased, scale, options, console) for cased in needed}
     site = _site(corpora, sets, options)
     workshop = Workshop(site=site, sets=sets, corpora=corpora, options=options, device=device)
-    _carry_out(parts_of(experiments, site, sets), workshop, console)
+    try:
+        _carry_out(parts_of(experiments, site, sets), workshop, console)
+    except KeyboardInterrupt:
+        for experiment in experiments:
+            _tell(experiment, workshop, scale, console)
+        say(console, "stopped; what is finished is kept, and the same command goes on from here")
+        raise
     for experiment in experiments:
         _tell(experiment, workshop, scale, console)
 
@@ -102,9 +108,6 @@ def _made(part: Part, workshop: Workshop, number: str, console: Console) -> bool
             make(part.what, workshop)
     except InUseError:
         return False
-    except KeyboardInterrupt:
-        say(console, "stopped; what is finished is kept, and the same command goes on from here")
-        raise
     if not part.is_there(site):
         raise ValueError(
             f"{place} holds a finished run, and not all that is wanted of it: move it away, and "
@@ -145,7 +148,7 @@ def _tell(experiment: Experiment, workshop: Workshop, scale: Scale, console: Con
         files.append(".png")
     say(console, "")
     say(console, f"{experiment.source}: {experiment.title}")
-    for line in (*told.lines(experiment, found), *told.gaps(experiment, found)):
+    for line in (*told.lines(experiment, found), *told.gaps(found), *told.failures(found)):
         say(console, line)
     for claim in experiment.claims:
         say(console, told.claim_line(experiment, claim, found))

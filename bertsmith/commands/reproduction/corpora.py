@@ -58,17 +58,21 @@ def corpora_there(
 ) -> dict[bool, Path] | None:
     """Those that were made before, of this text; None where one is missing.
 
-    Raises ValueError for text that cannot be read.
+    Raises ValueError for text that cannot be read, and where one is of other text: finished runs
+    stand on it.
     """
     if is_corpus(options.text):
         return dict.fromkeys(needed, options.text[0])
     corpora = {cased: _place(cased, scale, options) / "corpus" for cased in needed}
     for cased, corpus in corpora.items():
         choices = _choices(cased, scale, options)
-        is_made = (corpus / MANIFEST).is_file()
-        if not is_made or is_of_other_text(corpus, options.text, choices):
-            return None
-    return corpora
+        if (corpus / MANIFEST).is_file() and is_of_other_text(corpus, options.text, choices):
+            raise ValueError(
+                f"{corpus} was made of other text, or by other options of reading it, and the runs "
+                f"in {options.out} stand on it: choose another directory with --out"
+            )
+    is_whole = all((corpus / MANIFEST).is_file() for corpus in corpora.values())
+    return corpora if is_whole else None
 
 
 def made_corpus(cased: bool, scale: Scale, options: Reproduce, console: Console) -> Path:

@@ -94,12 +94,18 @@ class ExamSets:
         told: dict[str, None] = {}
         cells = [cell for _, _, cell in experiment.cells() if not self.lacks(cell)]
         for each in (each for cell in cells for each in scores_of(cell)):
-            exam, whole = EXAMS[each.exam], len(self.sets[_key(each)].train)
+            exam, found = EXAMS[each.exam], self.sets[_key(each)]
+            whole, measured = len(found.train), len(found.dev)
             learned = self.num_examples(each)
             if exam.num_train is not None and whole != exam.num_train:
                 told[
                     f"{exam.name} is not the official set here: {whole:,} training examples are "
                     f"there, and {exam.num_train:,} are official."
+                ] = None
+            if measured != exam.num_dev:
+                told[
+                    f"{exam.name}: measured on {measured:,} examples of Dev, and {exam.num_dev:,} "
+                    f"are official."
                 ] = None
             if learned < whole:
                 told[f"{exam.name}: {learned:,} examples drawn from {whole:,} are learned."] = None

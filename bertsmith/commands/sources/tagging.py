@@ -52,7 +52,13 @@ class TaggedFiles:
         config = TagConfig(
             max_tokens=max_tokens, **chosen_values(self.values, "context", "stride_tokens")
         )
-        return Tagging(scheme=TagScheme.of(files[0].examples), config=config)
+        scheme = TagScheme.of(files[0].examples)
+        if len(scheme.labels) == 1:
+            raise ValueError(
+                f"{files[0].path}: all words have the tag {scheme.labels[0]!r}, so there is "
+                f"nothing to learn; is it the right column?"
+            )
+        return Tagging(scheme=scheme, config=config)
 
     def fitting(self, task: object) -> Tagging:
         """The task of a model that tags."""

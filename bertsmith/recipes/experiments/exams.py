@@ -4,7 +4,7 @@ A folder of data holds GLUE's directories under `glue/`, and `squad/`, `swag/`, 
 `triviaqa/` beside them, with the files as they are handed out, compressed (.gz) or not. TriviaQA is
 not handed out in SQuAD's layout: its file is a person's own making.
 
-Source: Devlin et al. 2018, section 4; the sizes are those of the official training sets.
+Source: Devlin et al. 2018, section 4; the sizes are those of the official sets.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Exam:
     """The paper's values."""
     num_train: int | None
     """Examples of the official training set, where there is one: another number is told."""
+    num_dev: int
+    """The same of what it is measured on."""
     mean_tokens: float
     """Of a training example, about, in the paper's vocabulary: what it costs is told by it."""
     is_small: bool = False
@@ -47,6 +49,7 @@ def _glue(
     name: str,
     metric: str,
     num_train: int,
+    num_dev: int,
     mean_tokens: float,
     *,
     is_small: bool = False,
@@ -59,6 +62,7 @@ def _glue(
         metric=metric,
         run=finetuning.glue(),
         num_train=num_train,
+        num_dev=num_dev,
         mean_tokens=mean_tokens,
         is_small=is_small,
         also=also,
@@ -71,6 +75,7 @@ def _squad(
     dev: str,
     run: FinetuneRun,
     num_train: int | None,
+    num_dev: int,
     mean_tokens: float,
     *,
     remark: str = "",
@@ -82,6 +87,7 @@ def _squad(
         metric="f1",
         run=run,
         num_train=num_train,
+        num_dev=num_dev,
         mean_tokens=mean_tokens,
         is_percent=True,
         remark=remark,
@@ -90,22 +96,25 @@ def _squad(
 
 _SQUAD_DEV = "squad/dev-v1.1.json"
 _ALL = (
-    _glue("CoLA", "matthews", 8_551, 11.3, is_small=True),
-    _glue("SST-2", "accuracy", 67_349, 13.3),
-    _glue("MRPC", "f1", 3_668, 53.2, is_small=True),
-    _glue("STS-B", "spearman", 5_749, 27.8, is_small=True),
-    _glue("QQP", "f1", 363_846, 30.4),
-    _glue("MNLI-m", "accuracy", 392_702, 39.1, also="MNLI-mm"),
-    _glue("MNLI-mm", "accuracy", 392_702, 39.1),  # learned with MNLI-m's examples
-    _glue("QNLI", "accuracy", 104_743, 50.0),
-    _glue("RTE", "accuracy", 2_490, 66.6, is_small=True),
-    _squad("SQuAD 1.1", "squad/train-v1.1.json", _SQUAD_DEV, finetuning.squad(), 87_599, 174.1),
+    _glue("CoLA", "matthews", 8_551, 1_043, 11.3, is_small=True),
+    _glue("SST-2", "accuracy", 67_349, 872, 13.3),
+    _glue("MRPC", "f1", 3_668, 408, 53.2, is_small=True),
+    _glue("STS-B", "spearman", 5_749, 1_500, 27.8, is_small=True),
+    _glue("QQP", "f1", 363_846, 40_430, 30.4),
+    _glue("MNLI-m", "accuracy", 392_702, 9_815, 39.1, also="MNLI-mm"),
+    _glue("MNLI-mm", "accuracy", 392_702, 9_832, 39.1),  # learned with MNLI-m's examples
+    _glue("QNLI", "accuracy", 104_743, 5_463, 50.0),
+    _glue("RTE", "accuracy", 2_490, 277, 66.6, is_small=True),
+    _squad(
+        "SQuAD 1.1", "squad/train-v1.1.json", _SQUAD_DEV, finetuning.squad(), 87_599, 10_570, 174.1
+    ),
     _squad(
         "SQuAD 2.0",
         "squad/train-v2.0.json",
         "squad/dev-v2.0.json",
         finetuning.squad2(),
         130_319,
+        11_873,
         174.1,
     ),
     _squad(
@@ -114,6 +123,7 @@ _ALL = (
         _SQUAD_DEV,
         finetuning.squad(),
         None,
+        10_570,
         384.0,
         remark="questions in SQuAD's layout, each with the first 400 tokens of its document, as in "
         "the paper",
@@ -125,6 +135,7 @@ _ALL = (
         metric="accuracy",
         run=finetuning.swag(),
         num_train=73_546,
+        num_dev=20_006,
         mean_tokens=120.0,
     ),
     Exam(
@@ -134,6 +145,7 @@ _ALL = (
         metric="f1",
         run=finetuning.ner(),
         num_train=14_041,
+        num_dev=3_250,
         mean_tokens=25.3,
     ),
 )

@@ -54,6 +54,16 @@ class Finding:
     """Training time of all its runs."""
 
     @property
+    def num_guessing(self) -> int:
+        """Runs with a value that is no better than guessing."""
+        return self.num_failed - self.num_lost
+
+    @property
+    def is_guessing(self) -> bool:
+        """Whether there are values, and all of them are no better than guessing."""
+        return 0 < len(self.values) <= self.num_guessing
+
+    @property
     def mean(self) -> float:
         """Over the seeds; NaN for none."""
         return mean(self.values) if self.values else math.nan

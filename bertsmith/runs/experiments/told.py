@@ -21,8 +21,9 @@ _CSV = (
 
 
 SPREAD = (
-    "Mean +- deviation over (so many) seeds of fine-tuning. Each model is pre-trained once: what "
-    "another seed of pre-training would give is in no interval here."
+    "Mean +- deviation over (so many) seeds of fine-tuning, then half the mean's 95% interval "
+    "(Student). Each model is pre-trained once: what another seed of pre-training would give is in "
+    "no interval here."
 )
 
 
@@ -61,7 +62,8 @@ def markdown(experiment: Experiment, found: Findings, about: Sequence[str]) -> s
         *map(_line, rest),
         "",
         f"{SPREAD} Lines that begin with *paper* are the paper's.",
-        *_listed("Missing", gaps(experiment, found)),
+        *_listed("Missing", gaps(found)),
+        *_listed("Runs that failed", failures(found)),
         *_listed("Claims", [verdicts.sentence(experiment, c, found) for c in experiment.claims]),
         *_listed("Notes", experiment.notes),
     ]
@@ -73,14 +75,18 @@ def claim_line(experiment: Experiment, claim: Claim, found: Findings) -> str:
     return verdicts.sentence(experiment, claim, found).replace("**", "")
 
 
-def gaps(experiment: Experiment, found: Findings) -> list[str]:
+def gaps(found: Findings) -> list[str]:
     """What is missing and why, each reason once."""
     reasons: dict[str, list[Place]] = {}
     for place, finding in found.items():
         if finding.gap:
             reasons.setdefault(finding.gap, []).append(place)
-    told = [f"{_told(places, found)}: {reason}" for reason, places in reasons.items()]
-    return told + [
+    return [f"{_told(places, found)}: {reason}" for reason, places in reasons.items()]
+
+
+def failures(found: Findings) -> list[str]:
+    """Of cells that have a value all the same."""
+    return [
         f"{place.row}, {place.column}: {_failures(finding)}"
         for place, finding in found.items()
         if finding.num_failed and finding.values
@@ -122,8 +128,10 @@ def _told(places: Sequence[Place], found: Findings) -> str:
 
 def _failures(finding: Finding) -> str:
     """How many runs failed, and how."""
-    guessing = finding.num_failed - finding.num_lost
-    kinds = ((guessing, "no better than guessing"), (finding.num_lost, "without a number"))
+    kinds = (
+        (finding.num_guessing, "no better than guessing"),
+        (finding.num_lost, "without a number"),
+    )
     told = " and ".join(f"{count} {kind}" for count, kind in kinds if count)
     return f"{finding.num_failed} of {finding.num_runs} runs failed: {told}"
 
@@ -137,7 +145,9 @@ def _ours(experiment: Experiment, row: Row, column: str, found: Mapping[Place, F
     digits = 2 if column in experiment.lower_is_better else 1  # as the paper tells perplexities
     if len(finding.values) == 1:
         return f"{finding.mean:.{digits}f}"
-    return f"{finding.mean:.{digits}f} +- {finding.deviation:.{digits}f} ({len(finding.values)})"
+    told = f"{finding.mean:.{digits}f} +- {finding.deviation:.{digits}f} ({len(finding.values)})"
+    half_width = finding.half_width
+    return told if math.isnan(half_width) else f"{told}, 95%: {half_width:.{digits}f}"
 
 
 def _figure(figure: float | None) -> str:

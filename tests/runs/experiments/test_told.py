@@ -35,13 +35,14 @@ def found(**gaps: Finding) -> dict[Place, Finding]:
 def test_a_gap_of_all_rows_is_told_by_its_column_and_of_some_by_row() -> None:
     gap = Finding(gap="there is no file")
     all_rows = found(ours_accuracy=gap, other_accuracy=gap)
-    assert told.gaps(TABLE, all_rows) == ["accuracy: there is no file"]
-    assert told.gaps(TABLE, found(ours_accuracy=gap)) == ["ours (accuracy): there is no file"]
+    assert told.gaps(all_rows) == ["accuracy: there is no file"]
+    assert told.gaps(found(ours_accuracy=gap)) == ["ours (accuracy): there is no file"]
 
 
 def test_failed_runs_are_told_by_how_they_failed() -> None:
     finding = Finding(values=(1.0, 2.0, 3.0, 4.0), num_runs=5, num_failed=2, num_lost=1)
-    (line,) = told.gaps(TABLE, found(ours_accuracy=finding))
+    assert told.gaps(found(ours_accuracy=finding)) == []
+    (line,) = told.failures(found(ours_accuracy=finding))
     assert line.endswith("2 of 5 runs failed: 1 no better than guessing and 1 without a number")
 
 
@@ -53,6 +54,14 @@ def test_figures_have_the_papers_digits() -> None:
     rows = (Row(title="ours", cells=(cell, cell)),)
     (_, mine) = told.table(replace(TABLE, rows=rows), found())
     assert mine[1:] == ["1.5 +- 0.7 (2)", "1.50 +- 0.71 (2)"]
+
+
+def test_half_the_95_percent_interval_stands_beside_the_deviation() -> None:
+    cell = tiny().score(tiny().bert(), "SST-2")
+    rows = (Row(title="ours", cells=(cell, cell)),)
+    three = found(ours_accuracy=Finding(values=(70.0, 74.0, 72.0)))
+    (_, ours) = told.table(replace(TABLE, rows=rows), three)
+    assert ours[1] == "72.0 +- 2.0 (3), 95%: 5.0"  # 4.303 x 2 / sqrt 3
 
 
 def test_the_report_says_what_the_spread_is_of() -> None:

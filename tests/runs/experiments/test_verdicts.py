@@ -22,7 +22,7 @@ def experiment(claim: Claim, *, is_lower_better: bool = False) -> Experiment:
         title="",
         source="",
         columns=("score",),
-        rows=(Row(title="above", cells=(None,)), Row(title="below", cells=(None,))),
+        rows=tuple(Row(title=title, cells=(None,)) for title in ("above", "below", "third")),
         claims=(claim,),
         lower_is_better=frozenset({"score"} if is_lower_better else ()),
     )
@@ -85,7 +85,41 @@ def test_runs_that_are_all_equal_decide_nothing() -> None:
 def test_a_sentence_says_the_verdict_and_the_numbers() -> None:
     found = {ABOVE: Finding(values=(80.0, 80.4, 80.2)), BELOW: Finding(values=(75.0, 75.4, 75.1))}
     told = verdicts.sentence(experiment(CLAIM), CLAIM, found)
-    assert told.startswith("One is above the other: **reproduced**. score, above - below: +5.0 +-")
+    assert told.startswith(
+        "One is above the other: **reproduced** at this scale. score, above - below: +5.0 +-"
+    )
     missing = verdicts.sentence(experiment(CLAIM), CLAIM, {ABOVE: Finding(), BELOW: Finding()})
     assert "**not decidable**" in missing
     assert "not measured" in missing
+
+
+def test_a_claim_of_several_comparisons_has_one_verdict_and_their_count() -> None:
+    third = Place(row="third", column="score")
+    claim = Claim(sentence="One is above both", pairs=((ABOVE, BELOW), (ABOVE, third)))
+    high, low = Finding(values=(80.0, 80.4, 80.2)), Finding(values=(75.0, 75.4, 75.1))
+    for other, expected in (
+        (low, "**reproduced** at this scale. "),
+        (Finding(), "**not decidable** at this scale (of 2 comparisons 1 reproduced, 1 not dec"),
+        (Finding(values=(90.0, 90.1, 90.2)), "**not reproduced** at this scale (of 2 comparisons"),
+    ):
+        found = {ABOVE: high, BELOW: low, third: other}
+        assert f"both: {expected}" in verdicts.sentence(experiment(claim), claim, found)
+
+
+def test_two_rows_that_only_guess_decide_nothing_and_guesses_are_told() -> None:
+    def found(num_above: int, num_below: int) -> dict[Place, Finding]:
+        return {
+            ABOVE: Finding(
+                values=(8.0, 8.4, 8.2), num_runs=4, num_failed=num_above + 1, num_lost=1
+            ),
+            BELOW: Finding(values=(1.0, 1.4, 1.1), num_runs=3, num_failed=num_below),
+        }
+
+    (one,) = verdicts.judged(experiment(CLAIM), CLAIM, found(3, 3))
+    assert one.verdict == "not decidable"
+    for num_above, num_below in ((2, 3), (0, 3)):
+        (one,) = verdicts.judged(experiment(CLAIM), CLAIM, found(num_above, num_below))
+        assert one.verdict == "reproduced"
+    told = verdicts.sentence(experiment(CLAIM), CLAIM, found(2, 3))
+    assert told.endswith("5 of the 6 runs behind it are no better than guessing.")
+    assert "guessing" not in verdicts.sentence(experiment(CLAIM), CLAIM, found(0, 0))
