@@ -212,7 +212,7 @@ class TaskPredictor:
         encoded = task.encode(questions, self.tokenizer)
         found = task.decode(questions, encoded, self._scores(encoded.labelled, watch))
         return [
-            AnsweredQuestion.of(question, answer, num_unread)
+            AnsweredQuestion.of(question, answer, num_unread, task.config.null_threshold)
             for question, answer, num_unread in zip(
                 questions, found, encoded.num_unread, strict=True
             )

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
@@ -29,8 +30,8 @@ from bertsmith.commands.task_files import typed_words
 from bertsmith.runs.ancestry import precision_of
 from bertsmith.runs.answers_report import Described, require_place, told, write_report
 from bertsmith.runs.ensemble import Member, as_one, require_fit
-from bertsmith.runs.finetune_report import answering_model, report
-from bertsmith.runs.learning_set import read_examples
+from bertsmith.runs.finetune_report import answering_model, report, require_head
+from bertsmith.runs.learning_set import ReadExamples, read_examples
 from bertsmith.runs.progress import say
 from bertsmith.tasks.imported import read_own_task
 from bertsmith.tasks.squad_evaluation import how_scored
@@ -63,14 +64,10 @@ def evaluate(options: Evaluate) -> None:
             say(console, f"note: computed in int8, the rest in {rest}; training was not")
     for note in missing:
         say(console, f"note: {note}")
-    sets: dict[str, list[Member]] = {}
-    for model in options.models:
-        for which, member in _answered(model, sources, options, device, console):
-            members = sets.setdefault(which, [])
-            members.append(member)
-            require_fit(member, members[0])
-            if options.models[1:]:
-                _say_scores(console, f"{which}, {model}", member, None)
+    sets = _answered(options, sources, device, console)
+    for which, members in sets.items() if options.models[1:] else ():
+        for member in members:
+            _say_scores(console, f"{which}, {member.name}", member, None)
     for (which, members), folder in zip(sets.items(), reports, strict=True):
         joint = as_one(members)
         _say_scores(console, f"{which}, {joint.name}" if members[1:] else which, joint, folder)
@@ -100,15 +97,37 @@ def _reports(folder: Path | None, sources: Sequence[Mapping[str, object]]) -> li
 
 
 def _answered(
-    name: str,
-    sources: Sequence[Mapping[str, object]],
     options: Evaluate,
+    sources: Sequence[Mapping[str, object]],
     device: torch.device,
     console: Console,
-) -> Iterator[tuple[str, Member]]:
-    """What a model says of every set of examples: (what the set is called, what it says)."""
+) -> dict[str, list[Member]]:
+    """What every model says of each set of examples, by what the set is called.
+
+    All of them read the examples before one is asked: what does not fit is told at once.
+    """
+    sets: dict[str, list[Member]] = {}
+    for name in options.models:
+        for which, read in _read(name, sources, options, console):
+            member = Member(name=name, examples=read, item_scores=())
+            members = sets.setdefault(which, [])
+            require_fit(member, members[0] if members else member)
+            members.append(member)
+    for number, name in enumerate(options.models):
+        loaded = store.load(name)
+        model = answering_model(loaded, _precision(options, loaded.directory, device), device)
+        for members in sets.values():
+            said = members[number].examples.item_scores(model)
+            members[number] = replace(members[number], item_scores=said)
+    return sets
+
+
+def _read(
+    name: str, sources: Sequence[Mapping[str, object]], options: Evaluate, console: Console
+) -> Iterator[tuple[str, ReadExamples[Any, Any, Any]]]:
+    """Every set of examples as a model reads it: (what the set is called, the examples)."""
     loaded = store.load(name)
-    model = answering_model(loaded, _precision(options, loaded.directory, device), device)
+    require_head(loaded)
     own = options.files.task_class
     task = read_own_task(loaded.directory, own) if own else read_task(loaded.directory)
     if task is None:
@@ -118,10 +137,13 @@ def _answered(
         )
     columns = read_learned(loaded.directory).columns
     added = [remembered(each, columns) for each in sources]
-    sets = [
-        labelled_examples({**each, **more}, task, options.split)
-        for each, more in zip(sources, added, strict=True)
-    ]
+    try:
+        sets = [
+            labelled_examples({**each, **more}, task, options.split)
+            for each, more in zip(sources, added, strict=True)
+        ]
+    except ValueError as error:
+        raise ValueError(f"{error} (scoring {name})") from error
     for note in loaded.notes:
         say(console, f"note: {note}")
     for more, labelled in zip(added, sets, strict=True):
@@ -130,10 +152,7 @@ def _answered(
         read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
         for note in (*labelled.notes, *read.encoded.notes):
             say(console, f"note: {note}")
-        yield (
-            labelled.name,
-            Member(name=name, examples=read, item_scores=read.item_scores(model)),
-        )
+        yield labelled.name, read
 
 
 def _precision(options: Evaluate, model: Path, device: torch.device) -> Precision | Literal["int8"]:

@@ -40,17 +40,25 @@ class Outcome:
 
 
 def outcome(
-    job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], precision: Precision, step: int
+    job: Job,
+    ready: Prepared[ExampleT, EncodedT, AnswerT],
+    precision: Precision,
+    step: int,
+    early: str,
 ) -> Outcome:
-    """Scores the run's model, which is that of `step`, and writes the report of it."""
+    """Scores the run's model, which is that of `step`, and writes the report of it.
+
+    `early` says why the run ended before its last step; empty where it did not.
+    """
     dev, loaded = ready.dev, store.load(job.directory)
     item_scores = dev.item_scores(answering_model(loaded, precision, job.device))
     answers, tuned = tune_null_threshold(loaded.directory, dev, dev.decoded(item_scores))
     scores, known = report(dev, answers), dev.judged(item_scores, answers)
-    write_scores(job.directory, scores, step)
+    write_scores(job.directory, scores, step, tuned)
     use = f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}"
     note = _note(job, ready, scores)
-    described = described_run(job.directory, ready.record, ready.plan, ready.name, use, note)
+    notes = tuple(filter(None, (early, tuned, note)))
+    described = described_run(job.directory, ready.record, ready.plan, ready.name, use, notes)
     return Outcome(
         scores=[
             f"Dev, the model of step {step:,}, on {len(dev.examples):,} examples"

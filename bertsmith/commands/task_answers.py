@@ -71,6 +71,15 @@ def as_csv(task: AnyTask | AnyOwnTask, kept: Sequence[str], num_texts: int, file
     return show
 
 
+def _nothing(answer: AnsweredQuestion, sure: float) -> dict[str, object]:
+    """How sure it is that there is no answer, and what decides."""
+    return {
+        "no_answer_probability": sure,
+        "null_odds": answer.found.null_odds,
+        "null_threshold": answer.null_threshold,
+    }
+
+
 def _object(answer: TaskAnswer, top_k: int) -> dict[str, object]:
     match answer:
         case ClassifiedText():
@@ -98,7 +107,7 @@ def _object(answer: TaskAnswer, top_k: int) -> dict[str, object]:
                 "answer": answer.answer,
                 "start": answer.start,
                 "probability": answer.probability,
-                **({} if sure is None else {"no_answer_probability": sure}),
+                **({} if sure is None else _nothing(answer, sure)),
                 "candidates": [
                     {"answer": each.text, "start": each.start, "probability": each.probability}
                     for each in answer.found.candidates[:top_k]

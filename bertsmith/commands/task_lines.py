@@ -52,7 +52,8 @@ def _line(answer: TaskAnswer, top_k: int | None) -> str:
             return f"{answer.choice}  {sure:.4f}  {answer.text} | {answer.choices[answer.choice]}"
         case AnsweredQuestion():
             told = answer.answer or _NO_ANSWER
-            return f"{answer.probability:.4f}  {told}  <- {answer.question.question}"
+            line = f"{answer.probability:.4f}  {told}  <- {answer.question.question}"
+            return f"{line}{_overruled(answer)}"
         case OwnAnswer():
             return str(answer.value)
 
@@ -77,6 +78,16 @@ def _below(answer: TaskAnswer, top_k: int | None) -> list[str]:
             return [f"{each.probability:.4f}  {each.text or _NO_ANSWER}" for each in others]
         case _:
             return []
+
+
+def _overruled(answer: AnsweredQuestion) -> str:
+    """Why the answer is not the likeliest candidate; empty where it is."""
+    candidates = answer.found.candidates
+    if not candidates or candidates[0].text == answer.answer:
+        return ""
+    odds, threshold = answer.found.null_odds, answer.null_threshold
+    side = "above" if odds > threshold else "not above"
+    return f"  (null odds {odds:.3g}, {side} the threshold {threshold:.3g})"
 
 
 def _said(answer: ClassifiedText, top_k: int) -> str:

@@ -29,6 +29,7 @@ from bertsmith.runs.finetune_record import write_finetune_record
 from bertsmith.runs.finetuning import TaskCheckpoint, task_trainee
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
+from bertsmith.runs.null_threshold import tuned_on_dev
 from bertsmith.runs.progress import say
 from bertsmith.train.loop import train
 
@@ -82,7 +83,8 @@ def carry_out(
     def measured_on_dev(model: TaskModel) -> dict[str, float]:
         item_scores = dev.item_scores(model, states=states[1])
         require_finite_scores(item_scores, record.run.optimizer.learning_rate)
-        return dev.scores(dev.decoded(item_scores))
+        answers, _ = tuned_on_dev(dev, dev.decoded(item_scores))
+        return dev.scores(answers)
 
     ongoing = OngoingFinetuning.set_up(
         directory=job.directory,
@@ -99,13 +101,20 @@ def carry_out(
             if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
                 _say_how_to_go_on(console, "stopped and saved", go_on)
                 raise KeyboardInterrupt
-    if ongoing.progress.last_step < ongoing.num_steps:
-        say(
-            console,
-            f"ended after step {ongoing.progress.last_step:,} of {ongoing.num_steps:,}: the last "
-            f"{ongoing.progress.num_worse} Dev scores were no better than the best (--patience)",
-        )
-    return outcome(job, ready, parts.precision, ongoing.kept_step)
+    if early := _told_early_end(ongoing):
+        say(console, early)
+    return outcome(job, ready, parts.precision, ongoing.kept_step, early)
+
+
+def _told_early_end(ongoing: OngoingFinetuning) -> str:
+    """That patience has ended the run; empty where it went to its last step."""
+    last, num_worse = ongoing.progress.last_step, ongoing.progress.num_worse
+    if last == ongoing.num_steps:
+        return ""
+    return (
+        f"ended after step {last:,} of {ongoing.num_steps:,}: the last {num_worse} Dev scores were "
+        f"no better than the best (--patience)"
+    )
 
 
 def _is_short(ready: Prepared[ExampleT, EncodedT, AnswerT]) -> bool:

@@ -119,9 +119,10 @@ def checked_utf8(
             f"iconv -f UTF-16 -t UTF-8"
         )
     if (nul := data.find(b"\0")) >= 0:
+        where = line + data.count(b"\n", 0, nul)
         raise ValueError(
-            f"{name}: NUL byte at byte {offset + nul}: this is not UTF-8 text but a binary file "
-            f"(or UTF-16). Give plain text, or .gz .xz .bz2 .zst of it"
+            f"{name}:{where}: NUL byte at byte {offset + nul}: this is not UTF-8 text but a binary "
+            f"file (or UTF-16). Give plain text, or .gz .xz .bz2 .zst of it"
         )
     try:
         return codecs.utf_8_decode(data, "strict", final)

@@ -69,6 +69,8 @@ class Row:
     """By column: a str in plain text, CSV and TSV; in JSONL and Parquet whatever stands there."""
     bytes_read: int
     """Bytes of the file on disk consumed, for a progress bar; of Parquet by its share of rows."""
+    num_lines: int = 1
+    """Of the file; in CSV a field in quotes may go on over several."""
 
     def text(self, column: str) -> str:
         """The column's text, empty for null. Raises ValueError, with the place, for no text."""
@@ -220,8 +222,13 @@ def _separated_rows(
                 f"row ({', '.join(header):.100})"
             )
             continue
-        values = {name: fields[place] for name, place in places.items()}
-        yield Row(place=f"{path}:{line}", number=number, values=values, bytes_read=position)
+        yield Row(
+            place=f"{path}:{line}",
+            number=number,
+            values={name: fields[place] for name, place in places.items()},
+            bytes_read=position,
+            num_lines=1 + sum(field.count("\n") for field in fields),
+        )
 
 
 def _jsonl_rows(

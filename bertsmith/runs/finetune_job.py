@@ -163,6 +163,7 @@ def _first_record(
         model=str(directory),
         model_fingerprint=start.model_fingerprint,
         examples_fingerprint=start.examples_fingerprint,
+        train_fingerprint=start.train_fingerprint,
         task=dict(learning.task_json),
         request=job.request,
         command=job.command,
@@ -212,9 +213,11 @@ def _require_unchanged(
     record: FinetuneRecord, start: Start[ExampleT, EncodedT, AnswerT], newest: Path | None
 ) -> None:
     if record.examples_fingerprint != start.examples_fingerprint:
+        is_same = record.train_fingerprint == start.train_fingerprint
+        which = "Dev examples" if is_same else "training examples"
         raise ValueError(
-            "the examples are others than those the run began with: put them back, or start a new "
-            "run in another directory (--out)"
+            f"the {which} are others than those the run began with (`{record.command}`): put them "
+            f"back, or start a new run in another directory (--out)"
         )
     if newest is None and record.model_fingerprint != start.model_fingerprint:
         raise ValueError(

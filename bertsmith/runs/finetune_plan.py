@@ -40,7 +40,11 @@ def described_steps(run: FinetuneRun, plan: TaskPlan, num_examples: int) -> list
     """How long and at what rates it trains, and what is kept: (what, value)."""
     what = "examples" if plan.labelled.num_groups == num_examples else "sequences"
     num_steps = plan.num_steps(run.epochs)
-    epochs = told_epochs(run.epochs, plan.epochs(num_steps))
+    read = plan.epochs(num_steps)
+    epochs = told_epochs(run.epochs, read)
+    if plan.labelled.num_groups < run.batch_size and not _is_told_alike(run.epochs, read):
+        epochs += f", since a step is always of {run.batch_size} and there are only "
+        epochs += f"{plan.labelled.num_groups:,}"
     often = f"{run.evaluate_every:g} epochs" if plan.epochs(1) <= run.evaluate_every else "step"
     schedule = ScheduleConfig(total_steps=num_steps, warmup_share=run.warmup_share)
     kept = "the best on Dev is kept" if run.keep_best else "the last model is kept"
@@ -62,8 +66,13 @@ def described_steps(run: FinetuneRun, plan: TaskPlan, num_examples: int) -> list
 
 def told_epochs(asked: float, read: float) -> str:
     """Times the examples are read, beside those asked for where steps do not come out even."""
-    is_read = f"{asked:.3g}" == f"{read:.3g}"
-    return f"{asked:g} epochs" if is_read else f"{asked:g} epochs asked for, {read:.3g} read"
+    if _is_told_alike(asked, read):
+        return f"{asked:g} epochs"
+    return f"{asked:g} epochs asked for, {read:.3g} read"
+
+
+def _is_told_alike(asked: float, read: float) -> bool:
+    return f"{asked:.3g}" == f"{read:.3g}"
 
 
 def num_values(plan: TaskPlan, epochs: float, model: TaskModel) -> int:

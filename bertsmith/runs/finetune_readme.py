@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from bertsmith.data.labelled import TaskPlan
@@ -12,11 +13,16 @@ from bertsmith.train.log import read_metrics
 
 
 def described_run(
-    directory: Path, record: FinetuneRecord, plan: TaskPlan, name: str, use: str, note: str
+    directory: Path,
+    record: FinetuneRecord,
+    plan: TaskPlan,
+    name: str,
+    use: str,
+    notes: Sequence[str],
 ) -> Described:
     """`name` is that of the examples, `use` a command that asks the model something.
 
-    `note` is a line on what came of the run; empty for none.
+    `notes` are lines on what came of the run.
     """
     run, rows = record.run, read_metrics(directory / "metrics.jsonl")
     read = plan.epochs(max(int(row["step"] or 0) for row in rows))
@@ -30,7 +36,7 @@ def described_run(
             "",
             *(f"- {line}" for line in record.ancestry),
             *([""] if record.ancestry else []),
-            *([note, ""] if note else []),
+            *(line for note in notes for line in (note, "")),
         ),
         after=(
             "## Use it",

@@ -46,6 +46,8 @@ class FinetuneRecord:
     """Python, the packages, and what else of the machine the bits depend on."""
     ancestry: tuple[str, ...] = ()
     """The runs that the model came out of, the newest first."""
+    train_fingerprint: str = ""
+    """SHA-256 of what is learned alone: where other examples came, it says which."""
     label_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """How often each label occurs, of `training` and `Dev`."""
 

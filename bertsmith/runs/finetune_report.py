@@ -53,11 +53,7 @@ def answering_model(
     The weights are taken as in training, so that scores are those of the run's own evaluations;
     but for int8, which training does not know.
     """
-    if loaded.head is None:
-        raise ValueError(
-            f"{loaded.directory} holds no task head: fine-tune it first, with bertsmith finetune"
-        )
-    model = TaskModel(loaded.model.bert, loaded.head).to(device)
+    model = TaskModel(loaded.model.bert, require_head(loaded)).to(device)
     if precision == "int8":
         make_ready(model, precision, device)
     else:
@@ -65,6 +61,15 @@ def answering_model(
             linear.forget()
         cast_(model, precision)
     return model
+
+
+def require_head(loaded: Loaded) -> TaskHead:
+    """The head of a checkpoint. Raises ValueError for one without."""
+    if loaded.head is None:
+        raise ValueError(
+            f"{loaded.directory} holds no task head: fine-tune it first, with bertsmith finetune"
+        )
+    return loaded.head
 
 
 def told_mix(head: TaskHead | None) -> str:
@@ -86,8 +91,11 @@ def report(
     )
 
 
-def write_scores(directory: Path, scores: Scores, step: int) -> None:
-    """Writes what the run's model reaches on Dev into the run's directory."""
+def write_scores(directory: Path, scores: Scores, step: int, tuned: str) -> None:
+    """Writes what the run's model reaches on Dev into the run's directory.
+
+    `tuned` says what was tuned on these examples; empty for nothing.
+    """
     intervals = {name: [each.low, each.high] for name, each in scores.intervals.items()}
     write_json(
         directory / SCORES,
@@ -96,5 +104,6 @@ def write_scores(directory: Path, scores: Scores, step: int) -> None:
             "num_examples": scores.num_examples,
             "scores": scores.values,
             "intervals_95": intervals,
+            **({"tuned_on_dev": tuned} if tuned else {}),
         },
     )

@@ -38,6 +38,8 @@ class Start(Generic[ExampleT, EncodedT, AnswerT]):
     """SHA-256 of the weights as they were loaded."""
     examples_fingerprint: str
     """SHA-256 of all that is learned and measured."""
+    train_fingerprint: str
+    """SHA-256 of what is learned alone."""
 
     def copied(self) -> Loaded:
         """The model to be trained, with weights of its own."""
@@ -63,6 +65,7 @@ def read_start(
         dev=dev,
         model_fingerprint=_weights_fingerprint(loaded),
         examples_fingerprint=fingerprint(train.labelled, dev.labelled),
+        train_fingerprint=fingerprint(train.labelled),
     )
 
 

@@ -174,9 +174,10 @@ def _conclusion(record: SearchRecord, results: Results) -> list[str]:
         return lines
     name, score = next(iter(best.scores.items()))
     chosen = f"best on Dev: {best.name}, {name} {score:.4g}"
-    if ended - len(failed) > 1:
+    scored = sum(bool(each.scores) for each in results.runs.values())
+    if scored > 1:
         chosen += (
-            f"; the highest of {ended - len(failed)} on the same Dev, so it flatters: other "
+            f"; the highest of {scored} on the same Dev, so it flatters: other "
             f"examples will give less"
         )
     return [*lines, chosen]

@@ -112,13 +112,17 @@ class AnsweredQuestion:
     """Of the answer, or of there being none, among the candidates."""
     no_answer_probability: float | None
     """None where every question has an answer."""
+    null_threshold: float
+    """The null odds (`found.null_odds`) above which no answer is given, however probable one is."""
     found: FoundAnswer
     """The best answer that is not empty, the other candidates, and their scores."""
     num_unread: int
     """Tokens of the question that did not fit."""
 
     @classmethod
-    def of(cls, question: Question, found: FoundAnswer, num_unread: int) -> AnsweredQuestion:
+    def of(
+        cls, question: Question, found: FoundAnswer, num_unread: int, null_threshold: float
+    ) -> AnsweredQuestion:
         """The answer with the probabilities of its candidates."""
         nulls = [each.probability for each in found.candidates if not each.text]
         given = bool(found.text)
@@ -128,6 +132,7 @@ class AnsweredQuestion:
             start=found.best.start if given else None,
             probability=found.best.probability if given else sum(nulls),
             no_answer_probability=nulls[0] if nulls else None,
+            null_threshold=null_threshold,
             found=found,
             num_unread=num_unread,
         )

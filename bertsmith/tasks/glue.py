@@ -53,6 +53,10 @@ class GlueTask:
     labelled: Mapping[str, str] | None = None
     """Of training and dev files that call columns otherwise: how; in those without a header by
     number, from 1."""
+    num_train: int | None
+    """Examples of the official training set; None where the task has none."""
+    num_dev: int
+    """The same of Dev."""
     num_test: int
     """Rows of its test, each of which a submission answers."""
     in_average: bool = True
@@ -61,23 +65,31 @@ class GlueTask:
 
 TASKS: tuple[GlueTask, ...] = (
     GlueTask(name="CoLA", texts=("sentence",), scheme=_TWO, metrics=("matthews",),
-             num_test=1063, labelled={"sentence": "4", "label": "2"}),
-    GlueTask(name="SST-2", texts=("sentence",), scheme=_TWO, num_test=1821),
+             num_train=8551, num_dev=1043, num_test=1063,
+             labelled={"sentence": "4", "label": "2"}),
+    GlueTask(name="SST-2", texts=("sentence",), scheme=_TWO,
+             num_train=67_349, num_dev=872, num_test=1821),
     GlueTask(name="MRPC", texts=("#1 String", "#2 String"), label="Quality", scheme=_TWO,
-             num_test=1725, metrics=("f1", "accuracy")),
+             num_train=3668, num_dev=408, num_test=1725, metrics=("f1", "accuracy")),
     GlueTask(name="STS-B", texts=_PAIR, label="score", scheme=_SIMILARITY,
-             num_test=1379, metrics=("spearman", "pearson")),
+             num_train=5749, num_dev=1500, num_test=1379, metrics=("spearman", "pearson")),
     GlueTask(name="QQP", texts=("question1", "question2"), label="is_duplicate", scheme=_TWO,
-             num_test=390_965, metrics=("f1", "accuracy")),
+             num_train=363_846, num_dev=40_430, num_test=390_965, metrics=("f1", "accuracy")),
     GlueTask(name="MNLI-m", texts=_PAIR, label="gold_label", scheme=_THREE_WAY, directory="MNLI",
-             num_test=9796, files=("train", "dev_matched", "test_matched")),
+             num_train=392_702, num_dev=9815, num_test=9796,
+             files=("train", "dev_matched", "test_matched")),
     GlueTask(name="MNLI-mm", texts=_PAIR, label="gold_label", scheme=_THREE_WAY, directory="MNLI",
-             num_test=9847, files=("", "dev_mismatched", "test_mismatched")),
-    GlueTask(name="QNLI", texts=("question", "sentence"), scheme=_TWO_WAY, num_test=5463),
-    GlueTask(name="RTE", texts=_PAIR, scheme=_TWO_WAY, num_test=3000),
-    GlueTask(name="WNLI", texts=_PAIR, scheme=_TWO, num_test=146, in_average=False),
+             num_train=None, num_dev=9832, num_test=9847,
+             files=("", "dev_mismatched", "test_mismatched")),
+    GlueTask(name="QNLI", texts=("question", "sentence"), scheme=_TWO_WAY,
+             num_train=104_743, num_dev=5463, num_test=5463),
+    GlueTask(name="RTE", texts=_PAIR, scheme=_TWO_WAY,
+             num_train=2490, num_dev=277, num_test=3000),
+    GlueTask(name="WNLI", texts=_PAIR, scheme=_TWO,
+             num_train=635, num_dev=71, num_test=146, in_average=False),
     GlueTask(name="AX", texts=_PAIR, scheme=_THREE_WAY, metrics=("matthews",),
-             directory="diagnostic", files=("", "diagnostic-full", "diagnostic"), num_test=1104,
+             directory="diagnostic", files=("", "diagnostic-full", "diagnostic"),
+             num_train=None, num_dev=1104, num_test=1104,
              labelled={"sentence1": "Premise", "sentence2": "Hypothesis", "label": "Label"},
              in_average=False),
 )  # fmt: skip
@@ -119,6 +131,18 @@ def test_examples(glue: Path, task: GlueTask) -> Iterator[TextExample]:
     read_rows = rows(file_of(glue, task, "test"), list(task.texts))
     columns = {name: name for name in task.texts}
     return (_example(row, task, columns, has_labels=False) for row in read_rows)
+
+
+def unofficial(task: GlueTask, split: Split, count: int) -> str:
+    """That so many examples are not the official set; empty where they may be."""
+    official = {"train": task.num_train, "dev": task.num_dev, "test": task.num_test}[split]
+    if official in (None, count):
+        return ""
+    what = {"train": "to train on", "dev": "of Dev", "test": "of the test"}[split]
+    return (
+        f"{task.name}: {count:,} examples {what} are here, and {official:,} are official: these "
+        f"are no scores to set beside GLUE's"
+    )
 
 
 def average(scores: Mapping[str, float]) -> float:
@@ -167,7 +191,9 @@ def file_of(glue: Path, task: GlueTask, split: Split) -> Path:
     for suffix in _SUFFIXES:
         if (path := directory / f"{name}{suffix}").is_file():
             return path
-    raise FileNotFoundError(f"{directory} has no {name}{' or '.join(_SUFFIXES)}")
+    others = sorted(path.name for path in directory.glob("*") if path.is_file())
+    there = f"; it holds {', '.join(others):.200}" if others else ""
+    raise FileNotFoundError(f"{directory} has no {name}{' or '.join(_SUFFIXES)}{there}")
 
 
 def _example(row: Row, task: GlueTask, columns: Mapping[str, str], has_labels: bool) -> TextExample:

@@ -22,12 +22,12 @@ from tests.commands import small_files
 from tests.commands.small_run import OBJECTS, SUBJECTS, write_text
 from tests.commands.small_task import write_glue
 
-NUM_STEPS = 10
+NUM_STEPS = 20
 LABELS = ("entailment", "neutral", "contradiction")
 
 
 def small_scale() -> Scale:
-    """Two layers of 32, ten steps."""
+    """Two layers of 32, twenty steps."""
     begun = tiny()
     model = replace(
         begun.base.model,

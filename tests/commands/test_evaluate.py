@@ -77,6 +77,7 @@ def test_models_that_do_not_fit_are_refused_with_the_reason(
 ) -> None:
     first = folder / "run0"
     shorter = run_of(folder, tmp_path / "shorter", "--max-tokens", "6")
+    capsys.readouterr()
     for models, told in (
         (
             (first, shorter),
@@ -86,7 +87,20 @@ def test_models_that_do_not_fit_are_refused_with_the_reason(
         ((first, folder / "model"), "holds no task head"),
     ):
         assert bertsmith(*asked(folder, *models)) == 2
-        assert told in capsys.readouterr().err
+        printed = capsys.readouterr()
+        assert told in printed.err
+        assert not scores_in(printed.out)
+
+
+def test_labels_that_a_model_has_not_learned_are_refused_with_its_name(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "others.csv"
+    file.write_text("text,label\nthe dog,1\nthe cat,maybe\n")
+    assert bertsmith("evaluate", folder / "run0", "--texts", file) == 2
+    told = capsys.readouterr().err
+    assert f"{file}:3: label 'maybe' (1 in all) is none of the 2 that are learned: 0, 1" in told
+    assert f"(scoring {folder / 'run0'})" in told
 
 
 def test_the_ensemble_of_spans_is_scored_and_reported(

@@ -149,9 +149,16 @@ def test_another_run_in_the_directory_and_changed_examples_are_refused(
     assert bertsmith(*begin, "--out", directory) == 0
     capsys.readouterr()
     file = tmp_path / "glue" / "SST-2" / "train.tsv"
-    file.write_text(file.read_text().replace("hairy", "dog"))
+    learned = file.read_text()
+    file.write_text(learned.replace("hairy", "dog"))
     assert bertsmith("finetune", "--resume", directory) == 2
-    assert "the examples are others than those the run began with" in capsys.readouterr().err
+    others = "examples are others than those the run began with (`bertsmith"
+    assert f"the training {others}" in capsys.readouterr().err
+    file.write_text(learned)
+    dev = tmp_path / "glue" / "SST-2" / "dev.tsv"
+    dev.write_text(dev.read_text().replace("hairy", "dog"))
+    assert bertsmith("finetune", "--resume", directory) == 2
+    assert f"the Dev {others}" in capsys.readouterr().err
 
 
 def test_an_unknown_label_in_dev_stops_before_training_with_its_line(

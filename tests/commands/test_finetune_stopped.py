@@ -93,6 +93,7 @@ def test_patience_ends_the_run_which_is_then_finished(
     assert "the best on Dev is kept; ends when 2 in a row are no better" in told
     assert ended in told
     assert chosen in told
+    assert ended in (tmp_path / "run" / "README.md").read_text("utf-8")
     assert bertsmith("finetune", "--resume", tmp_path / "run") == 0
     told = capsys.readouterr().out
     assert ended in told

@@ -84,7 +84,7 @@ def test_a_line_without_a_mask_is_named_before_any_model_is_looked_for(tmp_path)
 
 def test_a_binary_file_is_named(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"\xff\xd8\x00")
-    with pytest.raises(ValueError, match=r"a\.bin: NUL byte at byte 2: this is not UTF-8"):
+    with pytest.raises(ValueError, match=r"a\.bin:1: NUL byte at byte 2: this is not UTF-8"):
         predict(FillMask(asking=by("m", tmp_path / "a.bin")))
 
 

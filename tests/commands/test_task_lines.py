@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bertsmith.commands.asked_rows import Entry
+from bertsmith.commands.task_answers import as_json
 from bertsmith.commands.task_lines import as_lines
-from bertsmith.tasks.answered import ChosenText, ClassifiedText
+from bertsmith.reading.squad_json import Question
+from bertsmith.tasks.answered import AnsweredQuestion, ChosenText, ClassifiedText
+from bertsmith.tasks.squad_answers import Candidate, FoundAnswer
 
 ENTRY = Entry(place="text 1", asked=None, fault="text 1: nothing to read")
 SHARES = {"place": 0.4, "beast": 0.9, "food": 0.6, "art": 0.1}
@@ -92,6 +97,37 @@ def test_every_choice_is_shown_with_its_probability_when_asked_for(
     first, *found = capsys.readouterr().out.splitlines()
     assert first == "1  0.6000  he likes | my dog"
     assert found == others
+
+
+def answered(null_odds: float, threshold: float) -> AnsweredQuestion:
+    paris = Candidate("paris", 3, 0.6, 2.0, 1.0)
+    nothing = Candidate("", 0, 0.4, 1.5, 1.0)
+    found = FoundAnswer(
+        key="1", text="" if null_odds > threshold else "paris", best=paris, null_odds=null_odds,
+        candidates=(paris, nothing) if null_odds < 0 else (nothing, paris),
+    )  # fmt: skip
+    question = Question(key="1", question="where ?", passage="in paris", answers=(), place="")
+    return AnsweredQuestion.of(question, found, 0, threshold)
+
+
+@pytest.mark.parametrize(
+    ("null_odds", "threshold", "line"),
+    [
+        (-0.5, 0.0, "0.6000  paris  <- where ?"),
+        (-0.5, -1.0,
+         "0.4000  (no answer)  <- where ?  (null odds -0.5, above the threshold -1)"),
+        (0.5, 0.0, "0.4000  (no answer)  <- where ?"),
+        (0.5, 2.0, "0.6000  paris  <- where ?  (null odds 0.5, not above the threshold 2)"),
+    ],
+)  # fmt: skip
+def test_a_threshold_that_overrules_the_likeliest_is_told(
+    null_odds: float, threshold: float, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_lines(None)(ENTRY, answered(null_odds, threshold))
+    assert capsys.readouterr().out.splitlines()[0] == line
+    as_json(None)(ENTRY, answered(null_odds, threshold))
+    said = json.loads(capsys.readouterr().out)
+    assert (said["null_odds"], said["null_threshold"]) == (null_odds, threshold)
 
 
 def test_a_row_of_nothing_has_its_fault(capsys: pytest.CaptureFixture[str]) -> None:

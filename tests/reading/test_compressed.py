@@ -153,5 +153,7 @@ def test_a_character_cut_off_by_the_end_of_the_file_is_an_error():
 
 
 def test_a_nul_byte_means_binary():
-    with pytest.raises(ValueError, match=r"book\.txt: NUL byte at byte 2.*binary"):
+    with pytest.raises(ValueError, match=r"book\.txt:1: NUL byte at byte 2.*binary"):
         list(text_blocks(member_of(b"ab\0c")))
+    with pytest.raises(ValueError, match=r"book\.txt:3: NUL byte at byte 5"):
+        list(text_blocks(member_of(b"a\nb\nc\0d"), block_bytes=4))

@@ -63,7 +63,7 @@ def test_unknown_names_are_nothing_unless_named_without_extension():
     assert kind("notes", b"A sentence.\n") is None
     assert kind("notes", b"A sentence.\n", is_named=True) == "lines"
     assert kind("picture.png", b"\x89PNG\0\0") is None
-    with pytest.raises(ValueError, match=r"a\.txt: NUL byte at byte 1"):
+    with pytest.raises(ValueError, match=r"a\.txt:1: NUL byte at byte 1"):
         kind("a.txt", b"a\0")
 
 

@@ -253,7 +253,7 @@ def test_a_record_after_a_book_is_no_book(tmp_path, monkeypatch):
         ("a.txt", b"", r"a\.txt: the file is empty"),
         ("a.txt", b" \n\n", r"a\.txt: the file is empty"),
         ("a.txt.gz", gzip.compress(b"", mtime=0), r"a\.txt\.gz: the file is empty"),
-        ("a.txt", b"ELF\0\1", r"a\.txt: NUL byte at byte 3.*binary"),
+        ("a.txt", b"ELF\0\1", r"a\.txt:1: NUL byte at byte 3.*binary"),
         ("a.txt", "One.\nTwo é.\n".encode("latin-1"), r"a\.txt:2: not UTF-8.*0xe9.*offset 9"),
         ("a.txt", "One.\n두 번째.\n".encode("cp949"), r"a\.txt:2: not UTF-8.*iconv -f CP949"),
         ("a.txt", "第二行是汉字。\n".encode("gbk"), r"a\.txt:1: not UTF-8.*iconv -f LATIN1"),

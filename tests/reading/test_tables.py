@@ -174,7 +174,7 @@ def test_two_columns_of_one_name_cannot_be_told_apart(tmp_path):
         ("a.jsonl", b'{"x": 1}\n{"x": %s}\n' % (b"9" * 5000), r"a\.jsonl:2: not JSON"),
         ("a.txt", b"one\n\xff\n", r"a\.txt:2: not UTF-8"),
         ("a.csv", b"x\n1\n\xff\n", r"a\.csv:3: not UTF-8"),
-        ("a.txt", b"one\0two\n", r"a\.txt: NUL byte"),
+        ("a.txt", b"one\0two\n", r"a\.txt:1: NUL byte"),
         ("a.txt", gzip.compress(b"one\n" * 999, mtime=0)[:-9], "damaged or cut-short compression"),
     ],
 )  # fmt: skip

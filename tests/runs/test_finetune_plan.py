@@ -15,8 +15,18 @@ from tests.runs.test_finetuning import PLAN
     [
         (5, 3.0, "6 of 5 examples: 3 epochs; seed 0"),
         (4, 3.0, "7 of 4 examples: 3 epochs asked for, 2.8 read; seed 0"),
-        (16, 3.0, "1 of 16 examples: 3 epochs asked for, 1.6 read; seed 0"),
-        (64, 3.0, "1 of 64 examples: 3 epochs asked for, 6.4 read; seed 0"),
+        (
+            16,
+            3.0,
+            "1 of 16 examples: 3 epochs asked for, 1.6 read, since a step is always of 16 "
+            "and there are only 10; seed 0",
+        ),
+        (
+            64,
+            3.0,
+            "1 of 64 examples: 3 epochs asked for, 6.4 read, since a step is always of 64 "
+            "and there are only 10; seed 0",
+        ),
     ],
 )
 def test_the_epochs_that_whole_steps_read_are_told(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from bertsmith.runs.null_threshold import tune_null_threshold
 from bertsmith.tasks.squad_evaluation import tuned_threshold
 from bertsmith.tasks.stored import TASK, Learned, read_learned, read_task, task_json
 from bertsmith.tasks.task import SpanAnswering
+from bertsmith.train.log import read_metrics
 from tests.commands.small_task import write_model
 from tests.commands.test_finetune_kinds import SETS, SPANS, learning_set, questions
 from tests.tasks.answering import TASKS, write_answering
@@ -66,6 +68,13 @@ def test_the_threshold_is_tuned_on_dev_stored_and_used(tmp_path: Path) -> None:
         each.found.null_odds > threshold for each in found
     ]
     reached = learning.task.score(learning.dev, [each.found for each in found])
+    written = json.loads((tmp_path / "run" / "scores.json").read_text("utf-8"))
+    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    measured = [row["evaluation_f1"] for row in rows if "evaluation_f1" in row]
+    assert max(measured) == pytest.approx(written["scores"]["f1"])  # chosen by what is reported
+    told = f"no answer is given above null odds of {threshold:.4g}, the best for F1 on these very"
+    assert written["tuned_on_dev"].startswith(told)
+    assert told in (tmp_path / "run" / "README.md").read_text("utf-8")
     assert isinstance(console.file, io.StringIO)
     printed = console.file.getvalue()
     assert f"no answer is given above null odds of {threshold:.4g}" in printed

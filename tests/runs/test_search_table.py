@@ -14,7 +14,7 @@ RUN = FinetuneRun(name="glue", batch_size=4, epochs=1.0)
 TASK = Classification(scheme=LabelScheme(("a", "b")))
 
 
-def mean_line(*scores: float) -> str:
+def told_of(*scores: float, failed: frozenset[float] = frozenset()) -> list[str]:
     """What the table says of restarts that reached these accuracies."""
     grid = Grid(batch_sizes=(4,), learning_rates=(RUN.optimizer.learning_rate,), epochs=(1.0,))
     record = SearchRecord(
@@ -24,12 +24,11 @@ def mean_line(*scores: float) -> str:
     runs = {
         name_of(run): RunResult(
             name=name_of(run), seed=run.seed, scores={"accuracy": score}, step=1, loss=0.5,
-            seconds=1.0, failure="",
+            seconds=1.0, failure="guesses" if score in failed else "",
         )
         for run, score in zip(restarts(RUN, len(scores)), scores, strict=True)
     }  # fmt: skip
-    lines = table(record, Results(runs=runs, ensembles={}), TASK)
-    return next(line.strip() for line in lines if "mean" in line)
+    return table(record, Results(runs=runs, ensembles={}), TASK)
 
 
 @pytest.mark.parametrize(
@@ -46,4 +45,12 @@ def mean_line(*scores: float) -> str:
 def test_an_interval_is_told_from_three_runs_on_and_within_the_scores_range(
     scores: tuple[float, ...], told: str
 ) -> None:
-    assert mean_line(*scores) == f"accuracy, all: {told}"
+    line = next(line.strip() for line in told_of(*scores) if "mean" in line)
+    assert line == f"accuracy, all: {told}"
+
+
+def test_the_best_is_the_highest_of_all_that_were_scored() -> None:
+    (line,) = [
+        line for line in told_of(0.5, 0.6, 0.7, failed=frozenset({0.5})) if "best on" in line
+    ]
+    assert "; the highest of 3 on the same Dev, so it flatters" in line

@@ -13,9 +13,11 @@ from bertsmith.tasks.glue import (
     TASKS,
     Split,
     average,
+    file_of,
     read,
     submission_lines,
     task_named,
+    unofficial,
     write_submission,
 )
 
@@ -148,3 +150,27 @@ def test_the_malformed_row_of_qqp_is_told() -> None:
     glue = Path(os.environ["BERTSMITH_DATA"]) / "glue"
     assert read(glue, task_named("QQP"), "train", faults.append)
     assert len(faults) == 1
+
+
+def test_a_missing_file_is_told_with_what_lies_there(tmp_path: Path) -> None:
+    (tmp_path / "QNLI").mkdir()
+    (tmp_path / "QNLI" / "train_derived.tsv.gz").touch()
+    with pytest.raises(FileNotFoundError, match=r"it holds train_derived.tsv.gz"):
+        file_of(tmp_path, task_named("QNLI"), "train")
+
+
+@pytest.mark.data
+def test_only_sets_of_another_size_are_told_to_be_no_official_ones() -> None:
+    if "BERTSMITH_DATA" not in os.environ:
+        pytest.skip("BERTSMITH_DATA is not set")
+    glue = Path(os.environ["BERTSMITH_DATA"]) / "glue"
+    official = {
+        name: not any(
+            unofficial(task_named(name), split, len(read(glue, task_named(name), split, print)))
+            for split in ("train", "dev")
+        )
+        for name in ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "RTE", "WNLI")
+    }
+    assert [name for name, is_official in official.items() if not is_official] == ["QQP", "MNLI-m"]
+    told = unofficial(task_named("MNLI-m"), "train", 8_100)
+    assert told.startswith("MNLI-m: 8,100 examples to train on are here, and 392,702 are official")

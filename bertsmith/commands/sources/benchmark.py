@@ -6,7 +6,7 @@ From the benchmark's own files, from a directory in the Hub's layout, or from th
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bertsmith.commands.sources.source import Labelled, require_read, shortened, wrong_kind
@@ -74,7 +74,10 @@ class GlueFiles:
             options=shlex.join(typed_words({**given(self.files), "task": row.name})),
             train_balance=classify.balance(train, row.scheme),
             dev_balance=classify.balance(dev, row.scheme),
-            notes=shortened(told),
+            notes=(
+                *shortened(told),
+                *filter(None, (self._unofficial("train", train), self._unofficial("dev", dev))),
+            ),
         )
 
     def labelled(
@@ -90,8 +93,14 @@ class GlueFiles:
             name=f"{which} of {self.name}",
             task=replace(task, metrics=self.task.metrics),
             examples=examples,
-            notes=shortened(told),
+            notes=(*shortened(told), *filter(None, (self._unofficial(which, examples),))),
         )
+
+    def _unofficial(self, split: Split, examples: Sequence[TextExample]) -> str:
+        """That they are not the official ones, by their number; empty where some were left out."""
+        if self.files.skip_malformed:
+            return ""
+        return glue.unofficial(self.task, split, len(examples))
 
     def _read(self, split: Split, scheme: LabelScheme, told: list[str]) -> list[TextExample]:
         """Rows of another width are always told and left out: the official files have them."""

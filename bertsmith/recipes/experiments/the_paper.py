@@ -17,31 +17,39 @@ TABLE_1: dict[str, Figures] = {
 }
 """On GLUE's test sets; the last figure is the average."""
 
+DEV_AND_TEST = ("EM", "F1", "test EM", "test F1")
 TABLE_2: dict[str, Figures] = {
-    "BERT BASE (single)": (80.8, 88.5),
-    "BERT LARGE (single)": (84.1, 90.9),
-    "BERT LARGE (ensemble)": (85.8, 91.8),
-    "BERT LARGE (single + TriviaQA)": (84.2, 91.1),
-    "BERT LARGE (ensemble + TriviaQA)": (86.2, 92.2),
+    "Human": (None, None, 82.3, 91.2),
+    "nlnet (ensemble)": (None, None, 86.0, 91.7),
+    "QANet (ensemble)": (None, None, 84.5, 90.5),
+    "BiDAF+ELMo (single)": (None, 85.6, None, 85.8),
+    "R.M. Reader (ensemble)": (81.2, 87.9, 82.3, 88.5),
+    "BERT BASE (single)": (80.8, 88.5, None, None),
+    "BERT LARGE (single)": (84.1, 90.9, None, None),
+    "BERT LARGE (ensemble)": (85.8, 91.8, None, None),
+    "BERT LARGE (single + TriviaQA)": (84.2, 91.1, 85.1, 91.8),
+    "BERT LARGE (ensemble + TriviaQA)": (86.2, 92.2, 87.4, 93.2),
 }
-"""Exact match and F1 on SQuAD 1.1's Dev."""
-TABLE_2_TEST: dict[str, Figures] = {
-    "Human": (82.3, 91.2),
-    "BERT LARGE (single + TriviaQA)": (85.1, 91.8),
-    "BERT LARGE (ensemble + TriviaQA)": (87.4, 93.2),
+"""SQuAD 1.1."""
+TABLE_3: dict[str, Figures] = {
+    "Human": (86.3, 89.0, 86.9, 89.5),
+    "MIR-MRC, F-Net (single)": (None, None, 74.8, 78.0),
+    "nlnet (single)": (None, None, 74.2, 77.1),
+    "unet (ensemble)": (None, None, 71.4, 74.9),
+    "SLQA+ (single)": (None, None, 71.4, 74.4),
+    "BERT LARGE (single)": (78.7, 81.9, 80.0, 83.1),
 }
-"""The same on the test set."""
-TABLE_3: dict[str, Figures] = {"Human": (86.3, 89.0), "BERT LARGE (single)": (78.7, 81.9)}
-"""Exact match and F1 on SQuAD 2.0's Dev."""
-TABLE_3_TEST: dict[str, Figures] = {"Human": (86.9, 89.5), "BERT LARGE (single)": (80.0, 83.1)}
-"""The same on the test set."""
+"""SQuAD 2.0."""
 TABLE_4: dict[str, Figures] = {
-    "ESIM+GloVe": (51.9,),
-    "ESIM+ELMo": (59.1,),
-    "BERT BASE": (81.6,),
-    "BERT LARGE": (86.6,),
+    "ESIM+GloVe": (51.9, 52.7),
+    "ESIM+ELMo": (59.1, 59.2),
+    "OpenAI GPT": (None, 78.0),
+    "BERT BASE": (81.6, None),
+    "BERT LARGE": (86.6, 86.3),
+    "Human (expert)": (None, 85.0),
+    "Human (five annotations)": (None, 88.0),
 }
-"""Accuracy on SWAG's Dev."""
+"""Accuracy on SWAG's Dev and test."""
 
 TABLE_5_COLUMNS = ("MNLI-m", "QNLI", "MRPC", "SST-2", "SQuAD 1.1")
 TABLE_5: dict[str, Figures] = {
@@ -62,17 +70,20 @@ TABLE_6: tuple[Figures, ...] = (
 )
 
 TABLE_7: dict[str, Figures] = {
-    "ELMo": (95.7,),
-    "Fine-tuning, LARGE": (96.6,),
-    "Fine-tuning, BASE": (96.4,),
-    "Embeddings": (91.0,),
-    "Second-to-Last Hidden": (95.6,),
-    "Last Hidden": (94.9,),
-    "Weighted Sum Last Four Hidden": (95.9,),
-    "Concat Last Four Hidden": (96.1,),
-    "Weighted Sum All Layers": (95.5,),
+    "ELMo": (95.7, 92.2),
+    "CVT": (None, 92.6),
+    "CSE": (None, 93.1),
+    "Fine-tuning, LARGE": (96.6, 92.8),
+    "Fine-tuning, BASE": (96.4, 92.4),
+    "Embeddings": (91.0, None),
+    "Second-to-Last Hidden": (95.6, None),
+    "Last Hidden": (94.9, None),
+    "Weighted Sum Last Four Hidden": (95.9, None),
+    "Concat Last Four Hidden": (96.1, None),
+    "Weighted Sum All Layers": (95.5, None),
 }
-"""F1 of CoNLL-2003's Dev; ELMo is of Peters et al. 2018."""
+"""F1 of CoNLL-2003's Dev and test; ELMo is of Peters et al. 2018, CVT of Clark et al. 2018, CSE of
+Akbik et al. 2018."""
 
 TABLE_8_COLUMNS = ("MNLI fine-tuned", "NER fine-tuned", "NER feature-based")
 TABLE_8: tuple[Figures, ...] = (
@@ -83,3 +94,11 @@ TABLE_8: tuple[Figures, ...] = (
     (83.7, 94.8, 94.6),
     (83.6, 94.9, 94.6),
 )
+
+CONTEMPORARIES: dict[str, Figures] = {
+    "BERT BASE": (TABLE_1["BERT BASE"][0], TABLE_1["BERT BASE"][4], 96.4, 96.1),
+    "OpenAI GPT": (TABLE_1["OpenAI GPT"][0], TABLE_1["OpenAI GPT"][4], None, None),
+    "ELMo": (None, None, None, 95.7),
+}
+"""MNLI and SST-2 on GLUE's test (Table 1); named entities of Dev, fine-tuned and from features
+(Table 7)."""

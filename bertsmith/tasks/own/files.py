@@ -135,9 +135,13 @@ class _Collected(Generic[ExampleT]):
         self._ids = ids
         self._place_of: dict[object, str] = {}
         self._repeated: list[str] = []
+        self._num_long, self._longest = 0, (1, "")
         self.examples: list[ExampleT] = []
 
     def take(self, row: Row) -> None:
+        if row.num_lines > 1:
+            self._num_long += 1
+            self._longest = max(self._longest, (row.num_lines, row.place), key=lambda pair: pair[0])
         try:
             self._require_new(row)
             self.examples.append(self._example(row))
@@ -147,11 +151,21 @@ class _Collected(Generic[ExampleT]):
             self._left_out.malformed(str(fault))
 
     def notes(self) -> tuple[str, ...]:
-        """Of ids that stand twice, where that is no fault."""
-        if not self._repeated:
-            return ()
-        told = counted(len(self._repeated), "row has", "rows have")
-        return (f"{told} the {self._ids} of an earlier one, the first at {self._repeated[0]}",)
+        """Of rows over several lines, and of ids that stand twice, where that is no fault."""
+        told = []
+        if self._num_long:
+            num_lines, place = self._longest
+            told.append(
+                f"{counted(self._num_long, 'row goes', 'rows go')} on over several lines, the "
+                f"longest, at {place}, over {num_lines:,}: where no text has line ends, a quote "
+                f"that is never closed has swallowed rows"
+            )
+        if self._repeated:
+            rows_have = counted(len(self._repeated), "row has", "rows have")
+            told.append(
+                f"{rows_have} the {self._ids} of an earlier one, the first at {self._repeated[0]}"
+            )
+        return tuple(told)
 
     def _require_new(self, row: Row) -> None:
         name = self._key or self._ids

@@ -135,7 +135,7 @@ def require_known(labels: Iterable[tuple[str, str]], learned: Sequence[str]) -> 
         f"{place}: label {label!r}{others} ({count:,} in all) is none of the {len(learned)} that "
         f"are learned: {', '.join(learned):.200}"
         + (f"; did you mean {near[0]!r}?" if near else ".")
-        + " What is scored must stand in the training file too: mend the label, or learn it"
+        + " Only labels of the training file can be scored: mend this one, or train with it"
     )
 
 

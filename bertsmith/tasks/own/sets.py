@@ -74,6 +74,7 @@ def _parted(
     note = (
         f"to evaluate on: {len(held_out):,} of the {len(file.examples):,} examples of "
         f"{file.path}, the same in every run; no content stands on both sides"
+        f"{_missed(len(held_out), len(file.examples), config.share)}"
     )
     met = [
         {label for number, _ in side for label in listed[number]} for side in (to_train, held_out)
@@ -84,6 +85,16 @@ def _parted(
         dev=tuple(each for _, each in held_out),
         notes=(note, *_missing(*met)),
         unlearnable=unlearnable,
+    )
+
+
+def _missed(count: int, total: int, share: float) -> str:
+    """That the share is far from what was asked for; empty where it is near."""
+    if abs(count - share * total) <= max(1.0, 0.5 * share * total):
+        return ""
+    return (
+        f"; that is {count / total:.1%} and not {share:.1%}: documents and equal contents stay "
+        f"whole, and training keeps an example of every label"
     )
 
 

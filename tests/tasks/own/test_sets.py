@@ -26,6 +26,16 @@ def test_without_a_file_to_evaluate_on_a_share_is_held_out_and_told() -> None:
     assert found.notes[0].startswith("to evaluate on: 1 of the 4 examples of train.csv, the same")
 
 
+def test_a_share_that_is_far_from_what_was_asked_is_told() -> None:
+    file = OwnFile(path=Path("t.csv"), examples=tuple("aaaabbbbccccddddeeee"))
+    found = sets_of(file, None, _contents, SplitConfig(share=0.05))
+    assert len(found.dev) == 4
+    assert "; that is 20.0% and not 5.0%: documents and equal contents stay" in found.notes[0]
+    near = sets_of(file, None, _contents, SplitConfig(share=0.2))
+    assert len(near.dev) == 4
+    assert "that is" not in near.notes[0]
+
+
 def test_what_stands_in_both_files_is_counted() -> None:
     dev = OwnFile(path=Path("dev.csv"), examples=("B", "x"))
     found = sets_of(TRAIN, dev, _contents)

@@ -249,3 +249,13 @@ def test_the_real_sets_are_read_whole(
     scheme = LabelScheme.of(file.examples, columns.problem)
     assert scheme.names == tuple(labels.split())
     assert summary(file, scheme).num_examples == count
+
+
+def test_rows_over_several_lines_are_told_since_a_stray_quote_makes_them(tmp_path: Path) -> None:
+    lines = ["text,label", "a,x", '"b,x', "c,x", 'd",y', '"e\nf",y', "g,y"]
+    file = read(lines_at(tmp_path / "a.csv", *lines), TextColumns())
+    assert [each.texts for each in file.examples] == [("a",), ("b,x\nc,x\nd",), ("e\nf",), ("g",)]
+    (note,) = file.notes
+    assert note.startswith(
+        f"2 rows go on over several lines, the longest, at {tmp_path / 'a.csv'}:3, over 3: "
+    )
