@@ -283,7 +283,7 @@ def test_a_checkpoint_on_the_way_is_fine_tuned_as_the_last_one_is(folder: Path, 
 
 
 def test_a_checkpoint_that_somebody_deleted_is_told(folder: Path, ask: Ask) -> None:
-    (early,) = (folder / "out" / "pretrained").glob(f"*/checkpoints/*{SCALE.steps_between}")
+    (early,) = (folder / "out" / "pretrained").glob(f"*/checkpoints/step-{SCALE.steps_between:08d}")
     assert SCALE.steps_between < NUM_STEPS
     shutil.rmtree(early)
     ask(matched(model=SCALE.bert(step=SCALE.steps_between)))
