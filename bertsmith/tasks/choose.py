@@ -19,6 +19,7 @@ import numpy.typing as npt
 from bertsmith.data.items import two_texts
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.tasks import metrics
+from bertsmith.tasks.metrics import Scorer
 from bertsmith.text.tokenizer import Tokenizer
 
 FloatArray = npt.NDArray[np.floating]
@@ -90,10 +91,11 @@ def decode(examples: Sequence[ChoiceExample], scores: Sequence[FloatArray]) -> l
     return [_answer(of_question) for of_question in np.split(flat, borders)]
 
 
-def score(examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> dict[str, float]:
-    """`accuracy`. Raises ValueError, with the place, for a question without a label."""
-    gold = [_label(example) for example in examples]
-    return {"accuracy": metrics.accuracy([answer.choice for answer in answers], gold)}
+def scorer(examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> Scorer:
+    """Gives `accuracy`. Raises ValueError, with the place, for a question without a label."""
+    gold = np.array([_label(example) for example in examples])
+    found = np.array([answer.choice for answer in answers])
+    return lambda numbers: {"accuracy": metrics.accuracy(found[numbers], gold[numbers])}
 
 
 def _label(example: ChoiceExample) -> int:

@@ -24,6 +24,7 @@ from bertsmith.data.labelled import LabelledItems
 from bertsmith.reading.counted import counted
 from bertsmith.tasks import metrics
 from bertsmith.tasks.label_lists import listed
+from bertsmith.tasks.metrics import Scorer
 from bertsmith.text.tokenizer import Tokenizer
 
 FloatArray = npt.NDArray[np.floating]
@@ -158,13 +159,13 @@ def encode(
     )
 
 
-def score(
+def scorer(
     examples: Sequence[TextExample],
     answers: Sequence[TextAnswer],
     scheme: LabelScheme,
     wanted: Sequence[str] = (),
-) -> dict[str, float]:
-    """The metrics asked for, by default all that the problem has.
+) -> Scorer:
+    """Gives the metrics asked for, by default all that the problem has.
 
     Raises ValueError for one that it has not.
     """
@@ -176,7 +177,9 @@ def score(
         raise ValueError(f"{scheme.problem} is scored by {', '.join(known)}, not by {unknown[0]}")
     if scheme.problem != "multi_label":
         gold, found = gold[:, 0], found[:, 0]
-    return {name: known[name](found, gold, len(scheme.names)) for name in names}
+    return lambda numbers: {
+        name: known[name](found[numbers], gold[numbers], len(scheme.names)) for name in names
+    }
 
 
 def metric_names(problem: Problem) -> tuple[str, ...]:

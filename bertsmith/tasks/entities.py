@@ -9,10 +9,12 @@ Source: conlleval (Tjong Kim Sang and Buchholz 2000), the CoNLL-2003 shared task
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 OUTSIDE = "O"
 _SINGLE = {"S", "U"}
@@ -84,35 +86,64 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class EntityCounts:
+    """What the entities of sentences come to, sentence by sentence: sums of them are scores."""
+
+    kinds: tuple[str, ...]
+    """Of all sentences, sorted."""
+    counts: npt.NDArray[np.int64]
+    """(sentences, kinds, 3): gold entities, predicted ones, those that are right."""
+
+    @classmethod
+    def of(cls, predicted: Iterable[Sequence[str]], gold: Iterable[Sequence[str]]) -> EntityCounts:
+        """Both hold the tags of the same sentences.
+
+        Raises ValueError where two differ in length.
+        """
+        sides: list[tuple[set[Entity], set[Entity]]] = []
+        for number, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
+            if len(ours) != len(theirs):
+                raise ValueError(
+                    f"sentence {number}: {len(ours)} predicted tags for {len(theirs)} words"
+                )
+            sides.append((set(entities(theirs)), set(entities(ours))))
+        kinds = sorted({each.kind for wanted, found in sides for each in wanted | found})
+        numbers = {kind: number for number, kind in enumerate(kinds)}
+        counts = np.zeros((len(sides), len(kinds), 3), np.int64)
+        for of_sentence, (wanted, found) in zip(counts, sides, strict=True):
+            for column, some in enumerate((wanted, found, wanted & found)):
+                for each in some:
+                    of_sentence[numbers[each.kind], column] += 1
+        return cls(kinds=tuple(kinds), counts=counts)
+
+    def scores(self, numbers: npt.NDArray[np.int64]) -> dict[str, EntityScore]:
+        """The score of every kind that stands in the sentences of these numbers, and of all.
+
+        By name, that of all under `""`: sums, not means.
+        """
+        times = np.bincount(numbers, minlength=len(self.counts))
+        sums = np.tensordot(times, self.counts, axes=1)  # (kinds, 3)
+        scores = {
+            kind: _score(of_kind)
+            for kind, of_kind in zip(self.kinds, sums, strict=True)
+            if of_kind.any()
+        }
+        scores[""] = _score(sums.sum(axis=0))
+        return scores
+
+
 def entity_scores(
     predicted: Iterable[Sequence[str]], gold: Iterable[Sequence[str]]
 ) -> dict[str, EntityScore]:
-    """The score of every kind, by name, and under `""` that of all: sums, not means.
+    """The scores of all sentences, as `EntityCounts` has them; raises as it does."""
+    counted = EntityCounts.of(predicted, gold)
+    return counted.scores(np.arange(len(counted.counts)))
 
-    Both hold the tags of the same sentences. Raises ValueError where two differ in length.
-    """
-    in_gold: Counter[str] = Counter()
-    in_predicted: Counter[str] = Counter()
-    right: Counter[str] = Counter()
-    for number, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
-        if len(ours) != len(theirs):
-            raise ValueError(
-                f"sentence {number}: {len(ours)} predicted tags for {len(theirs)} words"
-            )
-        found, wanted = set(entities(ours)), set(entities(theirs))
-        in_predicted.update(entity.kind for entity in found)
-        in_gold.update(entity.kind for entity in wanted)
-        right.update(entity.kind for entity in found & wanted)
-    scores = {
-        kind: EntityScore(
-            num_gold=in_gold[kind], num_predicted=in_predicted[kind], num_right=right[kind]
-        )
-        for kind in sorted(in_gold | in_predicted)
-    }
-    scores[""] = EntityScore(
-        num_gold=in_gold.total(), num_predicted=in_predicted.total(), num_right=right.total()
-    )
-    return scores
+
+def _score(sums: npt.NDArray[np.int64]) -> EntityScore:
+    num_gold, num_predicted, num_right = map(int, sums)
+    return EntityScore(num_gold=num_gold, num_predicted=num_predicted, num_right=num_right)
 
 
 def as_iob2(tags: Sequence[str]) -> list[str]:

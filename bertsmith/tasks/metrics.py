@@ -21,6 +21,9 @@ from bertsmith.randomness import Stream, integers
 Numbers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
+Scorer = Callable[[Numbers], dict[str, float]]
+"""Answered examples -> the metrics of those of these numbers, which may repeat."""
+
 _RESAMPLES = 1_000
 _CALIBRATION_BINS = 10
 _FEWEST_RUNS = 3  # of two the interval of a mean is 18 deviations wide

@@ -12,8 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from bertsmith.reading.conll import TaggedSentence
-from bertsmith.tasks.entities import OUTSIDE, as_iob2, entities, entity_scores, split_tag
+from bertsmith.tasks.entities import (
+    OUTSIDE,
+    EntityCounts,
+    EntityScore,
+    as_iob2,
+    entities,
+    split_tag,
+)
+from bertsmith.tasks.metrics import Scorer
 
 
 @dataclass(frozen=True)
@@ -88,19 +98,24 @@ class TagScheme:
         return next((tag for tag in tags if tag in self.labels), f"I-{kind}")
 
 
-def score(
+def scorer(
     sentences: Sequence[TaggedSentence], tags: Sequence[Sequence[str]], scheme: TagScheme
-) -> dict[str, float]:
-    """`f1`, `precision` and `recall` of entities, of all and of each kind; else `accuracy`."""
+) -> Scorer:
+    """Gives `f1`, `precision` and `recall` of entities, `f1` of each kind; else `accuracy`."""
     gold = [scheme.tags_of(sentence) for sentence in sentences]
-    if not scheme.is_of_entities:
-        right = sum(
-            a == b
-            for ours, theirs in zip(tags, gold, strict=True)
-            for a, b in zip(ours, theirs, strict=True)
-        )
-        return {"accuracy": right / max(1, sum(map(len, gold)))}
-    scores = entity_scores(tags, gold)
+    if scheme.is_of_entities:
+        counts = EntityCounts.of(tags, gold)
+        return lambda numbers: _named(counts.scores(numbers))
+    pairs = [list(zip(ours, theirs, strict=True)) for ours, theirs in zip(tags, gold, strict=True)]
+    num_right = np.array([sum(ours == theirs for ours, theirs in each) for each in pairs])
+    num_words = np.array([len(each) for each in pairs])
+    return lambda numbers: {
+        "accuracy": float(num_right[numbers].sum() / max(1, num_words[numbers].sum()))
+    }
+
+
+def _named(scores: dict[str, EntityScore]) -> dict[str, float]:
+    """The figures of all entities, then the F1 of each kind."""
     whole = scores.pop("")
     return {
         "f1": whole.f1,

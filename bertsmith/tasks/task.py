@@ -26,9 +26,10 @@ from bertsmith.reading.squad_json import Question
 from bertsmith.tasks import choose, classify, squad, squad_answers, tag, tag_scheme
 from bertsmith.tasks.choose import ChoiceAnswer, ChoiceExample
 from bertsmith.tasks.classify import LabelScheme, Problem, TextAnswer, TextExample
+from bertsmith.tasks.metrics import Scorer
 from bertsmith.tasks.squad import EncodedQuestions, SquadConfig
 from bertsmith.tasks.squad_answers import FoundAnswer
-from bertsmith.tasks.squad_scores import SquadVersion, squad_scores
+from bertsmith.tasks.squad_scores import SquadVersion, question_scores
 from bertsmith.tasks.tag import EncodedWords, TagConfig
 from bertsmith.tasks.tag_scheme import TagScheme
 from bertsmith.text.tokenizer import Tokenizer
@@ -125,11 +126,15 @@ class Classification:
         """The likeliest labels of each text."""
         return [self.scheme.answer(of_text) for of_text in scores]
 
+    def scorer(self, examples: Sequence[TextExample], answers: Sequence[TextAnswer]) -> Scorer:
+        """As `classify.scorer`."""
+        return classify.scorer(examples, answers, self.scheme, self.metrics)
+
     def score(
         self, examples: Sequence[TextExample], answers: Sequence[TextAnswer]
     ) -> dict[str, float]:
-        """As `classify.score`."""
-        return classify.score(examples, answers, self.scheme, self.metrics)
+        """The scorer's metrics of all examples."""
+        return self.scorer(examples, answers)(np.arange(len(examples)))
 
 
 def _require_two(labels: Sequence[str]) -> None:
@@ -163,11 +168,15 @@ class MultipleChoice:
         """As `choose.decode`."""
         return choose.decode(examples, scores)
 
+    def scorer(self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> Scorer:
+        """As `choose.scorer`."""
+        return choose.scorer(examples, answers)
+
     def score(
         self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]
     ) -> dict[str, float]:
-        """As `choose.score`."""
-        return choose.score(examples, answers)
+        """The scorer's metrics of all examples."""
+        return self.scorer(examples, answers)(np.arange(len(examples)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,11 +204,17 @@ class Tagging:
         """As `tag.decode`."""
         return tag.decode(examples, encoded, scores, self.scheme)
 
+    def scorer(
+        self, examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]]
+    ) -> Scorer:
+        """As `tag_scheme.scorer`."""
+        return tag_scheme.scorer(examples, answers, self.scheme)
+
     def score(
         self, examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]]
     ) -> dict[str, float]:
-        """As `tag_scheme.score`."""
-        return tag_scheme.score(examples, answers, self.scheme)
+        """The scorer's metrics of all sentences."""
+        return self.scorer(examples, answers)(np.arange(len(examples)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,14 +243,22 @@ class SpanAnswering:
         """As `squad_answers.decode`."""
         return squad_answers.decode(examples, encoded, scores, self.config)
 
+    def scorer(self, examples: Sequence[Question], answers: Sequence[FoundAnswer]) -> Scorer:
+        """Gives `f1` and `exact`, in percent; a question that stands there twice counts twice."""
+        gold = {str(number): each.gold for number, each in enumerate(examples)}
+        texts = {str(number): each.text for number, each in enumerate(answers)}
+        scores = question_scores(texts, gold, self.version)
+        exact, f1 = (np.array([each[key] for key in gold]) for each in scores)
+        return lambda numbers: {
+            "f1": 100.0 * float(f1[numbers].mean()),
+            "exact": 100.0 * float(exact[numbers].mean()),
+        }
+
     def score(
         self, examples: Sequence[Question], answers: Sequence[FoundAnswer]
     ) -> dict[str, float]:
-        """`f1` and `exact`, in percent; a question that stands there twice counts twice."""
-        gold = {str(number): each.gold for number, each in enumerate(examples)}
-        texts = {str(number): each.text for number, each in enumerate(answers)}
-        found = squad_scores(texts, gold, self.version)
-        return {"f1": found.f1, "exact": found.exact}
+        """The scorer's metrics of all questions."""
+        return self.scorer(examples, answers)(np.arange(len(examples)))
 
 
 AnyTask = Classification | MultipleChoice | Tagging | SpanAnswering

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertsmith.tasks.choose import ChoiceAnswer, ChoiceExample, decode, encode, score
+from bertsmith.tasks.choose import ChoiceAnswer, ChoiceExample, decode, encode
+from bertsmith.tasks.task import MultipleChoice
 from bertsmith.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"])
@@ -38,7 +39,7 @@ def test_probabilities_are_shared_among_the_choices_of_one_question() -> None:
     answers = decode(EXAMPLES, scores)
     assert answers[0] == ChoiceAnswer(choice=1, probabilities=pytest.approx((0.25, 0.75)))
     assert (answers[1].choice, sum(answers[1].probabilities)) == (2, pytest.approx(1.0))
-    assert score(EXAMPLES, answers) == {"accuracy": 0.5}
+    assert MultipleChoice().score(EXAMPLES, answers) == {"accuracy": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -58,4 +59,4 @@ def test_questions_that_cannot_be_asked_are_refused(example: ChoiceExample, mess
 def test_what_is_scored_needs_a_label() -> None:
     unknown = _example("a", "b", "c", label=None)
     with pytest.raises(ValueError, match="f:1: no label"):
-        score([unknown], decode([unknown], [np.zeros(1), np.ones(1)]))
+        MultipleChoice().score([unknown], decode([unknown], [np.zeros(1), np.ones(1)]))

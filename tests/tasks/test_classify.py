@@ -11,8 +11,9 @@ from bertsmith.tasks.classify import (
     TextExample,
     balance,
     encode,
-    score,
+    scorer,
 )
+from bertsmith.tasks.task import Classification
 from bertsmith.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"])
@@ -105,23 +106,25 @@ def test_answers_are_the_likeliest_labels_with_probabilities() -> None:
 def test_each_problem_is_scored_by_its_own_metrics() -> None:
     found = LabelScheme(("9", "10"))
     answers = [TextAnswer(labels=(label,), scores=()) for label in ("10", "10", "9")]
-    scores = score(SINGLE, answers, found)
+    scores = Classification(scheme=found).score(SINGLE, answers)
     assert scores["accuracy"] == pytest.approx(2 / 3)
     assert scores["f1"] == pytest.approx(2 / 3)
-    assert list(score(SINGLE, answers, found, ["matthews"])) == ["matthews"]
+    assert list(Classification(scheme=found, metrics=("matthews",)).score(SINGLE, answers)) == [
+        "matthews"
+    ]
 
     gold = [_example("a", "news"), _example("b", "news", "tech")]
     given = [TextAnswer(labels=labels, scores=()) for labels in (("news",), ("news", "sport"))]
-    scores = score(gold, given, TOPICS)
+    scores = Classification(scheme=TOPICS).score(gold, given)
     assert scores == {
         "f1": pytest.approx(4 / 6), "macro_f1": pytest.approx(1 / 3), "exact": 0.5,
     }  # fmt: skip
 
     numbers = [_example("a", "1"), _example("b", "2"), _example("c", "4")]
     read = [TextAnswer(labels=("",), scores=(value,)) for value in (1.0, 3.0, 9.0)]
-    assert score(numbers, read, NUMBERS)["spearman"] == pytest.approx(1.0)
+    assert Classification(scheme=NUMBERS).score(numbers, read)["spearman"] == pytest.approx(1.0)
     with pytest.raises(ValueError, match="regression is scored by pearson, spearman, not by f1"):
-        score(numbers, read, NUMBERS, ["f1"])
+        scorer(numbers, read, NUMBERS, ["f1"])
 
 
 def test_an_unbalanced_set_is_told() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from bertsmith.reading.conll import TaggedSentence, tagged_sentences
 from bertsmith.tasks.tag import TagConfig, decode, encode
-from bertsmith.tasks.tag_scheme import TagScheme, score
+from bertsmith.tasks.tag_scheme import TagScheme
+from bertsmith.tasks.task import Tagging
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -72,7 +73,7 @@ def test_gold_scores_give_every_word_its_tag_in_windows_of_any_size(
     scores = [np.eye(len(scheme.labels))[target] for target in encoded.labelled.targets]
     tags = decode(SENTENCES, encoded, scores, scheme)
     assert tags == [list(scheme.tags_of(sentence)) for sentence in SENTENCES]
-    assert score(SENTENCES, tags, scheme)["f1"] == 1.0
+    assert Tagging(scheme=scheme).score(SENTENCES, tags)["f1"] == 1.0
 
 
 def test_characters_inside_a_token_and_blanks_inside_a_name_go_on() -> None:
@@ -112,7 +113,7 @@ def test_windows_that_leave_words_out_are_refused(max_tokens: int, stride: int) 
 
 def test_other_tags_are_scored_by_word() -> None:
     gold = [_sentence("in York", "IN NNP")]
-    assert score(gold, [["IN", "IN"]], TagScheme.of(gold)) == {"accuracy": 0.5}
+    assert Tagging(scheme=TagScheme.of(gold)).score(gold, [["IN", "IN"]]) == {"accuracy": 0.5}
 
 
 @pytest.mark.data
@@ -129,4 +130,4 @@ def test_gold_scores_of_conll_give_its_tags_back(context: str) -> None:
     scores = [np.eye(len(scheme.labels))[target] for target in encoded.labelled.targets]
     tags = decode(sentences, encoded, scores, scheme)
     assert sum(map(len, tags)) == sum(len(words) for words in encoded.words) == 51_362
-    assert score(sentences, tags, scheme)["f1"] == 1.0
+    assert Tagging(scheme=scheme).score(sentences, tags)["f1"] == 1.0

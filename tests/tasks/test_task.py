@@ -93,3 +93,54 @@ def test_gold_scores_are_answered_with_gold(name: str) -> None:
     assert len(answers) == len(examples)
     first, *_ = task.score(examples, answers).values()  # type: ignore[arg-type]
     assert first == (100.0 if name == "spans" else 1.0)
+
+
+DRAWN: dict[str, tuple[AnyTask, list[Any]]] = {
+    **CASES,
+    "one number": (
+        Classification(scheme=LabelScheme(("score",), "regression")),
+        [TextExample(texts=("a",), labels=("1.5",), place="1"),
+         TextExample(texts=("b",), labels=("3",), place="2"),
+         TextExample(texts=("c",), labels=("-2",), place="3")],
+    ),
+    "one label of three": (
+        Classification(scheme=LabelScheme(("x", "y", "z"))),
+        [TextExample(texts=("a",), labels=(label,), place=label) for label in "xyzzx"],
+    ),
+    "two kinds": (
+        Tagging(scheme=TagScheme(("O", "B-X", "I-X", "B-Y", "I-Y"), is_of_entities=True)),
+        [TaggedSentence(place="1", words=("a", "b"), tags=("B-X", "I-X"), document=0),
+         TaggedSentence(place="2", words=("c",), tags=("B-Y",), document=1),
+         TaggedSentence(place="3", words=("c", "d"), tags=("O", "O"), document=1)],
+    ),
+    "parts of speech": (
+        Tagging(scheme=TagScheme(("DT", "NN"), is_of_entities=False)),
+        [TaggedSentence(place="1", words=("a", "b"), tags=("DT", "NN"), document=0),
+         TaggedSentence(place="2", words=("c",), tags=("NN",), document=1)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_scores_of_drawn_examples_are_those_of_the_examples_by_themselves(kind: str) -> None:
+    task, few = DRAWN[kind]
+    examples = few * 40
+    random = np.random.default_rng(5)
+    encoded = task.encode(examples, TOKENIZER)
+    scores = []
+    for number, item in enumerate(encoded.labelled.items):
+        rows = encoded.labelled.rows
+        size = len(item.token_ids if rows is None else rows[number])
+        shape = (size, task.head.num_labels) if task.head.reads_tokens else task.head.num_labels
+        scores.append(random.normal(size=shape))
+    answers = task.decode(examples, encoded, scores)
+    scorer = task.scorer(examples, answers)
+    differing = set()
+    for _ in range(20):
+        numbers = random.integers(len(examples), size=len(examples))
+        expected = task.score([examples[n] for n in numbers], [answers[n] for n in numbers])
+        found = scorer(numbers)
+        assert list(found) == list(expected)
+        assert found == pytest.approx(expected, abs=1e-12)
+        differing.add(next(iter(found.values())))
+    assert len(differing) > 1
