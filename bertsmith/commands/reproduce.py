@@ -1,6 +1,6 @@
 """`bertsmith reproduce`: a table or figure of the paper, made anew, beside the paper's own figures.
 
-    bertsmith reproduce --list
+    bertsmith reproduce --list --data DATA
     bertsmith reproduce table5 --text TEXT --data DATA             hours on two cores
     bertsmith reproduce table5 table8 --scale tiny ...             minutes: does all work?
     bertsmith reproduce table5 --scale paper --plan-only ...       what the paper's own would take
@@ -26,7 +26,7 @@ def reproduce(options: Reproduce) -> None:
     """
     scale = SCALES[options.scale]()
     if options.list:
-        print(*listed(scale), sep="\n")
+        print(*listed(scale, options.data), sep="\n")
         return
     # They import torch, which takes seconds: only now, when the options are known to be sound.
     from rich.console import Console

@@ -36,7 +36,7 @@ class Reproduce:
     out: Path = Path("runs/reproduce")
     """Where all runs and tables go."""
     list: bool = False
-    """Say what each experiment needs, and end."""
+    """Say what each experiment needs, and with --data which sets are there, and end."""
     plan_only: bool = False
     """Print the plan with its time and memory, and end."""
     keep_models: bool = False

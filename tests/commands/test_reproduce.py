@@ -161,6 +161,17 @@ def test_the_list_says_what_each_needs(capsys: pytest.CaptureFixture[str]) -> No
     printed = capsys.readouterr().out
     assert all(name in printed for name in ("table1", "table8", "figure5", "contemporaries"))
     assert "glue/MNLI" in printed
+    assert "missing" not in printed
+
+
+def test_the_list_says_which_sets_are_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bertsmith("reproduce", "--list", "--data", folder / "data") == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = {name: line for line in lines for name in ("SST-2", "TriviaQA") if line.startswith(name)}
+    assert told["SST-2"].endswith(": there")
+    assert f": missing, there is no {folder / 'data' / 'triviaqa'}" in told["TriviaQA"]
 
 
 def test_a_broken_set_is_told_before_any_work(folder: Path) -> None:

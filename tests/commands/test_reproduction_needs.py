@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bertsmith.commands.reproduction.needs import Needs
 from bertsmith.recipes.experiments.experiment import Model, Pretrained, Score
 from bertsmith.recipes.experiments.scales import mini
@@ -43,4 +45,19 @@ def test_what_is_there_is_left_out() -> None:
     assert isinstance(model, Pretrained)
     assert model.run.model.num_hidden_layers == SCALE.large.num_hidden_layers
     assert len(left.scores) == 1
-    assert left.flops(8_000, lambda score: 10) < needs("table4").flops(8_000, lambda score: 10)
+    assert left.flops(8_000, lambda score: (10, 5)) < needs("table4").flops(
+        8_000, lambda score: (10, 5)
+    )
+
+
+def test_reading_dev_costs_too() -> None:
+    def flops(num_dev: int) -> float:
+        return needs("table4").flops(8_000, lambda score: (10, num_dev))
+
+    # A run learns from its examples three times over in three epochs, and reads Dev twice.
+    assert flops(45) - flops(0) == pytest.approx(flops(0) - no_runs(), rel=1e-9)
+
+
+def no_runs() -> float:
+    """What pre-training alone is."""
+    return needs("table4").flops(8_000, lambda score: (0, 0))

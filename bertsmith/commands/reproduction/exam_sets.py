@@ -89,6 +89,10 @@ class ExamSets:
         whole = len(self.sets[_key(score)].train)
         return whole if score.most_examples is None else min(whole, score.most_examples)
 
+    def sizes(self, score: Score) -> tuple[int, int]:
+        """How many examples a fine-tuning learns from, and how many it is measured on."""
+        return self.num_examples(score), len(self.sets[_key(score)].dev)
+
     def notes(self, experiment: Experiment) -> list[str]:
         """What its sets are, where they are not the official ones, or not read whole."""
         told: dict[str, None] = {}

@@ -1,12 +1,13 @@
 """Experiments -> what they need, each thing once, in numbers and in words.
 
-It measures nothing and reads no file.
+It measures nothing, and looks no further than whether a file is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bertsmith.recipes.experiments.exams import EXAMS, Exam
 from bertsmith.recipes.experiments.experiment import (
@@ -21,6 +22,7 @@ from bertsmith.recipes.experiments.experiment import (
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.runs.experiments.flops import pretraining_flops, scoring_flops
+from bertsmith.runs.experiments.places import files_of
 from bertsmith.tasks import glue
 
 
@@ -63,16 +65,20 @@ class Needs:
             for score in self.scores
         )
 
-    def flops(self, vocab_size: int, num_examples: Callable[[Score], int]) -> float:
-        """Multiplications and additions of everything."""
+    def flops(self, vocab_size: int, sizes: Callable[[Score], tuple[int, int]]) -> float:
+        """Multiplications and additions of everything.
+
+        `sizes` says how many examples a score learns from, and how many it is measured on.
+        """
         runs = [pretraining_flops(each.run, vocab_size=vocab_size) for each in self.runs.values()]
         return sum(runs) + sum(
-            scoring_flops(score, num_examples=num_examples(score)) for score in self.scores
+            scoring_flops(score, num_examples=count, num_dev=num_dev)
+            for score, (count, num_dev) in zip(self.scores, map(sizes, self.scores), strict=True)
         )
 
 
-def listed(scale: Scale) -> Iterator[str]:
-    """What there is, and what each needs at this scale."""
+def listed(scale: Scale, data: Path | None) -> Iterator[str]:
+    """What there is, what each needs at this scale, and which of the sets are in `data`."""
     yield f"at --scale {scale.name} (tiny, mini and paper are there):"
     for make in EXPERIMENTS.values():
         experiment = make(scale)
@@ -84,9 +90,9 @@ def listed(scale: Scale) -> Iterator[str]:
             f"{tokens(needs.runs.values())}, {needs.num_finetunings} fine-tunings; "
             f"{', '.join(exams)}"
         )
-    yield "where --data holds a set: " + "; ".join(
-        f"{exam.name}: {_where(exam)}" for exam in EXAMS.values()
-    )
+    yield "where --data holds a set:"
+    for exam in EXAMS.values():
+        yield f"{exam.name:<15}{_where(exam)}{_told_there(exam, data)}"
 
 
 def tokens(models: Iterable[Pretrained]) -> str:
@@ -114,6 +120,17 @@ def _add(scores: list[Score], score: Score) -> None:
             scores[number] = replace(plain, restarts=max(before.restarts, plain.restarts))
             return
     scores.append(plain)
+
+
+def _told_there(exam: Exam, data: Path | None) -> str:
+    """Whether its files are there; empty where nobody says where."""
+    if data is None:
+        return ""
+    try:
+        files_of(exam, data)
+    except FileNotFoundError as error:
+        return f": missing, {error}"
+    return ": there"
 
 
 def _where(exam: Exam) -> str:

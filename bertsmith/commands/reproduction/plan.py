@@ -21,6 +21,8 @@ from bertsmith.runs.experiments.presence import is_there
 from bertsmith.runs.progress import duration
 
 _MOST_SHOWN = 12
+_SECONDS_A_RUN = 3.0
+"""What a fine-tuning takes beside its multiplications: reading, writing, pictures."""
 
 
 def planned(
@@ -66,7 +68,8 @@ def _expected(whole: Needs, left: Needs, scale: Scale, sets: ExamSets, device: t
     )
     rate, peak = measured_rate(largest, scale.vocab_size, device)
     seconds, all_seconds = (
-        needs.flops(scale.vocab_size, sets.num_examples) / rate for needs in (left, whole)
+        needs.flops(scale.vocab_size, sets.sizes) / rate + _SECONDS_A_RUN * needs.num_finetunings
+        for needs in (left, whole)
     )
     of_all = "" if seconds == all_seconds else f" of {duration(all_seconds)} in all"
     return (

@@ -16,6 +16,8 @@ from bertsmith.recipes.run import PretrainRun
 
 _PASSES = 3
 """Multiplications of a step beside those of a forward pass: forward, and twice as many back."""
+_DEV_READINGS = 2
+"""Of a fine-tuning run: its last evaluation, and the report on the model as it is stored."""
 _LSTM_SLOWNESS = 5.0
 """An LSTM's products are small and wait for each other."""
 
@@ -35,10 +37,11 @@ def pretraining_flops(run: PretrainRun, *, vocab_size: int, steps: int | None = 
     return total
 
 
-def scoring_flops(score: Score, *, num_examples: int) -> float:
-    """Of all runs of a cell."""
+def scoring_flops(score: Score, *, num_examples: int, num_dev: int) -> float:
+    """Of all runs of a cell, what is read of Dev included."""
     exam, config = EXAMS[score.exam], _config_of(score.model)
     tokens = num_examples * exam.mean_tokens
+    dev_tokens = num_dev * exam.mean_tokens
     forward = _layers_flops(config, min(512, int(exam.mean_tokens)))
     points = 1 if score.grid is None else len(score.grid.runs(score.run))
     runs = points * score.restarts
@@ -48,8 +51,10 @@ def scoring_flops(score: Score, *, num_examples: int) -> float:
         inner = 16 * size * (config.hidden_size + size) + 16 * size * 3 * size
         on_top = _LSTM_SLOWNESS * inner
     if score.run.approach == "feature_based":
-        return tokens * forward + runs * score.run.epochs * _PASSES * tokens * on_top
-    return runs * score.run.epochs * _PASSES * tokens * (forward + on_top)
+        read = (tokens + dev_tokens) * forward
+        return read + runs * score.run.epochs * _PASSES * tokens * on_top
+    learned = score.run.epochs * _PASSES * tokens
+    return runs * (learned + _DEV_READINGS * dev_tokens) * (forward + on_top)
 
 
 def _layers_flops(config: BertConfig, length: int) -> float:
