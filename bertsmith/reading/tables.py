@@ -99,6 +99,11 @@ def table_format(path: Path) -> TableFormat:
     if not path.is_file():
         raise ValueError(f"{path} is no plain file: rows are read from one file on disk")
     suffix = suffix_of(path.name)
+    if suffix == ".json":
+        raise ValueError(
+            f"{path}: rows are read from JSONL, not from JSON in one piece: write an object a "
+            f"line, and name the file .jsonl"
+        )
     if suffix not in _FORMATS:
         raise ValueError(
             f"{path}: unknown extension {suffix!r}, expected .txt (one text a line), .csv, .tsv, "

@@ -320,3 +320,10 @@ def test_official_files_with_their_quirks():
     told = []
     qqp = rows(data / "glue/QQP/train.tsv.gz", ["question1"], on_malformed=told.append)
     assert (sum(1 for _ in qqp), len(told)) == (17_355 - 1, 1)
+
+
+def test_json_in_one_piece_is_told_what_rows_are_read_from(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('[{"text": "a"}]', "utf-8")
+    with pytest.raises(ValueError, match=r"a\.json: rows are read from JSONL.*an object a line"):
+        columns(path)
