@@ -10,14 +10,16 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, stdev
+from statistics import mean, median, stdev
 from typing import Any
 
 from benchmarks.finetuning.rows import SYSTEMS, Key, System
 from benchmarks.finetuning.sets import SETS
 
 _PRECISIONS = ("fp32", "bf16")
-_HEAD = ("set", "model", "precision", "metric", *SYSTEMS, "difference", "95% interval")
+_HEAD = (
+    "set", "model", "precision", "metric", *SYSTEMS, "difference", "95% interval", "minutes a run",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ def markdown(rows: Mapping[Key, Mapping[str, Any]]) -> str:
             names = (row.name, model, precision)
             found = {system: _scores(rows, names, system) for system in SYSTEMS}
             if any(found.values()):
-                lines.append(_line(_cells(names, found)))
+                lines.append(_line([*_cells(names, found), _minutes(rows, names)]))
     return "\n".join(lines)
 
 
@@ -77,6 +79,16 @@ def _scores(
             for metric, value in row["scores"].items():
                 found.setdefault(metric, []).append(value * _scale(metric, value))
     return found
+
+
+def _minutes(rows: Mapping[Key, Mapping[str, Any]], names: tuple[str, str, str]) -> str:
+    """Of the median run, ours and `transformers`', each beside whatever else the machine did."""
+    of_systems: dict[System, list[float]] = {}
+    for key, row in rows.items():
+        if (key.set, key.model, key.precision) == names:
+            of_systems.setdefault(key.system, []).append(row["seconds"] / 60.0)
+    both = [of_systems.get(system, []) for system in ("bertsmith", "transformers")]
+    return " / ".join(f"{median(each):.1f}" if each else "-" for each in both)
 
 
 def _scale(metric: str, value: float) -> float:
