@@ -114,9 +114,15 @@ def test_what_another_process_holds_is_left_to_it(
     assert [name.split("-")[0] for name in order] == ["small", "small", "SWAG", "SWAG"]
 
 
-def test_curves_need_mnli(folder: Path) -> None:
-    with pytest.raises(ValueError, match="nothing can be measured"):
-        reproduced(folder, "figure5")
+def test_a_figure_without_its_set_is_a_named_gap_and_makes_nothing(folder: Path) -> None:
+    printed = reproduced(folder, "figure5")
+    assert "nothing can be measured" in printed
+    assert not list((folder / "out").glob("*/*"))
+    report = (folder / "out" / "figure5-tiny.md").read_text("utf-8")
+    assert "MNLI-m: " in report
+    assert "MNLI has no train.tsv" in report
+    assert "not decidable" in report
+    assert not (folder / "out" / "figure5-tiny.png").exists()
 
 
 def test_named_entities_from_frozen_states_and_from_joined_models(folder: Path) -> None:

@@ -143,7 +143,7 @@ def _tell(experiment: Experiment, workshop: Workshop, scale: Scale, console: Con
     write_text(place.with_suffix(".md"), told.markdown(experiment, found, about))
     write_text(place.with_suffix(".csv"), told.as_csv(experiment, scale.name, found))
     files = [".md", ".csv"]
-    if can_draw():
+    if can_draw() and any(each.values for each in found.values()):
         pictures.draw(experiment, found, place.with_suffix(".png"))
         files.append(".png")
     say(console, "")

@@ -47,7 +47,7 @@ class ExamSets:
         """Reads all that is there.
 
         Raises FileNotFoundError for no folder, ValueError, with the place, for what cannot be
-        learned from, and where not a single cell can be measured.
+        learned from, and where nothing can be measured because no set of any experiment is there.
         """
         if not data.is_dir():
             raise FileNotFoundError(f"{data}: no such folder of labelled sets")
@@ -55,8 +55,12 @@ class ExamSets:
         names = dict.fromkeys(name for cell in cells for name in exams_of(cell))
         gaps = {name: gap for name in names if (gap := _gap(name, data))}
         found = ExamSets(data=data, gaps=gaps, sets={})
-        if all(found.lacks(cell) or isinstance(cell, Average) for cell in cells):
-            raise ValueError(f"nothing can be measured: {'; '.join(gaps.values())}")
+        is_idle = all(found.lacks(cell) or isinstance(cell, Average) for cell in cells)
+        if is_idle and not any(map(found.is_there, EXAMS)):
+            raise ValueError(
+                f"{data} holds none of the labelled sets: {'; '.join(gaps.values())} "
+                f"(`bertsmith reproduce --list` says where each is looked for)"
+            )
         sets: dict[str, AnySet] = {}
         for each in (each for cell in cells if not found.lacks(cell) for each in scores_of(cell)):
             if _key(each) not in sets:

@@ -40,7 +40,8 @@ def planned(
     whole = Needs.of(experiments, sets.lacks)
     left = Needs.of(experiments, sets.lacks, lambda part: site is not None and is_there(part, site))
     yield f"{'experiments':<13}{', '.join(each.name for each in experiments)}, scale {scale.name}"
-    yield f"{'pre-training':<13}{_told_runs(whole)}"
+    if whole.runs:
+        yield f"{'pre-training':<13}{_told_runs(whole)}"
     if whole.scores:
         exams = ", ".join(dict.fromkeys(score.exam for score in whole.scores))
         yield f"{'fine-tuning':<13}{counted(whole.num_finetunings, 'run')} on {exams}"
@@ -60,6 +61,8 @@ def _told_runs(needs: Needs) -> str:
 
 def _expected(whole: Needs, left: Needs, scale: Scale, sets: ExamSets, device: torch.device) -> str:
     """Time of what is not there yet, and memory."""
+    if not whole.runs:
+        return "nothing can be measured: tables of the paper's figures, with what is missing"
     if not (left.runs or left.scores):
         return "all of it is there"
     largest = max(
