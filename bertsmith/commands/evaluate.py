@@ -12,7 +12,7 @@ several models each is scored by itself, then all as one: their probabilities ar
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -107,8 +107,13 @@ def _answered(
     All of them read the examples before one is asked: what does not fit is told at once.
     """
     sets: dict[str, list[Member]] = {}
+    told: set[str] = set()
     for name in options.models:
-        for which, read in _read(name, sources, options, console):
+        of_model, notes = _read(name, sources, options)
+        for note in (note for note in notes if note not in told):
+            say(console, f"note: {note}")
+        told.update(notes)
+        for which, read in of_model:
             member = Member(name=name, examples=read, item_scores=())
             members = sets.setdefault(which, [])
             require_fit(member, members[0] if members else member)
@@ -123,10 +128,11 @@ def _answered(
 
 
 def _read(
-    name: str, sources: Sequence[Mapping[str, object]], options: Evaluate, console: Console
-) -> Iterator[tuple[str, ReadExamples[Any, Any, Any]]]:
-    """Every set of examples as a model reads it: (what the set is called, the examples)."""
+    name: str, sources: Sequence[Mapping[str, object]], options: Evaluate
+) -> tuple[list[tuple[str, ReadExamples[Any, Any, Any]]], list[str]]:
+    """Every set of examples as a model reads it, by what the set is called; and notes."""
     loaded = store.load(name)
+    sets: list[tuple[str, ReadExamples[Any, Any, Any]]] = []
     require_head(loaded)
     own = options.files.task_class
     task = read_own_task(loaded.directory, own) if own else read_task(loaded.directory)
@@ -137,22 +143,18 @@ def _read(
         )
     columns = read_learned(loaded.directory).columns
     added = [remembered(each, columns) for each in sources]
-    try:
-        sets = [
-            labelled_examples({**each, **more}, task, options.split)
-            for each, more in zip(sources, added, strict=True)
-        ]
-    except ValueError as error:
-        raise ValueError(f"{error} (scoring {name})") from error
-    for note in loaded.notes:
-        say(console, f"note: {note}")
-    for more, labelled in zip(added, sets, strict=True):
+    notes = [*loaded.notes]
+    for each, more in zip(sources, added, strict=True):
+        try:
+            labelled = labelled_examples({**each, **more}, task, options.split)
+            read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
+        except ValueError as error:
+            raise ValueError(f"{error} (scoring {name})") from error
         if more:
-            say(console, f"note: read as the model's own rows: {shlex.join(typed_words(more))}")
-        read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
-        for note in (*labelled.notes, *read.encoded.notes):
-            say(console, f"note: {note}")
-        yield labelled.name, read
+            notes.append(f"read as the model's own rows: {shlex.join(typed_words(more))}")
+        notes += [*labelled.notes, *read.encoded.notes]
+        sets.append((labelled.name, read))
+    return sets, notes
 
 
 def _precision(options: Evaluate, model: Path, device: torch.device) -> Precision | Literal["int8"]:

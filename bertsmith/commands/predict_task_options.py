@@ -5,6 +5,7 @@ Each field is an option. It looks at no text and at no model.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -69,6 +70,11 @@ class AskTask:
         """Refuses options that contradict each other."""
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"--top-k must be at least 1, found {self.top_k}")
+        if self.null_threshold is not None and not math.isfinite(self.null_threshold):
+            raise ValueError(
+                f"--null-threshold must be a finite number, found {self.null_threshold}: 1e6 "
+                f"always answers, -1e6 never does"
+            )
         if self.task_class is not None:
             self._require_for_own_class()
         if self.squad is not None:

@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import IO
 
 from bertsmith.commands.asked_rows import KEY, Entry
-from bertsmith.commands.task_answers import Show
+from bertsmith.commands.task_answers import HIGHEST_ODDS, Show
 from bertsmith.files import atomic_file
 from bertsmith.tasks.answered import AnsweredQuestion, TaskAnswer
 from bertsmith.tasks.squad import SquadConfig
 from bertsmith.tasks.squad_answers import Candidate
 
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
-_HIGHEST_ODDS = 1e6
-"""Of a passage without a word; JSON has no infinity."""
 
 
 @contextlib.contextmanager
@@ -42,10 +40,10 @@ def squad_files(directory: Path, config: SquadConfig) -> Iterator[Show]:
         def show(entry: Entry, answer: TaskAnswer | None) -> None:
             assert answer is None or isinstance(answer, AnsweredQuestion)
             key = str(entry.kept[KEY])
-            values: list[object] = ["", [], _HIGHEST_ODDS]
+            values: list[object] = ["", [], HIGHEST_ODDS]
             if answer is not None:
                 nbest = [_candidate(each) for each in answer.found.candidates]
-                values = [answer.answer, nbest, min(answer.found.null_odds, _HIGHEST_ODDS)]
+                values = [answer.answer, nbest, min(answer.found.null_odds, HIGHEST_ODDS)]
             for file, value in zip(written, values, strict=False):
                 file.add(key, value)
 

@@ -30,6 +30,9 @@ Show = Callable[[Entry, TaskAnswer | None], None]
 SHOWN = 5
 """Likeliest answers that are shown where nobody says how many."""
 
+HIGHEST_ODDS = 1e6
+"""Null odds of a passage without a word; JSON has no infinity."""
+
 _FAULT = "fault"
 
 
@@ -71,11 +74,11 @@ def as_csv(task: AnyTask | AnyOwnTask, kept: Sequence[str], num_texts: int, file
     return show
 
 
-def _nothing(answer: AnsweredQuestion, sure: float) -> dict[str, object]:
+def _null_values(answer: AnsweredQuestion, sure: float) -> dict[str, object]:
     """How sure it is that there is no answer, and what decides."""
     return {
         "no_answer_probability": sure,
-        "null_odds": answer.found.null_odds,
+        "null_odds": min(answer.found.null_odds, HIGHEST_ODDS),
         "null_threshold": answer.null_threshold,
     }
 
@@ -107,7 +110,7 @@ def _object(answer: TaskAnswer, top_k: int) -> dict[str, object]:
                 "answer": answer.answer,
                 "start": answer.start,
                 "probability": answer.probability,
-                **({} if sure is None else _nothing(answer, sure)),
+                **({} if sure is None else _null_values(answer, sure)),
                 "candidates": [
                     {"answer": each.text, "start": each.start, "probability": each.probability}
                     for each in answer.found.candidates[:top_k]

@@ -213,8 +213,11 @@ def _require_unchanged(
     record: FinetuneRecord, start: Start[ExampleT, EncodedT, AnswerT], newest: Path | None
 ) -> None:
     if record.examples_fingerprint != start.examples_fingerprint:
-        is_same = record.train_fingerprint == start.train_fingerprint
-        which = "Dev examples" if is_same else "training examples"
+        which = "training examples, and perhaps those of Dev,"
+        if record.train_fingerprint == start.train_fingerprint:
+            which = "Dev examples"
+        elif not record.train_fingerprint:  # of a run of an earlier version
+            which = "examples"
         raise ValueError(
             f"the {which} are others than those the run began with (`{record.command}`): put them "
             f"back, or start a new run in another directory (--out)"

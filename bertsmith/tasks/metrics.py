@@ -22,7 +22,7 @@ Numbers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 Scorer = Callable[[Numbers], dict[str, float]]
-"""Answered examples -> the metrics of those of these numbers, which may repeat."""
+"""Numbers of answered examples, which may repeat -> the metrics of these examples."""
 
 _RESAMPLES = 1_000
 _CALIBRATION_BINS = 10

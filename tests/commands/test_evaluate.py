@@ -92,6 +92,13 @@ def test_models_that_do_not_fit_are_refused_with_the_reason(
         assert not scores_in(printed.out)
 
 
+def test_what_all_models_note_is_told_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bertsmith(*asked(folder, folder / "run0", folder / "run1")) == 0
+    assert capsys.readouterr().out.count("20 examples of Dev are here, and 872 are official") == 1
+
+
 def test_labels_that_a_model_has_not_learned_are_refused_with_its_name(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

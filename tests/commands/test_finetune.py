@@ -152,13 +152,19 @@ def test_another_run_in_the_directory_and_changed_examples_are_refused(
     learned = file.read_text()
     file.write_text(learned.replace("hairy", "dog"))
     assert bertsmith("finetune", "--resume", directory) == 2
-    others = "examples are others than those the run began with (`bertsmith"
-    assert f"the training {others}" in capsys.readouterr().err
+    others = "are others than those the run began with (`bertsmith"
+    told = f"the training examples, and perhaps those of Dev, {others}"
+    assert told in capsys.readouterr().err
     file.write_text(learned)
     dev = tmp_path / "glue" / "SST-2" / "dev.tsv"
     dev.write_text(dev.read_text().replace("hairy", "dog"))
     assert bertsmith("finetune", "--resume", directory) == 2
-    assert f"the Dev {others}" in capsys.readouterr().err
+    assert f"the Dev examples {others}" in capsys.readouterr().err
+    record = json.loads((directory / "run.json").read_text("utf-8"))
+    del record["train_fingerprint"]
+    (directory / "run.json").write_text(json.dumps(record), "utf-8")
+    assert bertsmith("finetune", "--resume", directory) == 2
+    assert f"the examples {others}" in capsys.readouterr().err
 
 
 def test_an_unknown_label_in_dev_stops_before_training_with_its_line(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from bertsmith.commands.predict_task_options import AskTask
         ({"squad": Path("a.json"), "out": Path("o"), "texts": ("a",)}, "leave texts"),
         ({"jsonl": True, "csv": True}, "--jsonl and --csv: one of them is printed"),
         ({"jsonl": True, "out": Path("a.csv")}, "--jsonl: --out writes a file"),
+        ({"null_threshold": math.inf}, "--null-threshold must be a finite number, found inf: 1e6"),
+        ({"null_threshold": math.nan}, "--null-threshold must be a finite number, found nan"),
         ({"top_k": 0}, "--top-k must be at least 1"),
     ],
 )

@@ -177,6 +177,8 @@ def test_the_list_says_which_sets_are_there(
     lines = capsys.readouterr().out.splitlines()
     told = {name: line for line in lines for name in ("SST-2", "TriviaQA") if line.startswith(name)}
     assert told["SST-2"].endswith(": there")
+    assert bertsmith("reproduce", "--list", "--data", folder / "nowhere") == 2
+    assert "nowhere: no such folder of labelled sets" in capsys.readouterr().err
     assert f": missing, there is no {folder / 'data' / 'triviaqa'}" in told["TriviaQA"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from bertsmith.model.heads import TaskHead
 from bertsmith.model.init import initialise
 from bertsmith.model.task_model import TaskModel
 from bertsmith.runs.learning_set import fingerprint, read_examples
-from bertsmith.tasks.classify import LabelScheme, TextExample
+from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample
 from bertsmith.tasks.task import Classification
 from tests.checkpoints.tiny import tiny_model, tiny_tokenizer
 
@@ -89,3 +90,25 @@ def test_a_fingerprint_knows_what_is_read_and_what_is_right() -> None:
     assert len(found) == 5
     assert fingerprint(replace(first)) == fingerprint(first)
     assert fingerprint(first, others[0]) != fingerprint(others[0], first)
+
+
+class Lenient(Classification):
+    """A task class of one's own on a built-in one, with a metric of its own."""
+
+    def score(
+        self, examples: Sequence[TextExample], answers: Sequence[TextAnswer]
+    ) -> dict[str, float]:
+        pairs = zip(examples, answers, strict=True)
+        return {"lenient": sum(1.0 for one, other in pairs if other.scores[1] > 0.1) / len(answers)}
+
+
+def test_intervals_of_an_own_class_are_of_its_own_metrics() -> None:
+    task = Lenient(scheme=LabelScheme(("no", "yes")))
+    examples = [example("the cat", number=number) for number in range(30)]
+    read = replace(read_examples(TASK, examples, loaded(), "Dev"), task=task)
+    answers = [
+        TextAnswer(labels=("no",), scores=(1.0 - share, share)) for share in np.linspace(0, 0.2, 30)
+    ]
+    scores, intervals = read.scores(answers), read.intervals(answers)
+    assert list(scores) == list(intervals) == ["lenient"]
+    assert intervals["lenient"].low < scores["lenient"] < intervals["lenient"].high

@@ -8,13 +8,16 @@ from bertsmith.recipes.finetuning import FinetuneRun, Grid, restarts
 from bertsmith.runs.search_record import Results, RunResult, SearchRecord, name_of
 from bertsmith.runs.search_table import table
 from bertsmith.tasks.classify import LabelScheme
-from bertsmith.tasks.task import Classification
+from bertsmith.tasks.squad import SquadConfig
+from bertsmith.tasks.task import AnyTask, Classification, SpanAnswering
 
 RUN = FinetuneRun(name="glue", batch_size=4, epochs=1.0)
 TASK = Classification(scheme=LabelScheme(("a", "b")))
 
 
-def told_of(*scores: float, failed: frozenset[float] = frozenset()) -> list[str]:
+def told_of(
+    *scores: float, failed: frozenset[float] = frozenset(), task: AnyTask = TASK
+) -> list[str]:
     """What the table says of restarts that reached these accuracies."""
     grid = Grid(batch_sizes=(4,), learning_rates=(RUN.optimizer.learning_rate,), epochs=(1.0,))
     record = SearchRecord(
@@ -28,7 +31,7 @@ def told_of(*scores: float, failed: frozenset[float] = frozenset()) -> list[str]
         )
         for run, score in zip(restarts(RUN, len(scores)), scores, strict=True)
     }  # fmt: skip
-    return table(record, Results(runs=runs, ensembles={}), TASK)
+    return table(record, Results(runs=runs, ensembles={}), task)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,12 @@ def test_an_interval_is_told_from_three_runs_on_and_within_the_scores_range(
 ) -> None:
     line = next(line.strip() for line in told_of(*scores) if "mean" in line)
     assert line == f"accuracy, all: {told}"
+
+
+@pytest.mark.parametrize("with_null", [True, False])
+def test_thresholds_that_are_tuned_on_the_same_dev_are_told(with_null: bool) -> None:
+    lines = told_of(0.5, 0.6, task=SpanAnswering(config=SquadConfig(with_null=with_null)))
+    assert any("threshold of no answer is the best for F1" in line for line in lines) is with_null
 
 
 def test_the_best_is_the_highest_of_all_that_were_scored() -> None:

@@ -78,7 +78,12 @@ class Needs:
 
 
 def listed(scale: Scale, data: Path | None) -> Iterator[str]:
-    """What there is, what each needs at this scale, and which of the sets are in `data`."""
+    """What there is, what each needs at this scale, and which of the sets are in `data`.
+
+    Raises FileNotFoundError where that is no folder.
+    """
+    if data is not None and not data.is_dir():
+        raise FileNotFoundError(f"{data}: no such folder of labelled sets")
     yield f"at --scale {scale.name} (tiny, mini and paper are there):"
     for make in EXPERIMENTS.values():
         experiment = make(scale)

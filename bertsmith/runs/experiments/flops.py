@@ -51,8 +51,9 @@ def scoring_flops(score: Score, *, num_examples: int, num_dev: int) -> float:
         inner = 16 * size * (config.hidden_size + size) + 16 * size * 3 * size
         on_top = _LSTM_SLOWNESS * inner
     if score.run.approach == "feature_based":
-        read = (tokens + dev_tokens) * forward
-        return read + runs * score.run.epochs * _PASSES * tokens * on_top
+        kept = (tokens + dev_tokens) * forward
+        reported = runs * dev_tokens * (forward + 2 * on_top)
+        return kept + reported + runs * score.run.epochs * _PASSES * tokens * on_top
     learned = score.run.epochs * _PASSES * tokens
     return runs * (learned + _DEV_READINGS * dev_tokens) * (forward + on_top)
 

@@ -157,8 +157,8 @@ class _Collected(Generic[ExampleT]):
             num_lines, place = self._longest
             told.append(
                 f"{counted(self._num_long, 'row goes', 'rows go')} on over several lines, the "
-                f"longest, at {place}, over {num_lines:,}: where no text has line ends, a quote "
-                f"that is never closed has swallowed rows"
+                f"longest, at {place}, over {num_lines:,}: if no text should have line ends, a "
+                f"stray quote has joined rows"
             )
         if self._repeated:
             rows_have = counted(len(self._repeated), "row has", "rows have")

@@ -143,7 +143,7 @@ def test_a_broken_row_is_refused_with_its_line_or_left_out_and_told(
         ("a.tsv", b"text\tlabel\na\tx||y\n", TOPICS, "a.tsv:2: the label is empty"),
         ("a.tsv", b"id\ttext\tlabel\n7\ta\tx\n7\tb\tx\n", TextColumns(key="id"),
          r"a.tsv:3: id '7' stands at .*a.tsv:2 too"),
-        ("a.json", b"[]", TextColumns(), "unknown extension '.json'"),
+        ("a.json", b"[]", TextColumns(), "rows are read from JSONL, not from JSON"),
     ],
 )  # fmt: skip
 def test_other_files_are_refused(
