@@ -100,7 +100,7 @@ def _tagged(train: Path, dev: Path, *, config: TagConfig) -> Examples:
     return Examples(task=Tagging(scheme=scheme, config=config), train=learned, dev=measured)
 
 
-def _squad(count: int | None) -> Callable[[Path], Examples]:
+def squad_examples(count: int | None) -> Callable[[Path], Examples]:
     def read(data: Path) -> Examples:
         train, dev = (
             read_questions(data / "squad" / f"{part}-v1.1.json.gz").questions
@@ -156,9 +156,9 @@ SETS: tuple[ProofSet, ...] = (
     ProofSet(name="NSMC", read=_nsmc, models=("mini-ko",), seeds=3, epochs=1.0),
     ProofSet(name="SST-2", read=glue_examples("SST-2"), seeds=3, epochs=1.0),
     ProofSet(name="KorQuAD 1.0 Dev, by articles", read=_korquad, models=("mini-ko",), seeds=1),
-    ProofSet(name=f"SQuAD 1.1, {SLICE:,} questions", read=_squad(SLICE), models=("minilm",),
+    ProofSet(name=f"SQuAD 1.1, {SLICE:,} questions", read=squad_examples(SLICE), models=("minilm",),
              seeds=1, epochs=2.0),
-    ProofSet(name="SQuAD 1.1", read=_squad(None), models=("minilm",), seeds=1, epochs=1.0,
+    ProofSet(name="SQuAD 1.1", read=squad_examples(None), models=("minilm",), seeds=1, epochs=1.0,
              with_peer=False),
 )  # fmt: skip
 """In the order in which they are run: the small ones first."""

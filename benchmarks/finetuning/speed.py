@@ -11,7 +11,9 @@ weights, each in a process of its own, and take turns, some steps at a time (A B
 Reported: the median of examples a second, the ratios, and the losses. A system that fails, or takes
 longer than --limit for a turn, is left out and named in the row.
 
-The task `drawn` needs no data: 2,048 drawn sequences of 6 to 128 tokens, 40 in the mean.
+The task `SQuAD` has questions about passages, in windows of at most 384 tokens, to which the
+default pads. The task `drawn` needs no data: 2,048 drawn sequences of 6 to 128 tokens, 40 in the
+mean.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ import numpy as np
 import torch
 
 from benchmarks.finetuning import drawn
-from benchmarks.finetuning.sets import glue_examples
+from benchmarks.finetuning.sets import glue_examples, squad_examples
 from benchmarks.finetuning.speed_systems import BATCH, SYSTEMS, lengths_of
 from benchmarks.machine import (
     append_row,
@@ -55,6 +57,7 @@ from bertsmith.train.device import DTYPES, choose_device, choose_precision
 VOCABULARY = "mini-en"
 """Whose tokenizer reads the texts; the sizes have its vocabulary."""
 DRAWN_ITEMS = 2048
+SQUAD, SQUAD_QUESTIONS = "SQuAD", 4_000
 BY_DEVICE = {
     "cpu": ("bertsmith", "transformers, scripts' default", "transformers, best"),
     "cuda": ("bertsmith", "transformers, best", "transformers, best, compiled"),
@@ -163,13 +166,16 @@ def _labelled(trial: Trial) -> tuple[LabelledItems, TaskHeadConfig]:
     if trial.task == drawn.NAME:
         return drawn.drawn_items(DRAWN_ITEMS, SIZES[trial.size].vocab_size), drawn.HEAD
     assert trial.data is not None
-    examples = glue_examples(trial.task)(trial.data)
+    read = squad_examples(SQUAD_QUESTIONS) if trial.task == SQUAD else glue_examples(trial.task)
+    examples = read(trial.data)
     encoded = examples.task.encode(examples.train, store.load(VOCABULARY).tokenizer)
     return encoded.labelled, examples.task.head
 
 
 def _model(size: str, head: TaskHeadConfig) -> TaskModel:
     model = TaskModel(Bert(SIZES[size]), TaskHead(SIZES[size], head))
+    if not head.needs_pooler:
+        model.bert.pooler = None
     initialise(model, std=SIZES[size].initializer_range, seed=0)
     return model
 
@@ -180,7 +186,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--data", type=Path, help="the folder of the labelled sets")
     parser.add_argument("--size", action="append", choices=sorted(SIZES))
-    parser.add_argument("--task", action="append", help=f"of GLUE, or {drawn.NAME}")
+    parser.add_argument("--task", action="append", help=f"of GLUE, {SQUAD} or {drawn.NAME}")
     parser.add_argument("--system", action="append", choices=list(SYSTEMS))
     parser.add_argument("--steps", type=int, default=10, help="of a turn")
     parser.add_argument("--rounds", type=int, default=7)

@@ -25,6 +25,8 @@ from bertsmith.train.placement import placed
 
 RATE = 5e-5
 BATCH = 32
+LONGEST_WINDOW = 384
+"""What the example script for questions pads to."""
 GROUPED_BATCHES = 50
 """Of `Trainer`, `group_by_length`: sorted within so many batches."""
 
@@ -53,7 +55,8 @@ def script_default(model: TaskModel, labelled: LabelledItems, device: torch.devi
     rng = np.random.default_rng(0)
     orders = (rng.permutation(labelled.num_groups) for _ in itertools.count())
     peer = _peer(model, device)
-    return _peer_steps(peer, peer, _inputs(labelled, _cut(orders), LONGEST, device), autocast=None)
+    longest = LONGEST_WINDOW if _reads_passages(model) else LONGEST
+    return _peer_steps(peer, peer, _inputs(labelled, _cut(orders), longest, device), autocast=None)
 
 
 def script_best(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
@@ -100,7 +103,10 @@ def _peer(model: TaskModel, device: torch.device) -> nn.Module:
     config = transformers.BertConfig(
         **content, num_labels=head.num_labels, problem_type=head.problem_type
     )
-    peer = transformers.BertForSequenceClassification(config)
+    kind = transformers.BertForSequenceClassification
+    if _reads_passages(model):
+        kind = transformers.BertForQuestionAnswering
+    peer = kind(config)
     state = to_hugging_face(
         {name: weight for name, weight in model.state_dict().items() if name.startswith("bert.")}
     )
@@ -108,6 +114,10 @@ def _peer(model: TaskModel, device: torch.device) -> nn.Module:
     assert not unexpected, unexpected
     trained: nn.Module = peer.train().to(device)
     return trained
+
+
+def _reads_passages(model: TaskModel) -> bool:
+    return model.head.config.kind == "question_answering"
 
 
 def _peer_steps(
@@ -136,9 +146,10 @@ def _inputs(
 ) -> Iterator[dict[str, Tensor]]:
     """The items of each batch as the peer takes them: padded to a length, None: to the longest."""
     for numbers in batches:
-        targets = torch.from_numpy(np.concatenate([labelled.targets[each] for each in numbers]))
+        targets = torch.from_numpy(np.stack([labelled.targets[each] for each in numbers]))
         labels = targets.float() if targets.is_floating_point() else targets.long()
-        tensors = {**_padded(labelled, numbers, length), "labels": labels}
+        names = ("labels",) if labels.shape[1] == 1 else ("start_positions", "end_positions")
+        tensors = _padded(labelled, numbers, length) | dict(zip(names, labels.T, strict=True))
         yield {name: on_device(tensor, device) for name, tensor in tensors.items()}
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,12 +7,14 @@ import torch
 
 from benchmarks import machine
 from benchmarks.finetuning import drawn, speed
-from benchmarks.finetuning.speed_systems import BATCH, SYSTEMS, lengths_of
+from benchmarks.finetuning.speed_systems import BATCH, LONGEST_WINDOW, SYSTEMS, lengths_of
+from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import sized
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.init import initialise
 from bertsmith.model.task_model import TaskModel
+from bertsmith.tasks.task import SpanAnswering
 
 CONFIG = sized(2, 32, 2)
 CPU = torch.device("cpu")
@@ -35,6 +38,30 @@ def test_every_system_takes_steps_from_the_same_weights(name):
     steps = SYSTEMS[name](model, drawn.drawn_items(2 * BATCH, 1000), CPU)
     # Two labels, weights near zero: the loss begins near log 2, whatever head the system draws.
     assert [float(next(steps)) for _ in range(2)] == pytest.approx([np.log(2)] * 2, abs=0.2)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("bertsmith", 16),
+        ("transformers, best", 16),
+        ("transformers, scripts' default", LONGEST_WINDOW),  # it scores padding too
+    ],
+)
+def test_every_system_looks_for_an_answers_first_and_last_token(name, seen):
+    model = TaskModel(Bert(CONFIG), TaskHead(CONFIG, SpanAnswering().head))
+    model.bert.pooler = None
+    initialise(model, std=0.02, seed=0)
+    items = drawn.drawn_items(2 * BATCH, 1000).items
+    labelled = LabelledItems(
+        items=[replace(each, token_ids=np.resize(each.token_ids, 16),
+                       segment_ids=np.zeros(16, np.int32)) for each in items],
+        groups=np.arange(len(items)), rows=None,
+        targets=[np.array([3, number % 8 + 4]) for number in range(len(items))],
+    )  # fmt: skip
+    steps = SYSTEMS[name](model, labelled, CPU)
+    assert [float(next(steps)) for _ in range(2)] == pytest.approx([np.log(seen)] * 2, abs=0.2)
 
 
 def test_what_is_measured_by_default_are_systems():
