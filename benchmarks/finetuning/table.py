@@ -9,31 +9,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import mean, median, stdev
 from typing import Any
 
 from benchmarks.finetuning.rows import SYSTEMS, Key, System
 from benchmarks.finetuning.sets import SETS
+from bertsmith.tasks.means import difference
 
 _PRECISIONS = ("fp32", "bf16")
 _HEAD = (
     "set", "model", "precision", "metric", *SYSTEMS, "difference", "95% interval", "minutes a run",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """Of the means of two systems."""
-
-    value: float
-    half_width: float
-    """Of the 95% interval around it; NaN for single runs."""
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether seeds alone may make it."""
-        return abs(self.value) <= self.half_width
 
 
 def markdown(rows: Mapping[Key, Mapping[str, Any]]) -> str:
@@ -46,27 +32,6 @@ def markdown(rows: Mapping[Key, Mapping[str, Any]]) -> str:
             if any(found.values()):
                 lines.append(_line([*_cells(names, found), _minutes(rows, names)]))
     return "\n".join(lines)
-
-
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
-    """Of the means, with Welch's interval."""
-    value = mean(ours) - mean(theirs)
-    if min(len(ours), len(theirs)) < 2:
-        return Difference(value=value, half_width=math.nan)
-    parts = [stdev(each) ** 2 / len(each) for each in (ours, theirs)]
-    error = math.sqrt(sum(parts))
-    if not error:
-        return Difference(value=value, half_width=0.0)
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(each) - 1) for part, each in zip(parts, (ours, theirs), strict=True)
-    )
-    return Difference(value=value, half_width=_t_quantile(freedom) * error)
-
-
-def _t_quantile(freedom: float) -> float:
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, freedom))
 
 
 def _scores(
@@ -106,9 +71,10 @@ def _cells(
     if not ours or not theirs:
         return [*names, metric, *told, "", ""]
     gap = difference(ours, theirs)
-    interval = "one run each" if math.isnan(gap.half_width) else (
-        f"+-{gap.half_width:.1f}: {'inside' if gap.is_inside else 'OUTSIDE'}"
-    )  # fmt: skip
+    is_inside = abs(gap.value) <= gap.half_width  # of a single run nobody knows
+    interval = f"+-{gap.half_width:.1f}: {'inside' if is_inside else 'OUTSIDE'}"
+    if math.isnan(gap.half_width):
+        interval = "runs all equal" if min(len(ours), len(theirs)) > 1 else "one run each"
     return [*names, metric, *told, f"{gap.value:+.1f}", interval]
 
 

@@ -22,7 +22,7 @@ from bertsmith.runs.search_record import (
     name_of,
     point_name,
 )
-from bertsmith.tasks.metrics import mean_interval
+from bertsmith.tasks.means import mean_interval
 from bertsmith.tasks.score_range import score_range
 from bertsmith.tasks.task import SpanAnswering, Task
 

@@ -10,7 +10,7 @@ Legend: N examples, C classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,6 @@ Scorer = Callable[[Numbers], dict[str, float]]
 
 _RESAMPLES = 1_000
 _CALIBRATION_BINS = 10
-_FEWEST_RUNS = 3  # of two the interval of a mean is 18 deviations wide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,39 +148,6 @@ def intervals(
     return {
         name: Interval(low=float(low), high=float(high)) for name, (low, high) in quantiles.items()
     }
-
-
-def mean_interval(
-    scores: Sequence[float], possible: Interval
-) -> tuple[float, float, Interval | None]:
-    """Mean and standard deviation of runs, and the mean's 95% interval (Student) where one is told.
-
-    It is cut to what is `possible`. None is told of fewer than three runs, which can say nearly
-    anything, and of runs that are all equal, which do not say how far others would be.
-    """
-    mean = float(np.mean(scores))
-    if len(scores) < 2 or min(scores) == max(scores):
-        return mean, 0.0, None
-    deviation = float(np.std(scores, ddof=1))
-    if len(scores) < _FEWEST_RUNS:
-        return mean, deviation, None
-    half = student(len(scores) - 1) * deviation / math.sqrt(len(scores))
-    low, high = max(mean - half, possible.low), min(mean + half, possible.high)
-    return mean, deviation, Interval(low=low, high=high)
-
-
-# Two-sided 95% points of Student's distribution, by degrees of freedom from 1 on.
-_STUDENT = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-
-
-def student(freedom: int) -> float:
-    """The two-sided 95% point of Student's distribution."""
-    # Beyond 30 the first terms of its expansion around the normal's 1.960 hold to 0.001.
-    return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else 1.960 + 2.372 / freedom
 
 
 def _centred(values: npt.ArrayLike) -> Reals:

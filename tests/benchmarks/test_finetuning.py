@@ -89,15 +89,6 @@ def test_the_peers_batches_hold_near_lengths_and_every_group_once() -> None:
     assert sorted(longest) != longest != sorted(longest, reverse=True)
 
 
-def test_two_systems_agree_when_seeds_make_the_difference() -> None:
-    near = table.difference([80.0, 82.0, 84.0], [81.0, 83.0, 85.0])
-    assert near.value == pytest.approx(-1.0)
-    assert near.half_width == pytest.approx(2.776 * np.sqrt(8 / 3), rel=1e-3)
-    assert near.is_inside
-    assert not table.difference([80.0, 80.1, 80.2], [85.0, 85.1, 85.2]).is_inside
-    assert not table.difference([80.0], [85.0]).is_inside
-
-
 def test_the_table_has_a_line_for_each_set_and_model(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("benchmarks.machine.RESULTS", tmp_path)
     found = {}

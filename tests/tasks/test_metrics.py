@@ -82,38 +82,3 @@ def test_a_score_that_some_draws_lack_comes_of_the_others() -> None:
     found = metrics.intervals(score, 20, num_draws=100)
     assert list(found) == ["mean", "rare"]
     assert found["rare"] == metrics.Interval(low=1.0, high=1.0)
-
-
-def test_mean_interval_is_students() -> None:
-    mean, deviation, interval = metrics.mean_interval([0.1, 0.2, 0.3], UNBOUNDED)
-    assert (mean, deviation) == (pytest.approx(0.2), pytest.approx(0.1))
-    assert interval is not None
-    assert interval.high == pytest.approx(0.2 + 4.303 * 0.1 / math.sqrt(3))
-
-
-def test_no_interval_is_told_of_one_or_two_or_of_equal_runs() -> None:
-    assert metrics.mean_interval([0.5], UNBOUNDED) == (0.5, 0.0, None)
-    mean, deviation, interval = metrics.mean_interval([0.4, 0.6], UNBOUNDED)
-    assert (mean, deviation) == (0.5, pytest.approx(math.sqrt(0.02)))
-    assert interval is None
-    assert metrics.mean_interval([0.6, 0.6, 0.6], UNBOUNDED)[1:] == (0.0, None)
-
-
-def test_the_interval_of_a_mean_is_cut_to_what_is_possible() -> None:
-    possible = metrics.Interval(low=0.0, high=1.0)
-    assert metrics.mean_interval([0.1, 0.9, 0.5], possible)[2] == possible
-    interval = metrics.mean_interval([0.9, 0.95, 1.0], possible)[2]
-    assert interval is not None
-    assert interval.low == pytest.approx(0.95 - 4.303 * 0.05 / math.sqrt(3))
-    assert interval.high == 1.0
-
-
-@pytest.mark.parity
-def test_students_points_are_scipys() -> None:
-    stats = pytest.importorskip("scipy.stats")
-    for count in (3, 5, 31, 32, 60, 400):
-        scores = np.linspace(0, 1, count)
-        mean, deviation, interval = metrics.mean_interval(scores.tolist(), UNBOUNDED)
-        assert interval is not None
-        half = stats.t.ppf(0.975, count - 1) * deviation / math.sqrt(count)
-        assert interval.high - mean == pytest.approx(half, rel=2e-3)

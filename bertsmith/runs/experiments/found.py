@@ -30,7 +30,8 @@ from bertsmith.runs.experiments.presence import (
     sound_runs,
 )
 from bertsmith.runs.search_record import Results, RunResult, name_of, read_results
-from bertsmith.tasks.metrics import Interval, mean_interval
+from bertsmith.tasks.means import mean_interval
+from bertsmith.tasks.metrics import Interval
 from bertsmith.train.log import read_metrics
 
 _WITHOUT_LIMITS = Interval(low=-math.inf, high=math.inf)

@@ -13,23 +13,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import stdev
 from typing import Literal
 
 from bertsmith.recipes.experiments.experiment import Claim, Experiment, Place
-from bertsmith.runs.experiments.found import Finding, Findings
-from bertsmith.tasks.metrics import student
+from bertsmith.runs.experiments.found import Findings
+from bertsmith.tasks.means import Difference, difference
 
 Verdict = Literal["reproduced", "not reproduced", "not decidable"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """Of two means."""
-
-    value: float
-    half_width: float
-    """Of its 95% interval; NaN where deviations are unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,25 +32,10 @@ class Judged:
     verdict: Verdict
 
 
-def difference(first: Finding, second: Finding) -> Difference:
-    """Of the means, with Welch's interval; single, missing and all equal runs have none."""
-    value = first.mean - second.mean
-    if min(len(first.values), len(second.values)) < 2:
-        return Difference(value=value, half_width=math.nan)
-    parts = [stdev(each.values) ** 2 / len(each.values) for each in (first, second)]
-    if not sum(parts):
-        return Difference(value=value, half_width=math.nan)
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(each.values) - 1) for part, each in zip(parts, (first, second), strict=True)
-    )
-    half_width = student(max(1, int(freedom))) * math.sqrt(sum(parts))
-    return Difference(value=value, half_width=half_width)
-
-
 def judged(experiment: Experiment, claim: Claim, found: Findings) -> Iterator[Judged]:
     """Every comparison that the claim makes."""
     for first, second in claim.pairs:
-        gap = difference(found[first], found[second])
+        gap = difference(found[first].values, found[second].values)
         if first.column in experiment.lower_is_better:
             gap = Difference(value=-gap.value, half_width=gap.half_width)
         verdict = _higher(gap) if claim.kind == "higher" else _close(gap, claim.margin)
