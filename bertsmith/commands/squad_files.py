@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import IO
 
 from bertsmith.commands.asked_rows import KEY, Entry
-from bertsmith.commands.task_answers import HIGHEST_ODDS, Show
+from bertsmith.commands.task_answers import Show
 from bertsmith.files import atomic_file
 from bertsmith.tasks.answered import AnsweredQuestion, TaskAnswer
 from bertsmith.tasks.squad import SquadConfig
 from bertsmith.tasks.squad_answers import Candidate
+from bertsmith.tasks.squad_evaluation import HIGHEST_ODDS
 
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 

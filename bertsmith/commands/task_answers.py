@@ -22,6 +22,7 @@ from bertsmith.tasks.answered import (
     TaskAnswer,
 )
 from bertsmith.tasks.imported import AnyOwnTask
+from bertsmith.tasks.squad_evaluation import HIGHEST_ODDS
 from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAnswering, Tagging
 
 Show = Callable[[Entry, TaskAnswer | None], None]
@@ -29,9 +30,6 @@ Show = Callable[[Entry, TaskAnswer | None], None]
 
 SHOWN = 5
 """Likeliest answers that are shown where nobody says how many."""
-
-HIGHEST_ODDS = 1e6
-"""Null odds of a passage without a word; JSON has no infinity."""
 
 _FAULT = "fault"
 

@@ -22,8 +22,8 @@ from bertsmith.tasks.squad_scores import (
     squad_scores,
 )
 
-_HIGHEST = 1e6
-"""A threshold that no finite odds are above: JSON has no infinity."""
+HIGHEST_ODDS = 1e6
+"""Of a passage without a word, and a threshold that none are above: JSON has no infinity."""
 
 
 def official_scores(
@@ -66,7 +66,7 @@ def tuned_threshold(questions: Sequence[Question], answers: Sequence[FoundAnswer
     num_without = sum(not each for each in gold.values())
     if found.score <= 100.0 * num_without / len(gold):
         return math.nextafter(min(odds.values()), -math.inf)
-    return min(found.threshold, _HIGHEST)
+    return min(found.threshold, HIGHEST_ODDS)
 
 
 def with_threshold(answers: Sequence[FoundAnswer], threshold: float) -> list[FoundAnswer]:
