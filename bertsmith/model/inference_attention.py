@@ -39,6 +39,8 @@ def attend_without_gradient(
             cells = qkv[start:end].view(-1, one.length, 3, num_heads, width)
             heads = cells.permute(2, 0, 3, 1, 4)  # (3, n, A, S, K)
             context = attend(heads, direction).transpose(1, 2)  # (n, S, A, K)
+            if end - start == len(qkv):
+                return context.reshape(contexts.shape)
             contexts[start:end].view(context.shape).copy_(context)
     contexts[stream.num_tokens :].zero_()
     return contexts

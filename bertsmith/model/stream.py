@@ -212,6 +212,8 @@ def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
 
 def _filled_up(arrays: Sequence[IntArray], values: Sequence[int], num_more: int) -> list[IntArray]:
     """Each array with its value behind it, so many times."""
+    if not num_more:
+        return [*arrays]
     return [
         np.pad(array, (0, num_more), constant_values=value)
         for array, value in zip(arrays, values, strict=True)
