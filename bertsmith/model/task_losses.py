@@ -41,9 +41,10 @@ def choice_loss(logits: Tensor, targets: Tensor, groups: Tensor, num_groups: int
 
 
 def span_loss(logits: Tensor, targets: Tensor, segments: Tensor, num_segments: int) -> Tensor:
-    """(T, 2) start and end scores, (N * 2,) the right rows of the stream -> the mean of both.
+    """(T, 2) start and end scores, (N * 2,) the right rows of the stream -> half the sum of both.
 
-    Differs from the original code: its softmax runs over padding too.
+    Differs: the paper's softmax runs over the passage alone and its loss is the whole sum, the
+    original code's runs over padding too.
     """
     starts, ends = targets.reshape(num_segments, 2).unbind(dim=1)  # (N,)
     totals = segment_logsumexp(logits, segments, num_segments)  # (N, 2)

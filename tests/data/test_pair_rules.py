@@ -151,6 +151,26 @@ def test_unused_sentences_go_back_and_begin_the_next_row() -> None:
     assert np.array_equal(rows[consecutive, 1], rows[consecutive, 2])
 
 
+def test_b_always_follows_a_where_no_next_sentence_is_asked() -> None:
+    corpus = InMemoryCorpus([[[5] * 400] * 20])
+    rows = draw(corpus.shards[0], corpus, PairRules(form="consecutive_pair"), 6, 0)
+    assert not rows[:, 4].any()
+    has_b = rows[:, 3] > rows[:, 2]
+    assert has_b.mean() > 0.9
+    assert np.array_equal(rows[has_b, 1], rows[has_b, 2])
+
+
+def test_another_document_is_tried_ten_times() -> None:
+    # Of two documents a try misses the other one half of the time; sentences of 200 tokens are
+    # chunks of one, so every B is random.
+    corpus = InMemoryCorpus([[[200] * 500] * 2])
+    passes = [draw(corpus.shards[0], corpus, PairRules(), 8, number) for number in range(200)]
+    rows = np.concatenate(passes)
+    share, expected = (rows[:, 0] // 100_000 == rows[:, 2] // 100_000).mean(), 2.0**-10
+    assert rows[:, 4].all()
+    assert abs(share - expected) < 5 * np.sqrt(expected / len(rows))
+
+
 def test_random_b_comes_from_every_other_document_alike_and_from_any_sentence() -> None:
     corpus = InMemoryCorpus([[[1] * 100] * 10, [[1] * 100] * 10])
     found = [

@@ -23,6 +23,10 @@ from bertsmith.recipes.finetuning import (
     swag,
 )
 from bertsmith.tasks.averaging import averaged
+from bertsmith.tasks.classify import LabelScheme
+from bertsmith.tasks.squad import SquadConfig
+from bertsmith.tasks.tag_scheme import TagScheme
+from bertsmith.tasks.task import Classification, MultipleChoice, SpanAnswering, Tagging
 from bertsmith.train.config import OptimizerConfig
 
 PAPER_RECIPES = ("glue", "squad", "squad2", "swag", "ner")
@@ -54,6 +58,24 @@ def test_spans_and_choices_of_4_2_to_4_4(
     """One run each: the paper tried nothing beside it."""
     assert (run.epochs, run.optimizer.learning_rate, run.batch_size) == (epochs, rate, batch_size)
     assert GRIDS[run.name].runs(run) == [run]
+
+
+def test_questions_and_passages_are_read_as_the_code_reads_them() -> None:
+    """Windows of 384 tokens every 128, questions of 64, answers of 30, the 20 best kept."""
+    config = SquadConfig()
+    assert (config.max_tokens, config.doc_stride, config.max_question_tokens) == (384, 128, 64)
+    assert (config.max_answer_tokens, config.num_best, config.null_threshold) == (30, 20, 0.0)
+
+
+def test_dropout_stands_before_classifiers_and_not_before_spans() -> None:
+    """run_classifier.py drops a tenth of the pooled vector; run_squad.py drops nothing."""
+    heads = {
+        0.1: (Classification(scheme=LabelScheme(("x", "y"))), MultipleChoice(),
+              Tagging(scheme=TagScheme(("O", "B-X", "I-X"), is_of_entities=True))),
+        0.0: (SpanAnswering(version="1.1"),),
+    }  # fmt: skip
+    for rate, tasks in heads.items():
+        assert {task.head.dropout for task in tasks} == {rate}
 
 
 @pytest.mark.parametrize("name", PAPER_RECIPES)

@@ -51,6 +51,7 @@ def test_paper_scale_has_the_papers_sizes_and_values() -> None:
     scale = paper()
     assert (scale.base.model, scale.large, scale.sizes) == (BASE, LARGE, TABLE_6)
     assert scale.base.num_steps == 1_000_000
+    assert (scale.restarts, scale.small_restarts) == (5, 5)
     score = scale.score(scale.bert(), "MNLI-m")
     assert (score.grid, score.run.batch_size, score.run.epochs) == (GLUE_GRID, 32, 3.0)
     squad = scale.score(scale.bert(), "SQuAD 1.1")
@@ -132,6 +133,19 @@ def test_elmos_side_is_two_lstms_trained_apart() -> None:
     assert cell.run.approach == "feature_based"
 
 
+def test_the_contemporaries_claim_bert_above_gpt_elmo_and_two_transformers() -> None:
+    bert, gpt, elmo, shallow = (row.title for row in EXPERIMENTS["contemporaries"](mini()).rows)
+    claims = EXPERIMENTS["contemporaries"](mini()).claims
+    asked = [(one.row, other.row, one.column) for each in claims for one, other in each.pairs]
+    assert asked == [
+        *((bert, gpt, column) for column in ("MNLI-m", "SST-2", "NER fine-tuned")),
+        (bert, elmo, "NER features"),
+        (bert, shallow, "NER features"),
+    ]
+    assert all(one.column == other.column for each in claims for one, other in each.pairs)
+    assert {each.kind for each in claims} == {"higher"}
+
+
 def test_trivia_qa_is_learned_before_squad_and_seven_make_an_ensemble() -> None:
     rows = {row.title: row for row in EXPERIMENTS["table2"](paper()).rows}
     cell = rows["BERT LARGE (ensemble + TriviaQA)"].cells[1]
@@ -171,8 +185,10 @@ def test_larger_models_at_paper_scale_begin_as_the_paper_has_them() -> None:
     (model,) = models_of(row.cells[0])  # type: ignore[arg-type]
     assert isinstance(model, Pretrained)
     assert model.run.model == LARGE
+    assert LARGE.initializer_range == 0.02
     models = [models_of(row.cells[0])[0] for row in EXPERIMENTS["table6"](paper()).rows]  # type: ignore[arg-type]
     assert [model.run.model for model in models] == list(TABLE_6)  # type: ignore[union-attr]
+    assert {config.initializer_range for config in TABLE_6} == {0.02}
 
 
 def test_narrow_models_begin_with_weights_scaled_to_their_width() -> None:
@@ -188,6 +204,12 @@ def test_paraphrases_are_told_in_accuracy_where_the_paper_does(name: str) -> Non
     for _, cell in cells:
         assert isinstance(cell, Score)
         assert cell.metric == "accuracy"
+    (told,) = {
+        cell.metric
+        for _, column, cell in EXPERIMENTS["table1"](mini()).cells()
+        if column == "MRPC" and isinstance(cell, Score)
+    }
+    assert (told or EXAMS["MRPC"].metric) == "f1"
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -85,11 +85,14 @@ def test_each_larger_model_is_better_in_everything() -> None:
         assert all(less(larger, smaller, column) > 0 for column in (1, 2, 3))
 
 
-def test_large_is_above_base_on_every_set_most_where_there_is_little_to_learn_from() -> None:
-    # Section 4.1; CoLA, RTE and MRPC have the fewest examples.
+def test_large_is_above_base_on_every_set_most_on_two_of_the_smaller_and_least_on_two() -> None:
+    # Section 4.1: "especially those with very little training data". RTE, MRPC, STS-B and CoLA
+    # have the fewest examples.
     gains = {name: less(LARGE, BASE, column) for column, name in enumerate(GLUE)}
     assert all(gain > 0 for gain in gains.values())
-    assert sorted(gains, key=lambda name: -gains[name])[:2] == ["CoLA", "RTE"]
+    by_gain = sorted(gains, key=lambda name: -gains[name])
+    assert by_gain[:2] == ["CoLA", "RTE"]
+    assert by_gain[-2:] == ["STS-B", "MRPC"]
 
 
 def test_fine_tuning_bears_any_mixture_and_features_want_other_tokens_than_mask() -> None:
