@@ -6,7 +6,7 @@
 full sequences of 128 tokens.
 `docs/loss_parity.png`: the newest comparison of losses.
 `docs/inference.png`: texts a second and milliseconds for one text beside the peers, the newest row
-of every size with most threads.
+of every size with most threads that has both.
 `docs/scaling.png`: seconds and memory against what grows, the newest row of every axis.
 All are of CPUs as they are. A picture without rows is left as it is.
 """
@@ -51,7 +51,9 @@ def main() -> None:
     if parity:
         draw_loss_parity(parity[-1], LOSS_PARITY)
         print(f"wrote {LOSS_PARITY}")
-    answers = newest(with_most_threads(usual(rows_of(RESULTS / "inference.jsonl"))), by="size")
+    answers = newest(
+        with_most_threads(whole(usual(rows_of(RESULTS / "inference.jsonl")))), by="size"
+    )
     if answers:
         draw_inference(answers, INFERENCE)
         print(f"wrote {INFERENCE}")
@@ -83,6 +85,11 @@ def usual(rows: Sequence[Row]) -> list[Row]:
         and not row.get("corpus")
         and row.get("length", 128) == 128
     ]
+
+
+def whole(rows: Sequence[Row]) -> list[Row]:
+    """The rows of answers that tell both of many texts and of one alone."""
+    return [row for row in rows if {_MANY_TEXTS, _ONE_TEXT} <= row["settings"].keys()]
 
 
 def with_most_threads(rows: Sequence[Row]) -> list[Row]:

@@ -82,6 +82,7 @@ def measured(row: ProofSet, key: Key, options: argparse.Namespace) -> Result:
     run = replace(run_of(row, key.seed), precision=key.precision)
     name = f"{key.set}-{key.model}-{key.system}-{key.seed}-{key.precision}"
     directory = options.work / name.replace(" ", "-")
+    is_resumed = directory.is_dir()
     began = time.perf_counter()
     if key.system == "transformers":
         scores = _peer_result(examples, run, model_directory(key.model), key.precision)
@@ -90,7 +91,8 @@ def measured(row: ProofSet, key: Key, options: argparse.Namespace) -> Result:
         if key.system == "random weights":
             begin = _random_model(begin, directory.with_suffix(".random"), key.seed)
         scores = _own_result(examples, run, begin, directory, key)
-    return Result(scores=scores, seconds=time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return Result(scores=scores, seconds=seconds, is_resumed=is_resumed)
 
 
 def run_of(row: ProofSet, seed: int) -> FinetuneRun:

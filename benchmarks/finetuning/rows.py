@@ -36,6 +36,8 @@ class Result:
     """The first one is the set's."""
     seconds: float
     """From the loaded examples to the scores, on a machine that may have been busy."""
+    is_resumed: bool = False
+    """Whether it went on after a stop: then the seconds are of its last part."""
 
 
 def stored(file: Path | None = None) -> dict[Key, dict[str, Any]]:
@@ -71,5 +73,6 @@ def store(key: Key, result: Result, settings: dict[str, object]) -> None:
             **settings,
             "scores": result.scores,
             "seconds": round(result.seconds, 1),
+            **({"is_resumed": True} if result.is_resumed else {}),
         },
     )

@@ -47,10 +47,14 @@ def _scores(
 
 
 def _minutes(rows: Mapping[Key, Mapping[str, Any]], names: tuple[str, str, str]) -> str:
-    """Of the median run, ours and `transformers`', each beside whatever else the machine did."""
+    """Of the median run, ours and `transformers`', each beside whatever else the machine did.
+
+    Runs that went on after a stop, whose seconds are of their last part, are left out.
+    """
     of_systems: dict[System, list[float]] = {}
     for key, row in rows.items():
-        if (key.set, key.model, key.precision) == names:
+        is_whole = not row.get("is_resumed", False)
+        if is_whole and (key.set, key.model, key.precision) == names:
             of_systems.setdefault(key.system, []).append(row["seconds"] / 60.0)
     both = [of_systems.get(system, []) for system in ("bertsmith", "transformers")]
     return " / ".join(f"{median(each):.1f}" if each else "-" for each in both)

@@ -98,11 +98,15 @@ def test_the_table_has_a_line_for_each_set_and_model(tmp_path, monkeypatch) -> N
             seconds = 60.0 * (seed + (1 if system == "bertsmith" else 2))
             result = rows.Result(scores={"accuracy": score + seed / 50}, seconds=seconds)
             rows.store(key, result, {})
+    # It went on after a stop: its seconds say nothing.
+    key = Key(set="RTE", model="minilm", system="bertsmith", seed=2, precision="bf16")
+    result = rows.Result(scores={"accuracy": 0.64}, seconds=1.0, is_resumed=True)
+    rows.store(key, result, {})
     found = rows.stored(tmp_path / "finetuning.jsonl")
-    assert len(found) == 4
+    assert len(found) == 5
     line = table.markdown(found).splitlines()[-1]
     assert line.startswith(
-        "| RTE | minilm | bf16 | accuracy | 61.0 +- 1.4 (2) | 59.0 +- 1.4 (2) |  | +2.0"
+        "| RTE | minilm | bf16 | accuracy | 62.0 +- 2.0 (3) | 59.0 +- 1.4 (2) |  | +3.0"
     )
     assert line.endswith(" inside | 1.5 / 2.5 |")
 
