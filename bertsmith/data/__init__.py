@@ -1,1 +1,1 @@
-"""A corpus -> packed batches."""
+"""A corpus, labelled examples or texts -> packed batches."""

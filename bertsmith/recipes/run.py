@@ -109,7 +109,7 @@ class PretrainRun:
     evaluate_every: int = 10_000
     """Steps between two evaluations on the held-out documents."""
     evaluate_sequences: int = 1_024
-    """Held-out sequences of an evaluation, the same ones every time."""
+    """Held-out sequences of an evaluation, the same ones within a phase's length."""
     save_every: int = 10_000
     """Steps between two checkpoints."""
     keep_checkpoints: int = 2

@@ -1,1 +1,1 @@
-"""A pre-training run: its plan, its directory, and what happens while it trains."""
+"""Runs of pre-training, fine-tuning, searches and experiments, from plan to report."""

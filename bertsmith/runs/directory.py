@@ -5,7 +5,7 @@ it: the run as resolved, the corpus and its fingerprint, the measured rate, the 
 not know how training works.
 
 RUN/run.json, metrics.jsonl, checkpoints/step-00000500/, README.md, curves.png; vocab/ and corpus/
-where the command made them itself.
+where the command made them itself, first-vectors.npy and tensorboard/ where the run has them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Held-out documents and a model -> loss, perplexity and accuracies, the same examples every time.
+"""Held-out documents and a model -> loss, perplexity and accuracies.
 
-The examples are drawn with a fixed key, so two evaluations differ by the weights alone. Sequences
-of one next-sentence label are evaluated together: the sums of a batch then belong to one class,
-which is all that balanced accuracy needs. It does not know when it is called.
+The examples are drawn with a fixed key, so two evaluations at one sequence length differ by the
+weights alone; a phase of another length has examples of its own. Sequences of one next-sentence
+label are evaluated together: the sums of a batch then belong to one class, which is all that
+balanced accuracy needs. It does not know when it is called.
 """
 
 from __future__ import annotations

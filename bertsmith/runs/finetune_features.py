@@ -1,7 +1,8 @@
 """A run that trains a head alone -> the hidden states it learns from, kept on the disk.
 
-Training and Dev examples have a directory each, so another run of the same model and examples finds
-them again, whatever its seed, labels or head. It knows no files but their place.
+Training and Dev examples have a directory each, so another run of the same model and examples that
+reads the same layers in the same way finds them again, whatever its seed or labels. It knows no
+files but their place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A fine-tuning run while it trains: what is kept, evaluated and saved between two updates.
 
-When each thing happens is decided in `commands/finetune.py`; how an update is made, in
+When each thing happens is decided in `commands/trained_run.py`; how an update is made, in
 `train/loop.py`.
 """
 

@@ -1,7 +1,8 @@
 """The directory of a fine-tuning run: what stands in it, and its `run.json`.
 
-RUN/run.json, metrics.jsonl, best/ (the model that answers), checkpoints/step-00000100/ (the newest,
-with the trainer's state), scores.json.
+RUN/run.json, metrics.jsonl, best/ (the model that answers, where the best is kept),
+checkpoints/step-00000100/ (the newest, with the trainer's state), scores.json, README.md, worst.md
+and the pictures.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 Three rules, each one line of arithmetic, so that a person can foresee and overrule them:
 - Size: the largest whose layers see at least 20 tokens a weight within the time, from at most 40
   epochs. In an hour that is MINI from 17,500 tokens a second on, and TINY below.
-- Steps: as many as fit into the minutes at the measured rate, and at most 40 epochs, the paper's
-  own number. Beyond 20,000 steps the batch grows instead.
+- Steps: as many as fit into 95% of the time left at the measured rate, and at most 40 epochs, the
+  paper's own number, or 200 steps where these are more. Beyond 20,000 steps the batch grows
+  instead, up to 4,096 sequences.
 - Expected time and memory: those of real steps of the chosen model (`measuring.py`), not estimated.
 
 It does not train: `pretrain` does.
@@ -76,7 +77,7 @@ def fitted(
     corpus: Corpus,
     kept: Collection[str] = frozenset(),
 ) -> PretrainRun:
-    """The run stretched or shortened to the seconds at hand and to at most 40 epochs.
+    """The run stretched or shortened to the seconds at hand and to at most 40 epochs or 200 steps.
 
     A run that would have more than 20,000 steps within both gets larger batches instead. `kept`: as
     for `stretched`.

@@ -1,1 +1,1 @@
-"""What to learn after pre-training."""
+"""What a model can be asked, pre-trained or fine-tuned, and what it can learn afterwards."""

@@ -111,7 +111,7 @@ def encode(sides: Sequence[str], tokenizer: Tokenizer, limit: int, hiding: Hidin
 
 
 def _drawn(question: look.Question, tokenizer: Tokenizer, hiding: Hiding) -> HiddenPlaces:
-    """As a pre-training example of this seed, the first of its batch."""
+    """By the rule of pre-training, with this seed and 0 as the key of the example."""
     facts = VocabularyFacts(
         vocab_size=tokenizer.vocab_size,
         cls_id=tokenizer.cls_id,

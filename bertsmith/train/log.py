@@ -1,7 +1,8 @@
 """Numbers of a run -> metrics.jsonl, and TensorBoard where asked: one record a line.
 
-A record is flat JSON with a `step`. Resuming cuts the file back to the resumed step, so no step
-stands there twice. It does not know what the numbers mean.
+A record is flat JSON with a `step`. Resuming cuts the file back to the resumed step, so nothing
+stands there twice; a step and the evaluation after it are two records of one `step`. It does not
+know what the numbers mean.
 """
 
 from __future__ import annotations

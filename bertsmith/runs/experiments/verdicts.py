@@ -4,7 +4,8 @@ Two rows differ where the difference of their means lies outside its own 95% int
 from the deviations over seeds of fine-tuning; each model is pre-trained once). What one seed says
 decides nothing, and so do runs that are all equal, which do not say how far others would be, and
 two rows that are no better than guessing. Two rows are close where the whole interval lies within
-the margin. A claim is reproduced where all its comparisons are, and is not where one is not.
+the margin, and are not where it lies wholly outside. A claim is reproduced where all its
+comparisons are, and is not where one is not.
 """
 
 from __future__ import annotations
