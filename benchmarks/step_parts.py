@@ -8,8 +8,9 @@ of 6 to 128 tokens (40 in the mean), on a CPU, dropout 0.1, in bf16 where the ha
 it, each in a process of its own. torch's profiler names the operators, and the table in `parts.py`
 says which part of the step each belongs to; the parts add up to the profiled step. Shown is the
 step of median time. Beside it stand a step without the profiler (a median too), and the floor:
-every matrix product of the step at the matrix rate measured in the same run. Attention's products
-and those of the head never reach that rate.
+every matrix product that torch makes in the step, at the matrix rate measured in the same run.
+Those of the head never reach that rate; those of attention, where it is a function in C++, are not
+among them.
 
 With `--corpus` the pre-training step draws its batch, which a run does ahead of time, in another
 thread; without it, full sequences are drawn before the step begins.

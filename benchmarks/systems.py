@@ -18,6 +18,7 @@ from bertsmith.files import keep_freed_memory
 from bertsmith.fusion import unfused
 from bertsmith.model.config import BertConfig
 from bertsmith.model.objectives import PretrainModel
+from bertsmith.native import without_native
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.device import DTYPES, choose_precision
 from bertsmith.train.placement import placed
@@ -64,7 +65,7 @@ def ours_without_compiler(setup: Setup) -> Step:
     step = ours(setup)
 
     def plain(batch: PretrainBatch, number: int) -> Tensor:
-        with unfused():
+        with unfused(), without_native():
             return step(batch, number)
 
     return plain

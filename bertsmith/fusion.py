@@ -54,9 +54,10 @@ def fused(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
 
 @contextlib.contextmanager
 def unfused(condition: bool = True) -> Iterator[None]:
-    """Runs the plain functions inside the block, if `condition` holds: no waiting for a compiler.
+    """Runs the plain functions inside the block, if `condition` holds: no torch.compile.
 
-    For short work, such as one question to a model, that ends before a compilation would.
+    For short work, such as one question to a model, that ends before a compilation would. Functions
+    in C++ (`native`) are another matter: they are built once a machine, in seconds.
     """
     token = _PLAIN.set(condition or _PLAIN.get())
     try:

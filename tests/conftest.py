@@ -1,4 +1,7 @@
-"""Tests run the plain functions; those marked `compiled` run the kernels torch builds of them."""
+"""Tests run the plain functions; those marked `compiled` run the kernels torch builds of them.
+
+All run the functions in C++ where there is a compiler, as users do, unless they say otherwise.
+"""
 
 import pytest
 import torch

@@ -1,8 +1,9 @@
 """Multi-head self-attention on a packed stream, with its projections, residual and norm.
 
 Each token attends to its own sequence only. Who computes it depends on where it runs and on what is
-asked: the blocks of `block_attention`, which are the definition, kernels that keep no scores on a
-GPU, and torch's own kernel where nobody wants a gradient on a CPU. All are equal but for rounding.
+at hand: on a GPU and on a CPU, kernels that keep no scores; torch's own, for what these do not take
+on a CPU where nobody wants a gradient; and for all else the blocks of `block_attention`, which are
+the definition. All are equal but for rounding.
 
 Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; google-research/bert,
 modeling.py, attention_layer.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from bertsmith.model import block_attention, flash_attention
+from bertsmith.model import block_attention, cpu_attention, flash_attention
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import ATTENTION_OUTPUT_SITE, ATTENTION_SITE, site_words
@@ -61,6 +62,8 @@ def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRu
         words = None
     if flash_attention.suits(qkv, rules):
         return flash_attention.attend(qkv, words, stream, rules)
+    if cpu_attention.suits(qkv, stream):
+        return cpu_attention.attend(qkv, words, stream, rules)
     if words is None and qkv.device.type == "cpu" and not qkv.requires_grad:
         return attend_without_gradient(qkv, stream, rules.num_heads, rules.direction)
     return block_attention.attend(qkv, words, stream, rules)

@@ -28,6 +28,13 @@ from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Block, Stream
 
+DIRECTION_NUMBERS: dict[Direction, int] = {
+    "bidirectional": 0,
+    "left_to_right": 1,
+    "right_to_left": 2,
+}
+"""How kernels are told."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionRules:

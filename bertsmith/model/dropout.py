@@ -10,6 +10,8 @@ Legend: T tokens, H columns.
 
 from __future__ import annotations
 
+import ctypes
+
 import torch
 from torch import Tensor
 
@@ -24,6 +26,18 @@ _SITE_MULTIPLIER = 0x9E3779B1
 COLUMN_MULTIPLIER = 0x85EBCA77
 HEAD_BITS = 16
 """Attention's columns are (head, key): the head's number stands above the key's position."""
+
+
+class NativeDropout(ctypes.Structure):
+    """`Dropout` of native.h: what is kept, and how much more it counts."""
+
+    _fields_ = (("bar", ctypes.c_uint32), ("kept", ctypes.c_float))
+
+    @staticmethod
+    def of(words: Tensor | None, probability: float) -> NativeDropout:
+        """Of no words: all is kept."""
+        rate = 0.0 if words is None else probability
+        return NativeDropout(bar=int(rate * 2**31), kept=1.0 / (1.0 - rate))
 
 
 def signed32(word: int) -> int:

@@ -1,7 +1,8 @@
 """What happens between the matrix multiplications, each as one fused pass over memory.
 
-Every function here is its own plain definition; `fused` only compiles it. Arithmetic is done in at
-least float32 whatever the dtype of the rows. It knows no weights and no layers.
+Every function here is its own plain definition; `fused` only compiles it. What a norm is part of
+is also there in C++, for a CPU (`cpu_norm`). Arithmetic is done in at least float32 whatever the
+dtype of the rows. It knows no weights and no layers.
 
 Legend: T tokens, H hidden size, F feed-forward size.
 """
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertsmith.fusion import fused
+from bertsmith.model import cpu_norm
 from bertsmith.model.config import Activation
 from bertsmith.model.dropout import dropped
 
@@ -30,6 +32,8 @@ def add_and_norm(
     output: Tensor, residual: Tensor, words: Tensor | None, probability: float, norm: nn.LayerNorm
 ) -> Tensor:
     """LayerNorm(residual + dropout(output)) on (T, H) rows, in the dtype of `output`."""
+    if cpu_norm.suits(output, residual, norm):
+        return cpu_norm.add_and_norm(output, residual, words, probability, norm)
     return _add_and_norm(output, residual, words, probability, norm.weight, norm.bias, norm.eps)
 
 
@@ -37,6 +41,8 @@ def norm_and_drop(
     rows: Tensor, words: Tensor | None, probability: float, norm: nn.LayerNorm
 ) -> Tensor:
     """dropout(LayerNorm(rows)) on (T, H) rows: the embedding's order, the reverse of a layer's."""
+    if cpu_norm.suits(rows, None, norm):
+        return cpu_norm.norm_and_drop(rows, words, probability, norm)
     # Two kernels: in one, torch 2.13 draws another mask for the gradients of the norm's weights.
     return drop(_norm(rows, norm.weight, norm.bias, norm.eps), words, probability)
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.fusion import is_fusing
-from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.block_attention import DIRECTION_NUMBERS, AttentionRules
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
 
@@ -31,7 +31,6 @@ OLDEST_GPU = (8, 0)
 """Compute capability from which there is bfloat16, and room for the tiles."""
 LAUNCH_OPTIONS = {"num_warps": 4, "num_stages": 2}
 _FEWEST_COLUMNS = 16  # of a tile that the matrix units multiply
-_DIRECTIONS = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2}
 
 
 def suits(qkv: Tensor, rules: AttentionRules) -> bool:
@@ -65,7 +64,7 @@ class _FlashAttention(torch.autograd.Function):
         from bertsmith.model import flash_kernels
 
         launch = _Launch(qkv=qkv, words=words, stream=stream, rules=rules)
-        context = _room(stream, (len(qkv), qkv.shape[1] // 3), qkv)  # (T, H)
+        context = stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
         log_sums = qkv.new_empty((rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
         launch(flash_kernels.attention_forward, context, log_sums)
         ctx.save_for_backward(qkv, words, context, log_sums)
@@ -80,7 +79,7 @@ class _FlashAttention(torch.autograd.Function):
         qkv, words, context, log_sums = ctx.saved_tensors
         launch = _Launch(qkv=qkv, words=words, stream=ctx.stream, rules=ctx.rules)
         gradient = gradients[0].contiguous()  # (T, H)
-        grad_qkv = _room(ctx.stream, qkv.shape, qkv)
+        grad_qkv = ctx.stream.room_for_rows(qkv.shape[1], qkv)  # (T, 3H)
         inner = torch.empty_like(log_sums)
         kept = (context, log_sums, gradient, inner, grad_qkv)
         launch(flash_kernels.attention_backward_of_queries, *kept)  # makes the inner products
@@ -129,7 +128,7 @@ def kernel_constants(
         "HEADS": rules.num_heads,
         "HEAD": head_size,
         "SPAN": span,
-        "DIRECTION": _DIRECTIONS[rules.direction],
+        "DIRECTION": DIRECTION_NUMBERS[rules.direction],
         "BAR": int(probability * 2**31),
         "TILE": 64 if dtype != torch.float32 and span <= 64 else 32,
         "PRECISION": "tf32" if is_rounded else "ieee",
@@ -138,11 +137,3 @@ def kernel_constants(
 
 def _head_size(qkv: Tensor, rules: AttentionRules) -> int:
     return qkv.shape[1] // 3 // rules.num_heads
-
-
-def _room(stream: Stream, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Where kernels write; rows of no sequence are zero."""
-    room = like.new_empty(shape)
-    if stream.has_spare_rows:
-        room[stream.num_tokens :].zero_()
-    return room

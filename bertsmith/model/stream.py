@@ -1,7 +1,7 @@
 """A packed batch of numpy arrays -> tensors on a device, laid out for attention.
 
-The stream is not padded. Attention alone needs rectangles, so its sequences are grouped by length
-into a few blocks, each nearly full or small; every other layer sees rows of real tokens, and where
+The stream is not padded. Attention's definition alone needs rectangles, so sequences are grouped by
+length into a few blocks, each nearly full or small; every other layer sees rows of real tokens, and where
 it is asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
 
 Legend: T rows (tokens, then spare rows), N sequences, n sequences of one block, S the block's
@@ -88,6 +88,8 @@ class Stream:
     in the last cell, which belongs to no block."""
     is_one_rectangle: bool
     """True when all sequences are equally long and no row is spare: cells and rows are the same."""
+    keys_per_query: float
+    """Tokens that a token may attend to, in the mean, itself included: of both directions."""
     row_keys: Tensor | None
     """(T,) int32: the words that dropout is drawn from; None when dropout is off."""
 
@@ -138,6 +140,7 @@ class Stream:
                 )
             ),
             rectangles=_rectangles(packed.lengths, starts),
+            keys_per_query=float(np.square(packed.lengths, dtype=np.float64).sum() / num_tokens),
             is_one_rectangle=not num_spare and bool((packed.lengths == packed.lengths[0]).all()),
         )
 
@@ -174,6 +177,13 @@ class Stream:
         if rows is None or not self.is_rounded or rounded(len(rows)) == len(rows):
             return rows
         return torch.cat([rows, rows.new_zeros(rounded(len(rows)) - len(rows))])
+
+    def room_for_rows(self, width: int, like: Tensor) -> Tensor:
+        """Where kernels write the rows of sequences, (T, width); spare rows are zero."""
+        room = like.new_empty((len(self.token_ids), width))
+        if self.has_spare_rows:
+            room[self.num_tokens :].zero_()
+        return room
 
     def parted(self, cells: Tensor) -> list[Tensor]:
         """Of all cells, (C, W) in the blocks' order, each block's: (n * S, W)."""

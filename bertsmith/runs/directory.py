@@ -25,7 +25,10 @@ import torch
 from bertsmith import fusion
 from bertsmith.checkpoints.places import checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
+from bertsmith.model import cpu_attention, cpu_norm
+from bertsmith.native import library
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
+from bertsmith.train import cpu_updates
 from bertsmith.train.device import Processes
 
 RECORD = "run.json"
@@ -146,7 +149,7 @@ def require_same(directory: Path, record: Record, asked: dict[str, object]) -> N
 
 def versions(device: torch.device, processes: Processes) -> dict[str, str]:
     """What bits depend on beside the run and the corpus."""
-    is_cuda = device.type == "cuda"
+    is_cuda, is_cpu = device.type == "cuda", device.type == "cpu"
     caps = (os.environ.get(name) for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"))
     found = {package: importlib.metadata.version(package) for package in _PACKAGES}
     return {
@@ -160,11 +163,19 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
         "gpu": torch.cuda.get_device_name(device) if is_cuda else "none",
         "processes": str(processes.world_size),
         "fused_kernels": "yes" if fusion.is_fusing(device.type) else "no",
+        "cpu_functions": "yes" if is_cpu and _has_cpu_functions() else "no",
     }
+
+
+def _has_cpu_functions() -> bool:
+    sources = (cpu_attention.SOURCE, cpu_norm.SOURCE, cpu_updates.SOURCE)
+    return all(library(source) is not None for source in sources)
 
 
 def changed_versions(began: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """What differs from the versions the run began with; bits are promised only without it."""
+    # Older runs had no functions in C++, and did not say so.
+    began = {"cpu_functions": "no", **began} if "cpu_functions" in now else began
     return [
         f"{name} {before} -> {now.get(name, 'none')}"
         for name, before in began.items()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from bertsmith.train.cpu_updates import asleep, wake_
 from bertsmith.train.updates import Flat
 
 ALIGNED_ELEMENTS = 64
@@ -52,6 +53,11 @@ class Run:
         """The run's stretch of the group's buffers."""
         return self.group.stretch(self.pieces[0].start, self.pieces[-1].end)
 
+    @property
+    def awake(self) -> Tensor | None:
+        """Which blocks of the run have had a gradient; None where nobody counts them."""
+        return self.group.awake if len(self.pieces) == len(self.group.pieces) else None
+
 
 class Group:
     """Parameters of one type and device that all decay, or all do not."""
@@ -71,12 +77,17 @@ class Group:
             values, shape = piece.parameter.detach(), piece.parameter.shape
             self.weight[piece.start : piece.end] = values.reshape(-1)
             piece.parameter.data = seen[piece.start : piece.end].view(shape)
-        self.refresh_copy()
+        # Of a large parameter, such as an embedding, most may never have a gradient.
+        is_alone = len(self.pieces) == 1 and size >= LARGE_ELEMENTS
+        self.awake = asleep(size) if is_alone and first.device.type == "cpu" else None
+        self.refresh()
 
-    def refresh_copy(self) -> None:
-        """Rounds the weights into the half-precision copy, if there is one."""
+    def refresh(self) -> None:
+        """Makes what follows from weights and moments: the rounded copy, and who is awake."""
         if self.copy is not None:
             self.copy.copy_(self.weight)
+        if self.awake is not None:
+            wake_(self.awake, self.exp_avg, self.exp_avg_sq)
 
     def stretch(self, start: int, end: int) -> Flat:
         """Elements [start, end) of every buffer."""

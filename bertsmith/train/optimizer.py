@@ -115,7 +115,7 @@ class Optimizer:
         for name, tensor in own.items():
             tensor.copy_(state[name])
         for group in self._groups:
-            group.refresh_copy()
+            group.refresh()
         for piece in self._pieces():
             piece.updates = int(state[f"updates.{piece.name}"])
         if self.scaler is not None:
@@ -127,7 +127,7 @@ class Optimizer:
             sizes = [piece.end - piece.start for piece in run.pieces]
             updates.lamb(run.flat, run.gradient, rates, sizes)
         else:
-            updates.adam(run.flat, run.gradient, rates)
+            updates.adam(run.flat, run.gradient, rates, run.awake)
 
     def _rates(
         self, learning_rate: float, factor: Tensor, *, decays: bool, time: int
@@ -172,7 +172,7 @@ class Optimizer:
 
 
 def _global_norm(runs: list[Run]) -> Tensor:
-    squares = [updates.squared_norm(run.gradient) for run in runs]
+    squares = [updates.squared_norm(run.gradient, run.awake) for run in runs]
     return torch.stack([square.to(squares[0].device) for square in squares]).sum().sqrt()
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from bertsmith import fusion
 from bertsmith.fusion import fused
+from bertsmith.train import cpu_updates
 
 CHUNK_ELEMENTS = 2**16
 """Stays in a core's cache between the passes of the kernel without a compiler."""
@@ -53,8 +54,15 @@ class Flat(NamedTuple):
     """The half-precision weights that the model computes with; None when `weight` itself is."""
 
 
-def squared_norm(gradient: Tensor) -> Tensor:
-    """Sum of squares, in float32 (float64 for float64), as a scalar tensor."""
+def squared_norm(gradient: Tensor, awake: Tensor | None = None) -> Tensor:
+    """Sum of squares, in float32 (float64 for float64), as a scalar tensor.
+
+    `awake`: which blocks of the run have had a gradient (`cpu_updates`), brought up to date here.
+    """
+    if cpu_updates.suits(gradient):
+        return cpu_updates.squared_norm(gradient, awake)
+    if awake is not None:
+        awake.fill_(1)
     if not _lacks_compiler(gradient):
         return squared_norm_in_one_pass(gradient)
     chunks = torch.split(gradient, CHUNK_ELEMENTS)
@@ -68,12 +76,15 @@ def squared_norm_in_one_pass(gradient: Tensor) -> Tensor:
     return gradient.to(wide).square().sum()
 
 
-def adam(flat: Flat, gradient: Tensor, rates: Rates) -> None:
+def adam(flat: Flat, gradient: Tensor, rates: Rates, awake: Tensor | None = None) -> None:
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
     In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
+    Blocks that are not `awake` have had no gradient.
     """
-    if _lacks_compiler(gradient):
+    if cpu_updates.suits(gradient, flat):
+        cpu_updates.adam(flat, gradient, rates, awake)
+    elif _lacks_compiler(gradient):
         _adam_without_compiler(flat, gradient, rates)
     else:
         adam_in_one_pass(flat, gradient, rates)

@@ -16,9 +16,10 @@ from bertsmith.certificate import outputs
 from bertsmith.certificate.outputs import CHECKS
 from bertsmith.certificate.subject import Subject
 from bertsmith.checkpoints import sentence_dense, sentence_transformers
-from bertsmith.model import attention, block_attention, elementwise, padded, pooling
+from bertsmith.model import attention, block_attention, cpu_norm, elementwise, padded, pooling
 from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
 from bertsmith.model.stream import Rectangle
+from bertsmith.native import library, without_native
 from tests.certificate.breaking import Break, names, row_of, saved, status
 from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.model.dense import random_dense
@@ -181,7 +182,23 @@ def test_a_check_fails_on_code_that_is_wrong_in_its_way(
     name: str, break_it: Break, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_it(monkeypatch)
-    assert status(vars(outputs)[name], Subject.read(folder)) == "failed"
+    with without_native():  # the code that is broken, not its twin in C++
+        assert status(vars(outputs)[name], Subject.read(folder)) == "failed"
+
+
+def test_a_check_fails_on_functions_in_c_that_are_wrong(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = Subject.read(folder)
+    if library(cpu_norm.SOURCE) is None:
+        pytest.skip("no compiler here")
+    norm = cpu_norm.add_and_norm
+
+    def rounded(rows, residual, *rest):
+        return norm(rows.bfloat16().float(), residual, *rest)
+
+    monkeypatch.setattr(cpu_norm, "add_and_norm", rounded)
+    assert status(outputs.rounding, subject) == "failed"
 
 
 def test_every_check_was_shown_to_fail() -> None:

@@ -14,11 +14,19 @@ from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.inference_attention import attend_without_gradient
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Rectangle, Stream
+from bertsmith.native import without_native
 from tests.model.plain import plain_bias, plain_hidden, random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
 LENGTHS = [5, 30, 1, 17, 17, 40, 2, 31]
 DIRECTIONS = ["bidirectional", "left_to_right", "right_to_left"]
+
+
+@pytest.fixture(autouse=True)
+def _without_native():
+    """`test_cpu_attention.py` has the functions of a CPU; here are the blocks they must equal."""
+    with without_native():
+        yield
 
 
 def small_bert(config: BertConfig) -> Bert:

@@ -15,6 +15,7 @@ from bertsmith.commands.preparation import corpus_of
 from bertsmith.commands.text_options import ReadingChoices, TextChoices
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import Direction
+from bertsmith.native import without_native
 from bertsmith.recipes.pretraining import mini_cpu
 from bertsmith.runs import report
 from bertsmith.runs.directory import (
@@ -254,12 +255,21 @@ def test_only_what_the_record_knows_can_have_changed(corpus_path: Path) -> None:
     assert changed_versions(record.versions, now) == ["threads 2 -> 1"]
 
 
+def test_a_run_from_before_there_were_functions_in_c_knows_that_it_had_none() -> None:
+    began = {"torch": "2.12"}
+    assert changed_versions(began, {"torch": "2.12", "cpu_functions": "no"}) == []
+    changed = changed_versions(began, {"torch": "2.12", "cpu_functions": "yes"})
+    assert changed == ["cpu_functions no -> yes"]
+
+
 def test_the_versions_name_what_bits_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    found = versions(torch.device("cpu"), ALONE)
+    with without_native():
+        found = versions(torch.device("cpu"), ALONE)
     assert found["device"] == "cpu"
     assert found["gpu"] == "none"
     assert found["instruction_set_cap"] == "AVX2"
     assert found["threads"] == str(torch.get_num_threads())
     assert found["processes"] == "1"
     assert found["fused_kernels"] == "no"  # the tests run the plain functions
+    assert found["cpu_functions"] == "no"

@@ -1,0 +1,122 @@
+"""Self-attention of a packed stream on a CPU: no scores in memory, no padding, no blocks.
+
+The functions of `cpu_attention.cpp` read queries, keys and values where the projection wrote them
+and write contexts where the next one reads them. Values, gradients and dropout masks are those of
+`block_attention`, which stays the definition and takes what these do not: other devices, float64
+and float16, very long sequences, bfloat16 with many keys, and a machine without a compiler. Which
+of the two takes a batch is decided for all its sequences at once.
+
+Differs: in bfloat16 nothing is rounded but the contexts and the gradients; blocks that are wide
+round scores and probabilities too.
+
+Legend: T rows, N sequences, H hidden size, A heads, K = H/A.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertsmith.model.block_attention import DIRECTION_NUMBERS, AttentionRules
+from bertsmith.model.dropout import NativeDropout
+from bertsmith.model.first_order import first_order
+from bertsmith.model.stream import Stream
+from bertsmith.native import call, pointer, takes
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+LONGEST = 2048
+"""Tokens of a sequence, L: a thread works in 2 L^2 float32 numbers."""
+MOST_KEYS = {"amx": 128, "bf16": 256}
+"""Keys of a query, in the mean, up to which float32 sums here are not slower than a processor's own
+products of bfloat16: measured with AVX512_BF16, assumed elsewhere, cautiously with AMX."""
+
+
+class _Rules(ctypes.Structure):
+    """`Rules` of the source."""
+
+    _fields_ = (
+        ("num_heads", ctypes.c_int),
+        ("head_size", ctypes.c_int),
+        ("direction", ctypes.c_int),
+        ("scale", ctypes.c_float),
+        ("dropout", NativeDropout),
+    )
+
+
+def suits(qkv: Tensor, stream: Stream) -> bool:
+    """Whether the functions are there for these (T, 3H) queries, keys and values, and pay."""
+    return (
+        takes(SOURCE, qkv, stream.first_rows)
+        and stream.longest <= LONGEST
+        and (qkv.dtype != torch.bfloat16 or stream.keys_per_query <= _most_keys())
+    )
+
+
+def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules) -> Tensor:
+    """(T, 3H) queries, keys and values side by side -> (T, H) contexts.
+
+    `words`: (T,) int32 dropout words of the query rows, None without dropout.
+    """
+    context: Tensor = _CpuAttention.apply(  # type: ignore[no-untyped-call]
+        qkv.contiguous(), words, stream, rules
+    )
+    return context
+
+
+class _CpuAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
+    ) -> Tensor:
+        ctx.save_for_backward(qkv, words)
+        ctx.stream, ctx.rules = stream, rules
+        contexts = stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
+        _call("forward", qkv, words, stream, rules, contexts)
+        return contexts
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        qkv, words = ctx.saved_tensors
+        grad_qkv = ctx.stream.room_for_rows(qkv.shape[1], qkv)  # (T, 3H)
+        gradient = gradients[0].contiguous()  # (T, H)
+        _call("backward", qkv, words, ctx.stream, ctx.rules, gradient, grad_qkv)
+        return grad_qkv, None, None, None
+
+
+def _call(
+    name: str,
+    qkv: Tensor,
+    words: Tensor | None,
+    stream: Stream,
+    rules: AttentionRules,
+    *tensors: Tensor,
+) -> None:
+    """Calls the function of that name for all sequences; it writes into the last tensor."""
+    head_size = qkv.shape[1] // 3 // rules.num_heads
+    assert words is None or (words.dtype == torch.int32 and words.shape == qkv.shape[:1])
+    told = _Rules(
+        num_heads=rules.num_heads,
+        head_size=head_size,
+        direction=DIRECTION_NUMBERS[rules.direction],
+        scale=1.0 / math.sqrt(head_size),
+        dropout=NativeDropout.of(words, rules.probability),
+    )
+    call(
+        SOURCE,
+        f"attention_{name}",
+        qkv,
+        *map(pointer, (qkv, words, stream.first_rows, stream.last_rows)),
+        ctypes.c_int64(len(stream.first_rows)),
+        ctypes.byref(told),
+        *map(pointer, tensors),
+    )
+
+
+def _most_keys() -> int:
+    return MOST_KEYS["amx" if torch.cpu.get_capabilities().get("amx_bf16") else "bf16"]

@@ -1,0 +1,167 @@
+"""A sub-layer's end on a CPU: dropout, residual and LayerNorm in one pass, and back in another.
+
+The functions of `cpu_norm.cpp` give the values, gradients and dropout masks of `elementwise`, which
+stays the definition and takes what these do not: other devices, float64 and float16, norms that are
+not in float32 or have no bias, and a machine without a compiler.
+
+Legend: T rows, H hidden size.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.model.dropout import NativeDropout
+from bertsmith.model.first_order import first_order
+from bertsmith.native import call, pointer, takes
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormRules:
+    """What is done beside the norm, and how."""
+
+    epsilon: float
+    probability: float
+    """Of dropout, where there are words for it."""
+
+
+class _Rules(ctypes.Structure):
+    """`Rules` of the source."""
+
+    _fields_ = (
+        ("width", ctypes.c_int),
+        ("epsilon", ctypes.c_float),
+        ("before", NativeDropout),
+        ("after", NativeDropout),
+    )
+
+
+class _Rows(ctypes.Structure):
+    """`Rows` of the source."""
+
+    _fields_ = (
+        ("rows", ctypes.c_void_p),
+        ("residual", ctypes.c_void_p),
+        ("before", ctypes.c_void_p),
+        ("after", ctypes.c_void_p),
+        ("weight", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+    )
+
+
+def suits(rows: Tensor, residual: Tensor | None, norm: nn.LayerNorm) -> bool:
+    """Whether the functions are there for these (T, H) rows and this norm."""
+    others = [each for each in (residual, norm.weight, norm.bias) if each is not None]
+    return (
+        takes(SOURCE, rows, *others)
+        and norm.bias is not None
+        and norm.weight.dtype == norm.bias.dtype == torch.float32
+        and norm.weight.shape == rows.shape[1:]
+        and (residual is None or (residual.dtype, residual.shape) == (rows.dtype, rows.shape))
+        and rows.numel() > 0
+    )
+
+
+def add_and_norm(
+    rows: Tensor, residual: Tensor, words: Tensor | None, probability: float, norm: nn.LayerNorm
+) -> Tensor:
+    """LayerNorm(residual + dropout(rows)), (T, H)."""
+    rules = NormRules(epsilon=norm.eps, probability=probability)
+    return _apply(rows, residual, words, None, norm, rules)
+
+
+def norm_and_drop(
+    rows: Tensor, words: Tensor | None, probability: float, norm: nn.LayerNorm
+) -> Tensor:
+    """dropout(LayerNorm(rows)), (T, H)."""
+    rules = NormRules(epsilon=norm.eps, probability=probability)
+    return _apply(rows, None, None, words, norm, rules)
+
+
+def _apply(
+    rows: Tensor,
+    residual: Tensor | None,
+    before: Tensor | None,
+    after: Tensor | None,
+    norm: nn.LayerNorm,
+    rules: NormRules,
+) -> Tensor:
+    if rules.probability == 0.0:
+        before = after = None
+    residual = None if residual is None else residual.contiguous()
+    normed: Tensor = _CpuNorm.apply(  # type: ignore[no-untyped-call]
+        rows.contiguous(), residual, norm.weight, norm.bias, before, after, rules
+    )
+    return normed
+
+
+class _CpuNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        residual: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        before: Tensor | None,
+        after: Tensor | None,
+        rules: NormRules,
+    ) -> Tensor:
+        normed = torch.empty_like(rows)  # (T, H)
+        statistics = rows.new_empty((len(rows), 2), dtype=torch.float32)
+        tensors = (rows, residual, before, after, weight, bias)
+        _call("norm_forward", tensors, rules, normed, statistics)
+        ctx.save_for_backward(*tensors, statistics)
+        ctx.rules = rules
+        return normed
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        *tensors, statistics = ctx.saved_tensors
+        rows, residual, _, _, weight, _ = tensors
+        gradient = gradients[0].contiguous()  # (T, H)
+        grad_rows = torch.empty_like(rows)  # (T, H)
+        grad_residual = None if residual is None else torch.empty_like(rows)
+        grad_weights = weight.new_zeros((2, len(weight)))
+        _call(
+            "norm_backward",
+            tensors,
+            ctx.rules,
+            statistics,
+            gradient,
+            grad_rows,
+            grad_residual,
+            grad_weights,
+        )
+        return grad_rows, grad_residual, grad_weights[0], grad_weights[1], None, None, None
+
+
+def _call(
+    name: str,
+    tensors: tuple[Tensor | None, ...] | list[Tensor | None],
+    rules: NormRules,
+    *others: Tensor | None,
+) -> None:
+    """`tensors`: rows, residual, words before and after the norm, its weight and its bias."""
+    rows, _, before, after, _, _ = tensors
+    assert rows is not None
+    for words in (before, after):
+        assert words is None or (words.dtype == torch.int32 and words.shape == rows.shape[:1])
+    of = _Rows(*map(pointer, tensors), len(rows))
+    told = _Rules(
+        width=rows.shape[1],
+        epsilon=rules.epsilon,
+        before=NativeDropout.of(before, rules.probability),
+        after=NativeDropout.of(after, rules.probability),
+    )
+    call(SOURCE, name, rows, ctypes.byref(of), ctypes.byref(told), *map(pointer, others))

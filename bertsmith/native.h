@@ -1,0 +1,117 @@
+// What the C++ files of this package share: vectors of numbers, float32 and bfloat16 in memory, and
+// the draws of dropout. native.py builds them and says how wide a vector is, VECTOR_BYTES.
+//
+// Source: the hash is that of bertsmith/randomness.py, mix32.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace {
+
+typedef float Floats __attribute__((vector_size(VECTOR_BYTES)));
+typedef float UnalignedFloats __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef int32_t Integers __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t Words __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t Halves __attribute__((vector_size(VECTOR_BYTES / 2)));
+
+constexpr int LANES = VECTOR_BYTES / 4;
+// What a function returns: it found no memory to work in.
+constexpr float NO_ROOM = -1.0f, DONE = 0.0f;
+
+// What is kept of dropout, and how much more it counts.
+struct Dropout {
+  uint32_t bar;  // an element is kept where 31 drawn bits are no less
+  float kept;
+};
+
+inline int rounded_up(int count) { return (count + LANES - 1) / LANES * LANES; }
+
+inline Floats load(const float* from) { return *reinterpret_cast<const UnalignedFloats*>(from); }
+
+inline void store(float* to, Floats values) { *reinterpret_cast<UnalignedFloats*>(to) = values; }
+
+inline Floats load(const uint16_t* bfloat16) {
+  Halves halves;
+  std::memcpy(&halves, bfloat16, sizeof halves);
+  return (Floats)(__builtin_convertvector(halves, Words) << 16);
+}
+
+// To the nearest bfloat16, ties to even; NaN stays NaN.
+inline void store(uint16_t* to, Floats values) {
+  Words bits = (Words)values;
+  Words rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+  Integers is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+  Halves halves = __builtin_convertvector(is_nan ? Words{} + 0x7FC0 : rounded, Halves);
+  std::memcpy(to, &halves, sizeof halves);
+}
+
+inline float sum_of(Floats values) {
+  float sum = 0;
+  for (int lane = 0; lane < LANES; lane++) sum += values[lane];
+  return sum;
+}
+
+inline float widened(float value) { return value; }
+
+inline float widened(uint16_t bfloat16) {
+  uint32_t bits = uint32_t(bfloat16) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline void narrow(float value, float* to) { *to = value; }
+
+// To the nearest bfloat16, ties to even; NaN stays NaN.
+inline void narrow(float value, uint16_t* to) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+  *to = is_nan ? 0x7FC0 : uint16_t((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+// A row of numbers -> floats, and back.
+template <typename Number>
+inline void read(const Number* from, int count, float* to) {
+  for (int i = 0; i < count; i++) to[i] = widened(from[i]);
+}
+
+template <typename Number>
+inline void write(const float* from, int count, Number* to) {
+  for (int i = 0; i < count; i++) narrow(from[i], to + i);
+}
+
+// Floats to work in, not set to anything; null where there are none.
+struct Memory {
+  float* floats;
+  explicit Memory(int64_t count) : floats(static_cast<float*>(std::malloc(count * sizeof(float)))) {}
+  Memory(const Memory&) = delete;
+  ~Memory() { std::free(floats); }
+};
+
+inline Words mix32(Words words) {
+  words = (words ^ (words >> 16)) * 0x7FEB352Du;
+  words = (words ^ (words >> 15)) * 0x846CA68Bu;
+  return words ^ (words >> 16);
+}
+
+template <int... NUMBERS>
+inline Words counted(std::integer_sequence<int, NUMBERS...>) {
+  return Words{uint32_t(NUMBERS)...};
+}
+
+// Of the columns from `first` on: 0 where they are dropped, or what makes up for it.
+inline Floats keep_factors(int32_t word, uint32_t first, const Dropout& dropout) {
+  Words columns = first + counted(std::make_integer_sequence<int, LANES>());
+  Words draws = mix32(uint32_t(word) ^ (columns * 0x85EBCA77u)) >> 1;
+  Integers is_kept = draws >= dropout.bar;
+  const Floats kept = Floats{} + dropout.kept;
+  return is_kept ? kept : Floats{};
+}
+
+}  // namespace

@@ -1,0 +1,246 @@
+"""The functions of `cpu_attention.cpp`, beside the blocks in float64, which are the definition."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from torch._subclasses import FakeTensorMode
+
+from bertsmith import native
+from bertsmith.model import block_attention, cpu_attention
+from bertsmith.model.attention import attend
+from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.stream import Stream
+from bertsmith.native import without_native
+from tests.model.plain import random_packed
+
+# One token, a vector of 16 and its neighbours, tiles of six rows and what is left of them.
+LENGTHS = [5, 16, 1, 17, 33, 15, 70, 12]
+DIRECTIONS = ["bidirectional", "left_to_right", "right_to_left"]
+# float32 has 24 bits and loses a few in its sums; bfloat16 rounds once, to 1/512 at most.
+WITHIN = {torch.float32: 1e-6, torch.bfloat16: 0.003}
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+
+def drawn(dtype, hidden, lengths=LENGTHS, scale=1.0):
+    """A stream with spare rows and dropout, its (T, 3H) rows and a (T, H) gradient."""
+    stream = Stream.of(random_packed(lengths, 60), dropout=(1, 2), is_rounded=True)
+    torch.manual_seed(hidden)
+    rows = len(stream.token_ids)
+    qkv = (scale * torch.randn(rows, 3 * hidden)).to(dtype)
+    gradient = torch.randn(rows, hidden).to(dtype)
+    gradient[stream.num_tokens :] = 0.0  # nothing reads spare rows
+    return stream, qkv, gradient
+
+
+def contexts_and_gradients(attend, qkv, gradient, stream, rules):
+    leaf = qkv.detach().clone().requires_grad_()
+    context = attend(leaf, stream.row_keys, stream, rules)
+    context.backward(gradient.to(leaf.dtype))
+    return context.detach(), leaf.grad
+
+
+def blocks(qkv, words, stream, rules):
+    """`attend` as the definition has it."""
+    return block_attention.attend(qkv, words if rules.probability else None, stream, rules)
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("probability", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize(("num_heads", "head_size"), [(3, 8), (2, 20), (2, 64), (1, 80)])
+def test_contexts_gradients_and_dropout_are_those_of_the_blocks(
+    dtype, direction, probability, num_heads, head_size
+):
+    rules = AttentionRules(num_heads=num_heads, direction=direction, probability=probability)
+    stream, qkv, gradient = drawn(dtype, num_heads * head_size)
+    assert stream.has_spare_rows
+    found = contexts_and_gradients(attend, qkv, gradient, stream, rules)
+    exact = contexts_and_gradients(blocks, qkv.double(), gradient, stream, rules)
+    for ours, right in zip(found, exact, strict=True):
+        assert ours.dtype == dtype
+        assert (ours.double() - right).norm() < WITHIN[dtype] * right.norm()
+        assert not ours[stream.num_tokens :].any()
+
+
+def test_it_is_these_functions_that_attend(monkeypatch):
+    called = []
+    call = cpu_attention._call
+    monkeypatch.setattr(
+        cpu_attention, "_call", lambda name, *rest: [called.append(name), call(name, *rest)]
+    )
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
+    stream, qkv, gradient = drawn(torch.bfloat16, 32)
+    contexts_and_gradients(attend, qkv, gradient, stream, rules)
+    with torch.inference_mode():
+        attend(qkv, None, stream, rules)
+    assert called == ["forward", "backward", "forward"]
+    with without_native():
+        contexts_and_gradients(attend, qkv, gradient, stream, rules)
+    assert len(called) == 3
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_neither_neighbours_nor_threads_nor_a_wish_for_gradients_change_a_bit(dtype):
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
+    stream, qkv, gradient = drawn(dtype, 32)
+    found = contexts_and_gradients(attend, qkv, gradient, stream, rules)
+    with torch.no_grad():
+        assert torch.equal(attend(qkv, stream.row_keys, stream, rules), found[0])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        for ours, again in zip(
+            found, contexts_and_gradients(attend, qkv, gradient, stream, rules), strict=True
+        ):
+            assert torch.equal(ours, again)
+    finally:
+        torch.set_num_threads(threads)
+    rows = slice(sum(LENGTHS[:3]), sum(LENGTHS[:4]))  # the fourth sequence alone
+    alone = Stream.of(random_packed(LENGTHS[3:4], 60), dropout=(1, 2))
+    alone = replace(alone, row_keys=stream.row_keys[rows])
+    for ours, again in zip(
+        found, contexts_and_gradients(attend, qkv[rows], gradient[rows], alone, rules), strict=True
+    ):
+        assert torch.equal(ours[rows], again)
+
+
+@pytest.mark.parametrize("scale", [30.0, 1e15])
+def test_scores_of_any_size_give_probabilities(scale):
+    """Of thousands, where all but one weigh nothing, and of 1e30, whose squares are infinite."""
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.0)
+    stream, qkv, gradient = drawn(torch.float32, 32, scale=scale)
+    context, slopes = contexts_and_gradients(attend, qkv, gradient, stream, rules)
+    exact, _ = contexts_and_gradients(blocks, qkv.double(), gradient, stream, rules)
+    assert context.isfinite().all()
+    assert slopes.isfinite().all()
+    # Two nearly equal scores of thousands may differ by a unit in the last place of the larger.
+    assert (context.double() - exact).norm() < 1e-2 * exact.norm()
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_broken_number_is_seen_in_its_own_sequence_and_in_no_other(dtype, value):
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.0)
+    stream, qkv, _ = drawn(dtype, 32)
+    first = LENGTHS[0]
+    broken = qkv.clone()
+    broken[first, 0] = value  # a query of the second sequence
+    with torch.no_grad():
+        context, sound = (attend(rows, None, stream, rules) for rows in (broken, qkv))
+    assert context[first, :16].isnan().all()
+    rest = torch.ones(len(qkv), dtype=torch.bool)
+    rest[first] = False
+    assert torch.equal(context[rest], sound[rest])
+
+
+def test_what_they_do_not_take_is_left_to_the_blocks():
+    stream, qkv, _ = drawn(torch.float32, 32)
+    assert cpu_attention.suits(qkv, stream)
+    assert cpu_attention.suits(qkv.bfloat16(), stream)
+    assert not cpu_attention.suits(qkv.double(), stream)
+    assert not cpu_attention.suits(qkv.half(), stream)
+    assert not cpu_attention.suits(qkv.to("meta"), stream)
+    many = replace(stream, keys_per_query=cpu_attention.MOST_KEYS["bf16"] + 1.0)
+    assert cpu_attention.suits(qkv, many)
+    assert not cpu_attention.suits(qkv.bfloat16(), many)
+    long = Stream.of(random_packed([cpu_attention.LONGEST + 1], 60))
+    assert not cpu_attention.suits(qkv, long)
+    with without_native():
+        assert not cpu_attention.suits(qkv, stream)
+
+
+def test_keys_of_a_query_are_counted_in_the_mean():
+    assert Stream.of(random_packed([3, 1], 60)).keys_per_query == (9 + 1) / 4
+
+
+def test_a_gradient_of_the_gradient_is_refused():
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.0)
+    stream, qkv, _ = drawn(torch.float32, 32)
+    leaf = qkv.requires_grad_()
+    context = attend(leaf, None, stream, rules)
+    with pytest.raises(RuntimeError, match="create_graph"):
+        torch.autograd.grad(context.square().sum(), leaf, create_graph=True)
+
+
+@pytest.mark.parametrize("vector_bytes", ["16", "32"])
+def test_narrower_vectors_give_the_same(vector_bytes, monkeypatch, tmp_path):
+    """As for an older processor, and for one of another kind."""
+    rules = AttentionRules(num_heads=2, direction="left_to_right", probability=0.1)
+    stream, qkv, gradient = drawn(torch.bfloat16, 40)
+    here = contexts_and_gradients(attend, qkv, gradient, stream, rules)
+    command = ["g++", *native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_command", lambda: command)
+    native._loaded.cache_clear()
+    try:
+        there = contexts_and_gradients(attend, qkv, gradient, stream, rules)
+        check_small_probabilities()
+    finally:
+        native._loaded.cache_clear()
+    assert list(tmp_path.glob("bertsmith/cpu_attention-*.so"))
+    for ours, theirs in zip(here, there, strict=True):
+        # Sums of another order: the next bfloat16 here and there.
+        assert (ours.double() - theirs.double()).norm() < 1e-3 * ours.double().norm()
+
+
+def check_small_probabilities():
+    """Of two keys one weighs e^-x times the other: the context is e^-x / (1 + e^-x)."""
+    exponents = torch.linspace(0.0, 86.0, 2001)
+    stream = Stream.of(random_packed([2] * len(exponents), 60))
+    qkv = torch.zeros(len(exponents), 2, 3, 4)  # (N, S, 3, K)
+    qkv[:, :, 0, 0] = 2.0  # the square root of K
+    qkv[:, 1, 1, 0] = -exponents
+    qkv[:, 1, 2, 0] = 1.0
+    rules = AttentionRules(num_heads=1, direction="bidirectional", probability=0.0)
+    found = attend(qkv.view(-1, 12), None, stream, rules)[::2, 0]
+    right = torch.exp(-exponents.double())
+    # Two units in the last place of e^-x, and one each of the sum, its inverse and the product.
+    assert ((found.double() / (right / (1.0 + right)) - 1.0).abs() < 5 * 2.0**-24 + 1e-8).all()
+
+
+def test_small_probabilities_have_all_their_digits():
+    check_small_probabilities()
+
+
+def test_what_is_no_tensor_of_numbers_is_left_to_the_blocks():
+    """A stand-in, with which a model is traced, has none in memory."""
+    stream, qkv, _ = drawn(torch.float32, 32)
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.0)
+    with FakeTensorMode() as mode:
+        assert not cpu_attention.suits(mode.from_tensor(qkv), stream)
+
+    def attended(rows):
+        return attend(rows, None, stream, rules)
+
+    with without_native():
+        expected = attended(qkv)
+    torch.testing.assert_close(torch.jit.trace(attended, qkv)(qkv), expected)
+    assert not torch.jit.is_tracing()
+
+
+def test_what_was_begun_is_ended_under_another_switch():
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
+    stream, qkv, gradient = drawn(torch.float32, 32)
+    right = contexts_and_gradients(attend, qkv, gradient, stream, rules)[1]
+    leaf = qkv.clone().requires_grad_()
+    context = attend(leaf, stream.row_keys, stream, rules)
+    with without_native():
+        context.backward(gradient)
+    assert torch.equal(leaf.grad, right)
+
+
+def test_rows_may_lie_apart():
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
+    stream, qkv, gradient = drawn(torch.float32, 32)
+    apart = torch.cat([qkv, qkv], dim=1)[:, : qkv.shape[1]]
+    assert not apart.is_contiguous()
+    with torch.no_grad():
+        found, right = (attend(rows, stream.row_keys, stream, rules) for rows in (apart, qkv))
+    assert torch.equal(found, right)
+    leaf = qkv.clone().requires_grad_()
+    context = attend(leaf, stream.row_keys, stream, rules)
+    context.backward(gradient.T.contiguous().T)
+    assert torch.equal(leaf.grad, contexts_and_gradients(attend, qkv, gradient, stream, rules)[1])

@@ -1,0 +1,168 @@
+"""The functions of `cpu_updates.cpp`, beside `updates.adam_in_one_pass`, the definition."""
+
+import shutil
+
+import pytest
+import torch
+from torch import nn
+
+from bertsmith.native import without_native
+from bertsmith.train import cpu_updates, updates
+from bertsmith.train.config import OptimizerConfig
+from bertsmith.train.cpu_updates import BLOCK, asleep, wake_
+from bertsmith.train.flat import LARGE_ELEMENTS
+from bertsmith.train.optimizer import Optimizer
+from bertsmith.train.updates import Flat, Rates
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+NUMBERS = (0.7, 1e-3, 0.01, 0.9, 0.1, 0.999, 0.001, 1e-6, 1.3, 0.8)
+# A block and its neighbours, a vector and its neighbours.
+SIZES = [1, 15, 16, 17, BLOCK - 1, BLOCK, 3 * BLOCK + 5, 20_001]
+
+
+def rates():
+    return Rates(*map(torch.tensor, NUMBERS))
+
+
+def drawn(size, dtype, has_copy):
+    torch.manual_seed(size)
+    weight, exp_avg = torch.randn(size), 1e-2 * torch.randn(size)
+    copy = weight.bfloat16() if has_copy else None
+    gradient = torch.randn(size).to(dtype)
+    return Flat(weight, exp_avg, 1e-4 * torch.rand(size), copy), gradient
+
+
+def copied(flat, dtype=torch.float32):
+    return Flat(*(None if each is None else each.clone().to(dtype) for each in flat[:3]), flat[3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("has_copy", [True, False])
+@pytest.mark.parametrize("size", SIZES)
+def test_weights_moments_and_norm_are_those_of_the_definition(dtype, has_copy, size):
+    flat, gradient = drawn(size, dtype, has_copy)
+    exact = copied(flat, torch.float64)._replace(copy=None)
+    updates.adam_in_one_pass(exact, gradient.double(), rates())
+    updates.adam(flat, gradient, rates())
+    for ours, right in zip(flat[:3], exact[:3], strict=True):
+        assert (ours.double() - right).norm() <= 1e-6 * right.norm()  # of 24 bits
+    if has_copy:
+        assert torch.equal(flat.copy, flat.weight.bfloat16())
+    norm = updates.squared_norm(gradient)
+    assert norm.dtype == torch.float32
+    torch.testing.assert_close(norm.double(), gradient.double().square().sum(), rtol=1e-6, atol=0.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
+    flat, gradient = drawn(size, dtype, has_copy=True)
+    sleeps = torch.arange(size) // BLOCK % 2 == 0
+    for each in (flat.exp_avg, flat.exp_avg_sq, gradient):
+        each[sleeps] = 0.0
+    other, awake = copied(flat)._replace(copy=flat.copy.clone()), asleep(size)
+    updates.squared_norm(gradient, awake)
+    assert awake.tolist() == [int(block % 2) for block in range(len(awake))]
+    updates.adam(flat, gradient, rates(), awake)
+    updates.adam(other, gradient, rates())
+    for ours, theirs in zip(flat, other, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("value", [1e-30, -1e-45, torch.nan, torch.inf])
+def test_the_smallest_gradient_and_a_broken_one_wake_their_block(value):
+    """1e-30 has a square of nothing in float32, and 1e-45 is the least number there is."""
+    gradient, awake = torch.zeros(5 * BLOCK - 3), asleep(5 * BLOCK - 3)
+    gradient[2 * BLOCK + 7] = value
+    updates.squared_norm(gradient, awake)
+    assert awake.tolist() == [0, 0, 1, 0, 0]
+    gradient[2 * BLOCK + 7], gradient[-1] = 0.0, value
+    updates.squared_norm(gradient, awake)
+    assert awake.tolist() == [0, 0, 1, 0, 1]
+
+
+def test_who_is_awake_follows_from_the_moments():
+    moments, awake = [torch.zeros(3 * BLOCK + 1) for _ in range(2)], asleep(3 * BLOCK + 1)
+    awake[0] = 1
+    moments[0][BLOCK], moments[1][-1] = -1e-45, 1.0
+    wake_(awake, *moments)
+    assert awake.tolist() == [0, 1, 0, 1]
+
+
+def table(dtype):
+    torch.manual_seed(0)
+    model = nn.Embedding(LARGE_ELEMENTS // 128, 128)
+    return model.to(dtype)
+
+
+def trained(model, steps, state=None, start=0, *, native=True):
+    """A few rows of the table have gradients, other rows in other steps."""
+    optimizer = Optimizer(model.named_parameters(), OptimizerConfig())
+    if state is not None:
+        optimizer.load_state(state)
+    with without_native(not native):
+        for step in range(start, start + steps):
+            gradient = torch.zeros_like(model.weight)
+            rows = torch.randint(0, 200, (20,), generator=torch.Generator().manual_seed(step))
+            gradient[rows] = torch.randn(20, 128, generator=torch.Generator().manual_seed(step)).to(
+                gradient.dtype
+            )
+            model.weight.grad = gradient
+            optimizer.step(1e-2)
+    return {name: tensor.clone() for name, tensor in optimizer.state().items()}, optimizer
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_table_trains_as_by_the_definition_and_most_of_it_sleeps(dtype):
+    found, optimizer = trained(table(dtype), 12)
+    [group] = optimizer._groups
+    assert 0 < int(group.awake.sum()) <= 200 * 128 // BLOCK
+    plain, _ = trained(table(dtype), 12, native=False)
+    for name, tensor in found.items():
+        # Weights of up to 5, and twelve updates that torch's own kernel rounds otherwise.
+        torch.testing.assert_close(tensor, plain[name], rtol=1e-5, atol=5e-6, msg=name)
+
+
+def test_a_table_that_was_stopped_goes_on_to_the_bit():
+    whole, _ = trained(table(torch.bfloat16), 12)
+    state, _ = trained(table(torch.bfloat16), 5)
+    again, _ = trained(table(torch.bfloat16), 7, state, start=5)
+    for name, tensor in whole.items():
+        assert torch.equal(tensor, again[name]), name
+
+
+def test_steps_without_these_functions_wake_all():
+    """Or blocks that had gradients there would sleep on here."""
+    model = table(torch.float32)
+    _, optimizer = trained(model, 1)
+    model.weight.grad = torch.ones_like(model.weight)
+    with without_native():
+        optimizer.step(1e-2)
+    [group] = optimizer._groups
+    assert group.awake.all()
+
+
+def test_threads_change_no_bit():
+    threads, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 4):
+            torch.set_num_threads(count)
+            flat, gradient = drawn(200_001, torch.bfloat16, has_copy=True)
+            norm = updates.squared_norm(gradient)
+            updates.adam(flat, gradient, rates())
+            found.append([*flat, norm])
+    finally:
+        torch.set_num_threads(threads)
+    for one, four in zip(*found, strict=True):
+        assert torch.equal(one, four)
+
+
+def test_what_they_do_not_take_is_left_to_the_definition():
+    flat, gradient = drawn(100, torch.bfloat16, has_copy=True)
+    assert cpu_updates.suits(gradient, flat)
+    assert not cpu_updates.suits(gradient.double(), flat)
+    assert not cpu_updates.suits(gradient, flat._replace(weight=flat.weight.double()))
+    assert not cpu_updates.suits(gradient, flat._replace(copy=flat.weight.half()))
+    with without_native():
+        assert not cpu_updates.suits(gradient, flat)
