@@ -1,10 +1,11 @@
 """Self-attention of a packed stream on a CPU without a compiler, where nobody asks for gradients.
 
-It also takes what the functions of `cpu_attention` do not. Neighbours of equal length are a rectangle as they lie in the stream, so torch's own kernel reads
-queries, keys and values where the projection wrote them. Texts that somebody asks about come sorted
-by length: few rectangles, none with an empty cell. In bfloat16 two products and a softmax are
-faster than that kernel, once there is enough to multiply. Equal to `block_attention.attend`, which
-keeps what a backward pass needs and groups nearly equal lengths from anywhere in the stream.
+It also takes what the functions of `cpu_attention` do not. Neighbours of equal length are a
+rectangle as they lie in the stream, so torch's own kernel reads queries, keys and values where the
+projection wrote them. Texts that somebody asks about come sorted by length: few rectangles, none
+with an empty cell. In bfloat16 two products and a softmax are faster than that kernel, once there
+is enough to multiply. Equal to `block_attention.attend`, which keeps what a backward pass needs and
+groups nearly equal lengths from anywhere in the stream.
 
 Legend: T tokens, H hidden size, A heads, K = H/A; n sequences of a rectangle, S tokens of each.
 """

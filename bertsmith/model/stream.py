@@ -1,8 +1,8 @@
 """A packed batch of numpy arrays -> tensors on a device, laid out for attention.
 
 The stream is not padded. Attention's definition alone needs rectangles, so sequences are grouped by
-length into a few blocks, each nearly full or small; every other layer sees rows of real tokens, and where
-it is asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
+length into a few blocks, each nearly full or small; every other layer sees rows of real tokens, and
+where it is asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
 
 Legend: T rows (tokens, then spare rows), N sequences, n sequences of one block, S the block's
 longest sequence.

@@ -6,7 +6,6 @@ find_all_best_thresh); Devlin et al. 2018, section 4.3, for the threshold chosen
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -24,6 +23,8 @@ from bertsmith.tasks.squad_scores import (
 
 HIGHEST_ODDS = 1e6
 """Of a passage without a word, and a threshold that none are above: JSON has no infinity."""
+_BEYOND = 1.0
+"""How far from all odds a threshold lies that divides none of them."""
 
 
 def official_scores(
@@ -54,8 +55,9 @@ def official_scores(
 def tuned_threshold(questions: Sequence[Question], answers: Sequence[FoundAnswer]) -> float:
     """The null odds above which no answer is to be given, for the best F1 on these questions.
 
-    Where answering nothing at all is best, it lies below all their odds: the official search says
-    0 there, which is right of probabilities alone.
+    It lies halfway between the odds that it divides, or well outside all of them, where the
+    official search says the lower ones: a question that is asked again is answered as it was,
+    though its odds, in another batch, have other last digits.
     """
     keys = [str(number) for number in range(len(questions))]
     gold = {key: each.gold for key, each in zip(keys, questions, strict=True)}
@@ -65,8 +67,11 @@ def tuned_threshold(questions: Sequence[Question], answers: Sequence[FoundAnswer
     found = best_null_threshold(f1, texts, odds, gold)
     num_without = sum(not each for each in gold.values())
     if found.score <= 100.0 * num_without / len(gold):
-        return math.nextafter(min(odds.values()), -math.inf)
-    return min(found.threshold, HIGHEST_ODDS)
+        return min(min(odds.values()) - _BEYOND, HIGHEST_ODDS)
+    above = (each for each in odds.values() if each > found.threshold)
+    border = min(above, default=found.threshold + 2 * _BEYOND)
+    middle = found.threshold / 2 + border / 2
+    return min(middle if middle < border else found.threshold, HIGHEST_ODDS)
 
 
 def with_threshold(answers: Sequence[FoundAnswer], threshold: float) -> list[FoundAnswer]:

@@ -32,6 +32,7 @@ TOY = (*TOY_RUN, "--vocab-size", "300", "--held-out", "0.2")
 _KILLED_BY_ITSELF = """
 import os, signal, sys
 from bertsmith.cli import main
+from bertsmith.fusion import unfused
 from bertsmith.train.log import MetricsLog
 
 write, last = MetricsLog.write, int(sys.argv[1])
@@ -42,15 +43,19 @@ def write_and_die(log, record):
         os.kill(os.getpid(), signal.SIGKILL)
 
 MetricsLog.write = write_and_die
-main(sys.argv[2:])
+with unfused():
+    main(sys.argv[2:])
 """
 
 
-def killed_at(step: int, *arguments: object) -> None:
-    """Runs `bertsmith` until it kills itself, having written the metrics of `step`."""
+def killed_at(step: int, *arguments: object, **changes: str) -> None:
+    """Runs `bertsmith` until it kills itself, having written the metrics of `step`.
+
+    Its functions are those of a test in this process: in C++, and none that torch compiles.
+    """
     process = subprocess.run(
         [sys.executable, "-c", _KILLED_BY_ITSELF, str(step), *map(str, arguments)],
-        env=environment(),
+        env=environment(**{"BERTSMITH_FUSION": "1", **changes}),
         stdout=subprocess.DEVNULL,
         check=False,
     )

@@ -50,7 +50,7 @@ def test_both_learn_and_their_perplexity_is_that_of_texts_they_have_not_read(pla
 
 def test_killed_and_resumed_ends_with_the_same_bytes(place: Path, tmp_path: Path) -> None:
     arguments = (place / "left" / "corpus", *TOY_RUN, *LSTM, *RIGHT, "--out", tmp_path / "run")
-    killed_at(15, "pretrain", *arguments)
+    killed_at(15, "pretrain", *arguments, BERTSMITH_FUSION="0")
     answer = run(*arguments)
     assert answer.returncode == 0, answer.stderr
     assert "going on after step 12 of 24" in answer.stdout

@@ -92,7 +92,7 @@ def test_killed_steps_after_a_checkpoint_around_longer_phases_takes_these_steps_
     first = (undisturbed / "corpus", *GROWING, "--out", directory)
     # Phases grow after 8 and 16 steps: one border lies before the checkpoint, the other behind it.
     for step, saved in ((11, 9), (17, 15)):
-        killed_at(step, "pretrain", *first)
+        killed_at(step, "pretrain", *first, BERTSMITH_FUSION="0")
         assert steps_of(directory, "loss") == list(range(1, step + 1))
         assert reached(directory) == saved
     answer = run(*first)

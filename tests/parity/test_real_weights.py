@@ -24,7 +24,7 @@ transformers = pytest.importorskip("transformers")
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 # bf16 keeps 8 bits: a value of 1 is off by 1/256 at most after each of some 30 roundings in a row.
-BF16_TOLERANCE = {"rtol": 0, "atol": 0.06}
+BF16_BOUND = 0.1
 # Each with its plain definition, of (N, S, H) float32 states and (N, S, 1) which are real.
 SENTENCES = {
     "mean of the tokens": (
@@ -137,11 +137,10 @@ def bf16(directory, padded):
 @pytest.mark.parametrize("what", ["last hidden state", "pooled vector", *SENTENCES])
 def test_bf16_is_as_near_to_fp32_as_transformers_bf16_is(bf16, what):
     exact, rounded, found = bf16[what]
-    torch.testing.assert_close(found, exact, **BF16_TOLERANCE)
-    # Two that are rounded may lie on either side.
-    torch.testing.assert_close(found, rounded, rtol=0, atol=2 * BF16_TOLERANCE["atol"])
-    error, yardstick = (found - exact).square().mean(), (rounded - exact).square().mean()
-    assert error <= 1.2 * yardstick
+    error, yardstick = found - exact, rounded - exact
+    # How far off the worst of 700,000 numbers is depends on the processor, theirs as ours.
+    assert error.abs().max() <= min(1.5 * yardstick.abs().max(), BF16_BOUND)
+    assert error.square().mean() <= 1.2 * yardstick.square().mean()
 
 
 def test_extracted_vectors_of_texts_equal_sentence_transformers(directory, tmp_path):

@@ -84,6 +84,27 @@ def test_the_tuned_threshold_reaches_the_best_f1_that_any_threshold_could(
     assert reached <= plain_best(rows) + 1e-9
 
 
+@pytest.mark.parametrize(
+    ("gold", "expected"),
+    [
+        (("Bonn", "Bonn", ""), 2.5),  # halfway between the second's odds and the third's
+        (("Bonn", "Bonn", "Bonn"), 5.0),
+        (("", "", ""), 0.0),
+    ],
+)
+def test_questions_asked_again_are_answered_as_they_were(
+    gold: tuple[str, ...], expected: float
+) -> None:
+    rows = [("Bonn", odds) for odds in (1.0, 1.0 + 2**-20, 4.0)]
+    answers = [found(n, *row) for n, row in enumerate(rows)]
+    threshold = tuned_threshold([question(n, each) for n, each in enumerate(gold)], answers)
+    assert threshold == pytest.approx(expected, abs=1e-6)
+    told = [each.text for each in with_threshold(answers, threshold)]
+    for change in (-1e-3, 1e-3):
+        again = [found(n, text, odds + change) for n, (text, odds) in enumerate(rows)]
+        assert [each.text for each in with_threshold(again, threshold)] == told
+
+
 @given(ROWS)
 def test_the_best_figures_are_the_official_searches(rows: list[tuple[str, str, float]]) -> None:
     gold = {str(n): [answer] if answer else [] for n, (answer, _, _) in enumerate(rows)}
