@@ -5,6 +5,7 @@ What another process holds is left to it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from bertsmith.commands.reproduction.corpora import (
 )
 from bertsmith.commands.reproduction.exam_sets import ExamSets
 from bertsmith.commands.reproduction.making import Workshop, make
-from bertsmith.commands.reproduction.parts import Part, parts_of
+from bertsmith.commands.reproduction.parts import Part, left_of, parts_of
 from bertsmith.commands.reproduction.plan import planned
 from bertsmith.files import InUseError, claimed, write_text
 from bertsmith.recipes.experiments.experiment import Experiment, Score
@@ -32,11 +33,14 @@ from bertsmith.runs.directory import fingerprint
 from bertsmith.runs.experiments import pictures, told
 from bertsmith.runs.experiments.found import finding, findings
 from bertsmith.runs.experiments.places import Site
-from bertsmith.runs.experiments.presence import reason_lost
+from bertsmith.runs.experiments.presence import Measured, reason_lost
+from bertsmith.runs.experiments.rows import ROWS, lay_rows, write_rows
 from bertsmith.runs.finetune_pictures import can_draw
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import duration, say
 from bertsmith.train.device import choose_device
+
+_SECONDS_TO_WRITE = 0.1
 
 
 def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
@@ -52,6 +56,8 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     device = choose_device(settle_machine(options.device, options.threads, {}))
     before = corpora_there(needed, scale, options)
     begun = None if before is None else _site(before, sets, options)
+    if begun is not None:
+        _lay_rows(parts_of(experiments, begun, sets), begun, options, console)
     for line in planned(experiments, scale, sets, options, device, begun):
         say(console, line)
     if options.plan_only:
@@ -59,8 +65,11 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     corpora = {cased: made_corpus(cased, scale, options, console) for cased in needed}
     site = _site(corpora, sets, options)
     workshop = Workshop(site=site, sets=sets, corpora=corpora, options=options, device=device)
+    parts = parts_of(experiments, site, sets)
+    if begun is None:
+        _lay_rows(parts, site, options, console)
     try:
-        _carry_out(parts_of(experiments, site, sets), workshop, console)
+        _carry_out(parts, workshop, console)
     except KeyboardInterrupt:
         for experiment in experiments:
             _tell(experiment, workshop, scale, console)
@@ -78,19 +87,45 @@ def _site(corpora: Mapping[bool, Path], sets: ExamSets, options: Reproduce) -> S
 def _carry_out(parts: Sequence[Part], workshop: Workshop, console: Console) -> None:
     """Makes every part that is not there, in order; what another process holds is left to it."""
     site = workshop.site
-    left = [part for part in parts if not part.is_there(site)]
-    say(console, f"{len(parts) - len(left)} of {len(parts)} parts are there")
+    left = left_of(parts, site)
+    missing = sum(not part.is_there(site) for part in parts)
+    idle = missing - len(left)
+    not_needed = f", {idle} more are not needed any more" if idle else ""
+    say(console, f"{len(parts) - missing} of {len(parts)} parts are there{not_needed}")
     is_waiting = False
     while left:
         number = len(parts) - len(left) + 1
         if any(_made(p, workshop, f"[{number}/{len(parts)}]", console) for p in left):
             is_waiting = False
+            _write_rows(parts, site)
         else:
             if not is_waiting:
                 say(console, f"[{number}/{len(parts)}] other processes are at it: waiting")
             is_waiting = True
             time.sleep(SECONDS_BETWEEN_LOOKS)
         left = [part for part in left if not part.is_there(site)]
+    _write_rows(parts, site)
+
+
+def _cells(parts: Sequence[Part]) -> dict[str, Measured]:
+    """By title."""
+    return {part.title: part.cell for part in parts if part.cell}
+
+
+def _write_rows(parts: Sequence[Part], site: Site) -> None:
+    """Waits while another process writes them."""
+    while True:
+        with contextlib.suppress(InUseError):
+            write_rows(site.directory / ROWS, _cells(parts), site)
+            return
+        time.sleep(_SECONDS_TO_WRITE)
+
+
+def _lay_rows(parts: Sequence[Part], site: Site, options: Reproduce, console: Console) -> None:
+    """Takes over what other machines have found."""
+    for path in options.rows:
+        found = lay_rows(path, _cells(parts).values(), site)
+        say(console, f"{path}: {found} cells that were found elsewhere are taken over")
 
 
 def _made(part: Part, workshop: Workshop, number: str, console: Console) -> bool:

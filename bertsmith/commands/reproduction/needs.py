@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bertsmith.recipes.experiments.exams import EXAMS, Exam
 from bertsmith.recipes.experiments.experiment import (
+    Average,
     Cell,
     Experiment,
     Model,
@@ -23,6 +24,7 @@ from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.runs.experiments.flops import pretraining_flops, scoring_flops
 from bertsmith.runs.experiments.places import files_of
+from bertsmith.runs.experiments.presence import Measured
 from bertsmith.tasks import glue
 
 
@@ -39,13 +41,16 @@ class Needs:
     def of(
         experiments: Sequence[Experiment],
         lacks: Callable[[Cell], bool] = lambda cell: False,
-        is_there: Callable[[Model | Score], bool] = lambda part: False,
+        is_there: Callable[[Model | Measured], bool] = lambda part: False,
     ) -> Needs:
-        """Cells that lack their examples are left out, and what is there already."""
+        """Cells that lack their examples are left out, and what is there already.
+
+        What a cell that is there begins with is not needed for it.
+        """
         runs: dict[str, Pretrained] = {}
         scores: list[Score] = []
         for cell in (cell for each in experiments for _, _, cell in each.cells()):
-            if lacks(cell):
+            if lacks(cell) or isinstance(cell, Average) or is_there(cell):
                 continue
             models = [model for model in models_of(cell) if not is_there(model)]
             for model in models:
@@ -53,7 +58,7 @@ class Needs:
                     runs[f"{model.run.name}{' cased' if model.cased else ''}"] = model
                 if isinstance(model, Tuned):
                     _add(scores, model.learned)
-            if isinstance(cell, Score) and not is_there(cell):
+            if isinstance(cell, Score):
                 _add(scores, cell)
         return Needs(runs=runs, scores=scores)
 

@@ -14,13 +14,14 @@ from bertsmith.recipes.experiments.experiment import (
     Experiment,
     Joined,
     Model,
+    Perplexity,
     Pretrained,
     Score,
     made_of,
     models_of,
 )
 from bertsmith.runs.experiments.places import Site, key_of
-from bertsmith.runs.experiments.presence import is_made, is_there
+from bertsmith.runs.experiments.presence import Measured, is_made, is_there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,18 @@ class Part:
     key: str
     title: str
     """For a person."""
+    is_measured: bool = False
+    """Of a model, whether its perplexity is a cell."""
+
+    @property
+    def cell(self) -> Measured | None:
+        """The cell that it is; None for what is only begun with."""
+        what = self.what
+        if isinstance(what, Score):
+            return what
+        if self.is_measured and isinstance(what, Pretrained):
+            return Perplexity(model=what)
+        return None
 
     def is_there(self, site: Site) -> bool:
         """Whether nothing of it is to be made."""
@@ -41,6 +54,17 @@ class Part:
         what = self.what
         needed = models_of(what) if isinstance(what, Score) else made_of(what)
         return all(is_made(model, site) for model in needed)
+
+
+def left_of(parts: Sequence[Part], site: Site) -> list[Part]:
+    """Those to be made: cells without numbers, and of models those that such cells begin with."""
+    cells = [part.cell for part in parts if part.cell and not is_there(part.cell, site)]
+    begun = {key_of(model, site) for cell in cells for model in models_of(cell)}
+    return [
+        part
+        for part in parts
+        if (part.cell in cells or part.key in begun) and not part.is_there(site)
+    ]
 
 
 def parts_of(experiments: Sequence[Experiment], site: Site, sets: ExamSets) -> list[Part]:
@@ -58,7 +82,12 @@ def _all_parts(experiments: Sequence[Experiment], site: Site, sets: ExamSets) ->
             if sets.lacks(cell):
                 continue
             for model in models_of(cell):
-                yield Part(what=model, key=key_of(model, site), title=_named(model))
+                yield Part(
+                    what=model,
+                    key=key_of(model, site),
+                    title=_named(model),
+                    is_measured=isinstance(cell, Perplexity),
+                )
             if isinstance(cell, Score):
                 title = f"{experiment.name}: {row.title}, {column}"
                 yield Part(what=cell, key=key_of(cell, site), title=title)
@@ -68,7 +97,7 @@ def _merged(before: Part, part: Part) -> Part:
     """What serves both: as many restarts as either asks for."""
     first, second = before.what, part.what
     if not (isinstance(first, Score) and isinstance(second, Score)):
-        return before
+        return replace(before, is_measured=before.is_measured or part.is_measured)
     is_ensemble = "ensemble" in (first.taken, second.taken)
     what = replace(
         first,

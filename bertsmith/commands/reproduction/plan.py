@@ -6,6 +6,7 @@ It makes nothing but a measurement of the machine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 
@@ -38,7 +39,9 @@ def planned(
     `site` tells what is there already; None where no corpus is, so that nothing can be.
     """
     whole = Needs.of(experiments, sets.lacks)
-    left = Needs.of(experiments, sets.lacks, lambda part: site is not None and is_there(part, site))
+    left = (
+        whole if site is None else Needs.of(experiments, sets.lacks, partial(is_there, site=site))
+    )
     yield f"{'experiments':<13}{', '.join(each.name for each in experiments)}, scale {scale.name}"
     if whole.runs:
         yield f"{'pre-training':<13}{_told_runs(whole)}"

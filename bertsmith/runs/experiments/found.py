@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import mean
 
 from bertsmith.recipes.experiments.exams import EXAMS
@@ -24,7 +23,7 @@ from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import (
     also_measured,
     ensemble_of,
-    is_made,
+    perplexity_reached,
     points_of,
     reason_lost,
     sound_runs,
@@ -32,7 +31,6 @@ from bertsmith.runs.experiments.presence import (
 from bertsmith.runs.search_record import Results, RunResult, name_of, read_results
 from bertsmith.tasks.means import mean_interval
 from bertsmith.tasks.metrics import Interval
-from bertsmith.train.log import read_metrics
 
 _WITHOUT_LIMITS = Interval(low=-math.inf, high=math.inf)
 
@@ -108,7 +106,7 @@ def finding(cell: Score | Perplexity, site: Site, gaps: Mapping[str, str]) -> Fi
         return Finding(gap=reason)
     if isinstance(cell, Score):
         return _score(cell, site)
-    return _perplexity(site.of_model(cell.model)) if is_made(cell.model, site) else _NOT_YET
+    return _perplexity(cell, site)
 
 
 def _score(score: Score, site: Site) -> Finding:
@@ -170,14 +168,14 @@ def _in_units(score: Score, scores: Mapping[str, float]) -> float:
     return scores[score.metric or exam.metric] * (1.0 if exam.is_percent else 100.0)
 
 
-def _perplexity(directory: Path) -> Finding:
-    """Of the last evaluation on the held-out documents."""
-    rows = read_metrics(directory / "metrics.jsonl")
-    found = [row["evaluation_perplexity"] for row in rows if row.get("evaluation_perplexity")]
-    if not found:
+def _perplexity(cell: Perplexity, site: Site) -> Finding:
+    reached = perplexity_reached(cell, site)
+    if reached is None:
+        return _NOT_YET
+    perplexity, seconds = reached
+    if perplexity is None:
         return Finding(gap="no documents were held out")
-    seconds = sum(float(row.get("seconds") or 0.0) for row in rows)
-    return Finding(values=(float(found[-1] or math.nan),), num_runs=1, seconds=seconds)
+    return Finding(values=(perplexity,), num_runs=1, seconds=seconds)
 
 
 def _average(parts: Sequence[Finding]) -> Finding:

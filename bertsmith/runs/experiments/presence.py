@@ -6,14 +6,17 @@ nothing of it is tried again. It makes nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bertsmith.checkpoints.places import CONFIG, newest_checkpoint
 from bertsmith.files import read_json
 from bertsmith.recipes.experiments.experiment import (
     Joined,
     Model,
+    Perplexity,
     Pretrained,
     Score,
     Tuned,
@@ -29,6 +32,7 @@ from bertsmith.runs.search_record import (
     point_name,
     read_results,
 )
+from bertsmith.train.log import read_metrics
 
 DIVERGED = "diverged.txt"
 """In the directory of a pre-training run that ended in what is no number: what was said of it."""
@@ -36,12 +40,42 @@ ALSO = "also.json"
 """Beside a search's results: what its models reach on another set's Dev examples."""
 Scores = Mapping[str, Mapping[str, float]]
 """Metrics by name, by the name of the run."""
+Measured = Score | Perplexity
+"""A cell with numbers of its own."""
 
 
-def is_there(part: Model | Score, site: Site) -> bool:
-    """Whether nothing of it is to be made, and be it because nothing can come of it."""
+def perplexity_file(cell: Perplexity, site: Site) -> Path:
+    """Beside the run's directory: what a run on another machine has reached."""
+    directory = site.of_model(cell.model)
+    return directory.with_name(f"{directory.name}.perplexity.json")
+
+
+def perplexity_reached(cell: Perplexity, site: Site) -> tuple[float | None, float] | None:
+    """Of the last evaluation on the held-out documents, and the seconds of training.
+
+    The first is None where no documents were held out; all is None where no run has ended.
+    """
+    if is_made(cell.model, site):
+        rows = read_metrics(site.of_model(cell.model) / "metrics.jsonl")
+        found = [row["evaluation_perplexity"] for row in rows if row.get("evaluation_perplexity")]
+        seconds = sum(float(row.get("seconds") or 0.0) for row in rows)
+        return (float(found[-1] or math.nan) if found else None), seconds
+    path = perplexity_file(cell, site)
+    if not path.is_file():
+        return None
+    row: dict[str, Any] = read_json(path)
+    return row["perplexity"], row["seconds"]
+
+
+def is_there(part: Model | Measured, site: Site) -> bool:
+    """Whether nothing of it is to be made, and be it because nothing can come of it.
+
+    The numbers of a cell may be there where its model is not.
+    """
     if isinstance(part, Score):
         return bool(reason_lost(part.model, site)) or _is_scored(part, site)
+    if isinstance(part, Perplexity):
+        return is_there(part.model, site) or perplexity_file(part, site).is_file()
     return is_made(part, site) or bool(reason_lost(part, site))
 
 
