@@ -26,6 +26,7 @@ from bertsmith.files import atomic_file
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
 DOCS = Path(__file__).parent.parent / "docs"
 SPEED = DOCS / "speed.png"
@@ -149,7 +150,7 @@ def draw_inference(rows: Sequence[Row], path: Path) -> None:
 
 
 def draw_scaling(rows: Sequence[Row], path: Path) -> None:
-    """Writes a panel an axis: seconds on the left, gigabytes on the right, all logarithmic."""
+    """Writes a panel an axis: seconds on the left, by their logarithm, gigabytes on the right."""
     num_lines = -(-len(rows) // _COLUMNS)
     figure = _figure(width=12, height=0.5 + 2.8 * num_lines)
     panels = list(figure.subplots(num_lines, _COLUMNS, squeeze=False).flat)
@@ -165,11 +166,26 @@ def draw_scaling(rows: Sequence[Row], path: Path) -> None:
             name = "seconds" if cost == "seconds" else "gigabytes"
             told = name if exponent is None else f"{name}, exponent {exponent:.2f}"
             side.plot(values, [scale * p[cost] for p in row["points"]], color=color, marker="o")
-            side.set(xscale="log", yscale="log")
+            side.set(xscale="log", yscale="log" if cost == "seconds" else "linear")
             side.set_ylabel(told, fontsize="small", color=color)
+            side.yaxis.set_major_formatter("{x:g}")
+            side.yaxis.set_minor_formatter("{x:g}")
+            side.tick_params(which="both", labelsize="x-small")
+            if cost != "seconds":
+                side.set_ylim(bottom=0)
+        axes.set_xticks(values, [f"{value:,.0f}" for value in values])
+        axes.minorticks_off()
+        axes.yaxis.set_minor_locator(_sparse())
     machines = {f"{row['processor']}, {row['threads']} threads" for row in rows}
     figure.supxlabel(" and ".join(sorted(machines)), fontsize="small")
     _write(figure, path)
+
+
+def _sparse() -> LogLocator:
+    """Ticks at 2 and 5 of every power of ten."""
+    from matplotlib.ticker import LogLocator
+
+    return LogLocator(subs=(2.0, 5.0))
 
 
 def _draw_bars(

@@ -5,8 +5,8 @@
     bertsmith reproduce table5 table8 --scale tiny ...             minutes: does all work?
     bertsmith reproduce table5 --scale paper --plan-only ...       what the paper's own would take
 
-First everything that can be missing is looked for, then the plan is printed, then what is not there
-yet is made, part by part: vocabulary and corpus, pre-training runs, fine-tuning runs. Each part is
+First everything that can be missing is looked for, then the plan is printed, then what is missing
+is made, part by part: vocabulary and corpus, pre-training runs, fine-tuning runs. Each part is
 what `pretrain` and `search` would make, in a directory named by all that decides its numbers.
 """
 

@@ -35,8 +35,8 @@ class Reproduce:
     """The folder of labelled sets: glue/, squad/, swag/, conll2003/, triviaqa/ as handed out."""
     out: Path = Path("runs/reproduce")
     """Where all runs and tables go."""
-    rows: tuple[Path, ...] = ()
-    """What other machines have found of the same: rows.jsonl of their --out; not made again."""
+    found: tuple[Path, ...] = ()
+    """What other machines have found of the same: found.jsonl of their --out; not made again."""
     list: bool = False
     """Say what each experiment needs, and with --data which sets are there, and end."""
     plan_only: bool = False

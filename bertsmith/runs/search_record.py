@@ -138,10 +138,16 @@ def read_results(directory: Path) -> Results:
     """Reads what has ended so far; a run whose directory is gone has not."""
     if not (directory / RESULTS).is_file():
         return Results(runs={}, ensembles={})
-    content: dict[str, Any] = read_json(directory / RESULTS)
+    found = results_of(read_json(directory / RESULTS))
+    runs = {name: each for name, each in found.runs.items() if (directory / name).is_dir()}
+    return Results(runs=runs, ensembles=found.ensembles)
+
+
+def results_of(content: Mapping[str, Any]) -> Results:
+    """What a results.json holds. Raises KeyError or TypeError for other content."""
     runs = [RunResult(**each) for each in content["runs"]]
     return Results(
-        runs={each.name: each for each in runs if (directory / each.name).is_dir()},
+        runs={each.name: each for each in runs},
         ensembles={name: _ensemble(each) for name, each in content["ensembles"].items()},
     )
 

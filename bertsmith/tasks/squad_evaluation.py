@@ -6,6 +6,7 @@ find_all_best_thresh); Devlin et al. 2018, section 4.3, for the threshold chosen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -55,9 +56,9 @@ def official_scores(
 def tuned_threshold(questions: Sequence[Question], answers: Sequence[FoundAnswer]) -> float:
     """The null odds above which no answer is to be given, for the best F1 on these questions.
 
-    It lies halfway between the odds that it divides, or well outside all of them, where the
-    official search says the lower ones: a question that is asked again is answered as it was,
-    though its odds, in another batch, have other last digits.
+    It lies as far as can be from the odds that it divides, where the official search says the lower
+    ones: who asks again is answered as before, though the odds, in another batch, have other last
+    digits.
     """
     keys = [str(number) for number in range(len(questions))]
     gold = {key: each.gold for key, each in zip(keys, questions, strict=True)}
@@ -68,7 +69,7 @@ def tuned_threshold(questions: Sequence[Question], answers: Sequence[FoundAnswer
     num_without = sum(not each for each in gold.values())
     if found.score <= 100.0 * num_without / len(gold):
         return min(min(odds.values()) - _BEYOND, HIGHEST_ODDS)
-    above = (each for each in odds.values() if each > found.threshold)
+    above = (each for each in odds.values() if found.threshold < each < math.inf)
     border = min(above, default=found.threshold + 2 * _BEYOND)
     middle = found.threshold / 2 + border / 2
     return min(middle if middle < border else found.threshold, HIGHEST_ODDS)

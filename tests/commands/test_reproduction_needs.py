@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from bertsmith.commands.reproduction.needs import Needs
-from bertsmith.recipes.experiments.experiment import Model, Pretrained, Score
+from bertsmith.recipes.experiments.experiment import (
+    Average,
+    Model,
+    Perplexity,
+    Pretrained,
+    Score,
+)
 from bertsmith.recipes.experiments.scales import mini
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 
@@ -37,7 +43,7 @@ def test_what_two_tables_share_is_counted_once() -> None:
 
 
 def test_what_is_there_is_left_out() -> None:
-    def is_there(part: Model | Score) -> bool:
+    def is_there(part: Model | Score | Perplexity) -> bool:
         return part == SCALE.bert() or (isinstance(part, Score) and part.model == SCALE.bert())
 
     left = Needs.of([EXPERIMENTS["table4"](SCALE)], is_there=is_there)
@@ -48,6 +54,19 @@ def test_what_is_there_is_left_out() -> None:
     assert left.flops(8_000, lambda score: (10, 5)) < needs("table4").flops(
         8_000, lambda score: (10, 5)
     )
+
+
+def test_what_a_finished_cell_begins_with_is_not_needed_for_it() -> None:
+    table = EXPERIMENTS["table6"](SCALE)
+    cells = [cell for _, _, cell in table.cells()]
+    for number, rest in ((1, cells[1:]), (len(cells), [])):
+        left = Needs.of([table], is_there=lambda part, there=cells[:number]: part in there)
+        models = {cell.model.run.name for cell in rest if not isinstance(cell, Average)}
+        assert set(left.runs) == models
+    # The perplexity alone is missing: its model is, and nothing that begins with it.
+    perplexity = next(cell for cell in cells if isinstance(cell, Perplexity))
+    left = Needs.of([table], is_there=lambda part: part in cells and part != perplexity)
+    assert (list(left.runs.values()), left.scores) == ([perplexity.model], [])
 
 
 def test_reading_dev_costs_too() -> None:

@@ -92,10 +92,14 @@ def test_the_tuned_threshold_reaches_the_best_f1_that_any_threshold_could(
         (("", "", ""), 0.0),
     ],
 )
+@pytest.mark.parametrize("is_empty", [False, True], ids=["", "beside a passage without a word"])
 def test_questions_asked_again_are_answered_as_they_were(
-    gold: tuple[str, ...], expected: float
+    gold: tuple[str, ...], expected: float, is_empty: bool
 ) -> None:
     rows = [("Bonn", odds) for odds in (1.0, 1.0 + 2**-20, 4.0)]
+    if is_empty:
+        rows.append(("", math.inf))
+        gold = (*gold, "")
     answers = [found(n, *row) for n, row in enumerate(rows)]
     threshold = tuned_threshold([question(n, each) for n, each in enumerate(gold)], answers)
     assert threshold == pytest.approx(expected, abs=1e-6)

@@ -1,4 +1,4 @@
-"""Experiments at a scale -> everything that they miss, made in order; then their tables.
+"""Experiments at a scale -> everything that their cells miss, made in order; then their tables.
 
 What another process holds is left to it.
 """
@@ -23,6 +23,7 @@ from bertsmith.commands.reproduction.corpora import (
 )
 from bertsmith.commands.reproduction.exam_sets import ExamSets
 from bertsmith.commands.reproduction.making import Workshop, make
+from bertsmith.commands.reproduction.needs import counted
 from bertsmith.commands.reproduction.parts import Part, left_of, parts_of
 from bertsmith.commands.reproduction.plan import planned
 from bertsmith.files import InUseError, claimed, write_text
@@ -31,16 +32,18 @@ from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.runs.directory import fingerprint
 from bertsmith.runs.experiments import pictures, told
+from bertsmith.runs.experiments.elsewhere import FOUND, HandedOn, read_found
 from bertsmith.runs.experiments.found import finding, findings
+from bertsmith.runs.experiments.handing_on import write_found
 from bertsmith.runs.experiments.places import Site
-from bertsmith.runs.experiments.presence import Measured, reason_lost
-from bertsmith.runs.experiments.rows import ROWS, lay_rows, write_rows
+from bertsmith.runs.experiments.presence import reason_lost
 from bertsmith.runs.finetune_pictures import can_draw
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import duration, say
 from bertsmith.train.device import choose_device
 
-_SECONDS_TO_WRITE = 0.1
+_SECONDS_BETWEEN_TRIES = 0.1
+"""To write a file that another process writes."""
 
 
 def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
@@ -50,26 +53,23 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     """
     assert options.data is not None
     require_readable(options)
+    own = options.out / FOUND
+    elsewhere = read_found([*([own] if own.is_file() else []), *options.found])
     experiments = [EXPERIMENTS[name](scale) for name in dict.fromkeys(options.experiments)]
     sets = ExamSets.read(experiments, options.data)
     needed = cases_of(experiments, sets, options)
     device = choose_device(settle_machine(options.device, options.threads, {}))
     before = corpora_there(needed, scale, options)
-    begun = None if before is None else _site(before, sets, options)
-    if begun is not None:
-        _lay_rows(parts_of(experiments, begun, sets), begun, options, console)
+    begun = None if before is None else _site(before, sets, elsewhere, options)
     for line in planned(experiments, scale, sets, options, device, begun):
         say(console, line)
     if options.plan_only:
         return
     corpora = {cased: made_corpus(cased, scale, options, console) for cased in needed}
-    site = _site(corpora, sets, options)
+    site = _site(corpora, sets, elsewhere, options)
     workshop = Workshop(site=site, sets=sets, corpora=corpora, options=options, device=device)
-    parts = parts_of(experiments, site, sets)
-    if begun is None:
-        _lay_rows(parts, site, options, console)
     try:
-        _carry_out(parts, workshop, console)
+        _carry_out(parts_of(experiments, site, sets), workshop, console)
     except KeyboardInterrupt:
         for experiment in experiments:
             _tell(experiment, workshop, scale, console)
@@ -79,53 +79,46 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
         _tell(experiment, workshop, scale, console)
 
 
-def _site(corpora: Mapping[bool, Path], sets: ExamSets, options: Reproduce) -> Site:
+def _site(
+    corpora: Mapping[bool, Path],
+    sets: ExamSets,
+    elsewhere: Mapping[str, HandedOn],
+    options: Reproduce,
+) -> Site:
     fingerprints = {cased: fingerprint(path) for cased, path in corpora.items()}
-    return Site(directory=options.out, data=sets.data, corpora=fingerprints)
+    return Site(directory=options.out, data=sets.data, corpora=fingerprints, elsewhere=elsewhere)
 
 
 def _carry_out(parts: Sequence[Part], workshop: Workshop, console: Console) -> None:
-    """Makes every part that is not there, in order; what another process holds is left to it."""
+    """Makes every part that is missing, in order; what another process holds is left to it."""
     site = workshop.site
     left = left_of(parts, site)
-    missing = sum(not part.is_there(site) for part in parts)
-    idle = missing - len(left)
-    not_needed = f", {idle} more are not needed any more" if idle else ""
-    say(console, f"{len(parts) - missing} of {len(parts)} parts are there{not_needed}")
+    absent = sum(not part.is_there(site) for part in parts)
+    idle = f"; not needed any more: {absent - len(left)}" if absent > len(left) else ""
+    say(console, f"{len(parts) - absent} of {len(parts)} parts are there{idle}")
+    _hand_on(parts, site)
     is_waiting = False
     while left:
         number = len(parts) - len(left) + 1
         if any(_made(p, workshop, f"[{number}/{len(parts)}]", console) for p in left):
             is_waiting = False
-            _write_rows(parts, site)
+            _hand_on(parts, site)
         else:
             if not is_waiting:
                 say(console, f"[{number}/{len(parts)}] other processes are at it: waiting")
             is_waiting = True
             time.sleep(SECONDS_BETWEEN_LOOKS)
-        left = [part for part in left if not part.is_there(site)]
-    _write_rows(parts, site)
+        left = left_of(parts, site)
 
 
-def _cells(parts: Sequence[Part]) -> dict[str, Measured]:
-    """By title."""
-    return {part.title: part.cell for part in parts if part.cell}
-
-
-def _write_rows(parts: Sequence[Part], site: Site) -> None:
-    """Waits while another process writes them."""
+def _hand_on(parts: Sequence[Part], site: Site) -> None:
+    """Writes what is found for other machines; waits while another process does."""
+    cells = {part.title: part.cell for part in parts if part.cell}
     while True:
         with contextlib.suppress(InUseError):
-            write_rows(site.directory / ROWS, _cells(parts), site)
+            write_found(site.directory / FOUND, cells, site)
             return
-        time.sleep(_SECONDS_TO_WRITE)
-
-
-def _lay_rows(parts: Sequence[Part], site: Site, options: Reproduce, console: Console) -> None:
-    """Takes over what other machines have found."""
-    for path in options.rows:
-        found = lay_rows(path, _cells(parts).values(), site)
-        say(console, f"{path}: {found} cells that were found elsewhere are taken over")
+        time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def _made(part: Part, workshop: Workshop, number: str, console: Console) -> bool:
@@ -173,6 +166,9 @@ def _tell(experiment: Experiment, workshop: Workshop, scale: Scale, console: Con
     site, sets = workshop.site, workshop.sets
     experiment = replace(experiment, notes=(*experiment.notes, *sets.notes(experiment)))
     found = findings(experiment, site, sets.gaps)
+    if count := sum(each.is_elsewhere for each in found.values()):
+        note = f"{counted(count, 'cell')} told by {FOUND}, where runs on other machines are."
+        experiment = replace(experiment, notes=(*experiment.notes, note))
     place = site.directory / f"{experiment.name}-{scale.name}"
     about = [f"At scale {scale.name}: {scale.described()}"]
     write_text(place.with_suffix(".md"), told.markdown(experiment, found, about))

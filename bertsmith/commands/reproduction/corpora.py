@@ -28,11 +28,8 @@ SECONDS_BETWEEN_LOOKS = 5.0
 
 
 def require_readable(options: Reproduce) -> None:
-    """Raises FileNotFoundError or ValueError for text or rows that are not there, or no text."""
+    """Raises FileNotFoundError or ValueError for text that is not there or cannot be read."""
     require_there(options.text)
-    for path in options.rows:
-        if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such file of rows (--rows)")
     texts = () if is_corpus(options.text) else options.text
     require_destination(options.out, texts, "the experiments'")
     require_text(texts, "name text alone, or one corpus alone")

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from bertsmith.checkpoints import joined, store
 from bertsmith.checkpoints.places import BEST, find_model
-from bertsmith.checkpoints.searches import RESULTS, SEARCH
+from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.commands.examples import labelled_examples
 from bertsmith.commands.pretrain import pretrain
 from bertsmith.commands.pretrain_options import Pretrain
@@ -122,8 +122,6 @@ def _score(score: Score, workshop: Workshop) -> None:
 
 def _learn(score: Score, directory: Path, workshop: Workshop) -> LearningSet[Any, Any, Any]:
     """Carries out all runs of a cell."""
-    if (directory / RESULTS).is_file() and not (directory / SEARCH).is_file():
-        shutil.rmtree(directory)  # rows of another machine, which ran fewer
     _forget_what_was_cleared(directory)
     learning = workshop.sets.of(score)
     model = _place_of(score.model, workshop.site)

@@ -36,7 +36,7 @@ def planned(
 ) -> Iterator[str]:
     """The plan, with time and memory from a measured step of the largest model.
 
-    `site` tells what is there already; None where no corpus is, so that nothing can be.
+    `site` tells what is there already; None where no corpus is, so that nobody can say.
     """
     whole = Needs.of(experiments, sets.lacks)
     left = (
@@ -48,6 +48,8 @@ def planned(
     if whole.scores:
         exams = ", ".join(dict.fromkeys(score.exam for score in whole.scores))
         yield f"{'fine-tuning':<13}{counted(whole.num_finetunings, 'run')} on {exams}"
+    if options.found and site is None:
+        yield f"{'found':<13}what other machines have found is told once the corpus is there"
     for name, reason in sets.gaps.items():
         yield f"{'missing':<13}{name}, left out: {reason}"
     yield f"{'expected':<13}{_expected(whole, left, scale, sets, device)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import mean
 
 from bertsmith.recipes.experiments.exams import EXAMS
@@ -23,14 +24,16 @@ from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import (
     also_measured,
     ensemble_of,
-    perplexity_reached,
+    is_made,
+    outcome_of,
     points_of,
     reason_lost,
     sound_runs,
 )
-from bertsmith.runs.search_record import Results, RunResult, name_of, read_results
+from bertsmith.runs.search_record import Results, RunResult, name_of
 from bertsmith.tasks.means import mean_interval
 from bertsmith.tasks.metrics import Interval
+from bertsmith.train.log import read_metrics
 
 _WITHOUT_LIMITS = Interval(low=-math.inf, high=math.inf)
 
@@ -51,6 +54,8 @@ class Finding:
     """Why there is nothing."""
     seconds: float = 0.0
     """Training time of all its runs."""
+    is_elsewhere: bool = False
+    """Whether another machine has found it."""
 
     @property
     def num_guessing(self) -> int:
@@ -104,13 +109,12 @@ def finding(cell: Score | Perplexity, site: Site, gaps: Mapping[str, str]) -> Fi
             return Finding(gap=gaps[exam])
     if reason := reason_lost(cell.model, site):
         return Finding(gap=reason)
-    if isinstance(cell, Score):
-        return _score(cell, site)
-    return _perplexity(cell, site)
+    return _score(cell, site) if isinstance(cell, Score) else _perplexity(cell, site)
 
 
 def _score(score: Score, site: Site) -> Finding:
-    results = read_results(site.of_score(score))
+    outcome = outcome_of(score, site)
+    results = outcome.results
     ended = _best_point(score, results)
     if not ended:
         return _NOT_YET
@@ -119,6 +123,7 @@ def _score(score: Score, site: Site) -> Finding:
         num_failed=sum(bool(each.failure) for each in ended),
         num_lost=sum(not each.scores for each in ended),
         seconds=sum(each.seconds for each in results.runs.values()),
+        is_elsewhere=outcome.is_elsewhere,
     )
     if not any(each.scores for each in ended):
         return replace(about, gap=f"all {len(ended)} runs failed, and gave no number")
@@ -126,7 +131,7 @@ def _score(score: Score, site: Site) -> Finding:
         return _as_one(score, results, about)
     scores = {each.name: each.scores for each in ended if each.scores}
     if score.measured_on:
-        also = also_measured(score, score.measured_on, site)
+        also = also_measured(outcome, score.measured_on, site)
         if not scores.keys() <= also.keys():
             return _NOT_YET
         scores = {name: dict(also[name]) for name in scores}
@@ -169,13 +174,25 @@ def _in_units(score: Score, scores: Mapping[str, float]) -> float:
 
 
 def _perplexity(cell: Perplexity, site: Site) -> Finding:
-    reached = perplexity_reached(cell, site)
-    if reached is None:
+    """Of the last evaluation on the held-out documents."""
+    if is_made(cell.model, site):
+        perplexity, seconds = perplexity_reached(site.of_model(cell.model))
+        is_elsewhere = False
+    elif known := site.elsewhere.get(site.name_of(cell.model)):
+        perplexity, seconds, is_elsewhere = known.perplexity, known.seconds, True
+    else:
         return _NOT_YET
-    perplexity, seconds = reached
     if perplexity is None:
         return Finding(gap="no documents were held out")
-    return Finding(values=(perplexity,), num_runs=1, seconds=seconds)
+    return Finding(values=(perplexity,), num_runs=1, seconds=seconds, is_elsewhere=is_elsewhere)
+
+
+def perplexity_reached(directory: Path) -> tuple[float | None, float]:
+    """What a run's last evaluation says, None where it had no documents, and its seconds."""
+    rows = read_metrics(directory / "metrics.jsonl")
+    found = [row["evaluation_perplexity"] for row in rows if row.get("evaluation_perplexity")]
+    seconds = sum(float(row.get("seconds") or 0.0) for row in rows)
+    return float(found[-1] or math.nan) if found else None, seconds
 
 
 def _average(parts: Sequence[Finding]) -> Finding:

@@ -16,6 +16,7 @@ from bertsmith.files import sha256
 from bertsmith.recipes import finetuning, run
 from bertsmith.recipes.experiments.exams import EXAMS, Exam
 from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score
+from bertsmith.runs.experiments.elsewhere import HandedOn
 from bertsmith.tasks import glue
 
 _DIGITS = 12
@@ -36,6 +37,8 @@ class Site:
     """The folder of labelled sets."""
     corpora: Mapping[bool, str]
     """Fingerprints of the corpora, by whether they are cased."""
+    elsewhere: Mapping[str, HandedOn] = field(default_factory=dict)
+    """What other machines have found, by `name_of`."""
     _hashes: dict[Path, str] = field(default_factory=dict)
 
     def of_model(self, model: Model) -> Path:
@@ -72,6 +75,10 @@ class Site:
     def of(self, part: Model | Score) -> Path:
         """The directory of any part."""
         return self.of_score(part) if isinstance(part, Score) else self.of_model(part)
+
+    def name_of(self, part: Model | Score) -> str:
+        """What tells a part from all others, on any machine."""
+        return self.of(part).relative_to(self.directory).as_posix()
 
     def place_of_claim(self, place: Path) -> Path:
         """A directory that the process holds which makes what lies in `place`."""

@@ -1,4 +1,4 @@
-"""A part of an experiment and its directory -> whether it is there, or has come to nothing.
+"""A part of an experiment -> whether it is there, here or found elsewhere, or came to nothing.
 
 A model is lost where training it ended in what is no number; what begins with it is lost too, and
 nothing of it is tried again. It makes nothing.
@@ -6,8 +6,8 @@ nothing of it is tried again. It makes nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ from bertsmith.runs.search_record import (
     point_name,
     read_results,
 )
-from bertsmith.train.log import read_metrics
 
 DIVERGED = "diverged.txt"
 """In the directory of a pre-training run that ended in what is no number: what was said of it."""
@@ -44,27 +43,15 @@ Measured = Score | Perplexity
 """A cell with numbers of its own."""
 
 
-def perplexity_file(cell: Perplexity, site: Site) -> Path:
-    """Beside the run's directory: what a run on another machine has reached."""
-    directory = site.of_model(cell.model)
-    return directory.with_name(f"{directory.name}.perplexity.json")
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What the runs of a fine-tuned cell have reached."""
 
-
-def perplexity_reached(cell: Perplexity, site: Site) -> tuple[float | None, float] | None:
-    """Of the last evaluation on the held-out documents, and the seconds of training.
-
-    The first is None where no documents were held out; all is None where no run has ended.
-    """
-    if is_made(cell.model, site):
-        rows = read_metrics(site.of_model(cell.model) / "metrics.jsonl")
-        found = [row["evaluation_perplexity"] for row in rows if row.get("evaluation_perplexity")]
-        seconds = sum(float(row.get("seconds") or 0.0) for row in rows)
-        return (float(found[-1] or math.nan) if found else None), seconds
-    path = perplexity_file(cell, site)
-    if not path.is_file():
-        return None
-    row: dict[str, Any] = read_json(path)
-    return row["perplexity"], row["seconds"]
+    results: Results
+    also: Mapping[str, Any]
+    """On other sets: what `also.json` holds."""
+    is_elsewhere: bool = False
+    """Whether another machine has found it."""
 
 
 def is_there(part: Model | Measured, site: Site) -> bool:
@@ -75,7 +62,7 @@ def is_there(part: Model | Measured, site: Site) -> bool:
     if isinstance(part, Score):
         return bool(reason_lost(part.model, site)) or _is_scored(part, site)
     if isinstance(part, Perplexity):
-        return is_there(part.model, site) or perplexity_file(part, site).is_file()
+        return is_there(part.model, site) or site.name_of(part.model) in site.elsewhere
     return is_made(part, site) or bool(reason_lost(part, site))
 
 
@@ -147,12 +134,20 @@ def ensemble_of(score: Score, results: Results) -> PointEnsemble | None:
     return None if found is None or found.names != sound_runs(score, results) else found
 
 
-def also_measured(score: Score, exam: str, site: Site) -> Scores:
+def outcome_of(score: Score, site: Site) -> Outcome:
+    """What was reached here; where not all of it was, and another machine has it, there."""
+    directory, known = site.of_score(score), site.elsewhere.get(site.name_of(score))
+    if known is not None and not has_ended(score, directory):
+        return Outcome(results=known.results, also=known.also, is_elsewhere=True)
+    path = directory / ALSO
+    also: Mapping[str, Any] = read_json(path) if path.is_file() else {}
+    return Outcome(results=read_results(directory), also=also)
+
+
+def also_measured(outcome: Outcome, exam: str, site: Site) -> Scores:
     """What the runs reach on another exam's Dev, as its files are now."""
-    path = site.of_score(score) / ALSO
-    known: Mapping[str, object] = read_json(path) if path.is_file() else {}
-    found = known.get(exam)
-    if not isinstance(found, dict) or found["examples"] != site.hash_of(exam):
+    found = outcome.also.get(exam)
+    if found is None or found["examples"] != site.hash_of(exam):
         return {}
     scores: Scores = found["scores"]
     return scores
@@ -160,14 +155,14 @@ def also_measured(score: Score, exam: str, site: Site) -> Scores:
 
 def _is_scored(score: Score, site: Site) -> bool:
     """Whether all that a cell reads is there."""
-    directory = site.of_score(score)
-    if not has_ended(score, directory):
+    outcome = outcome_of(score, site)
+    results = outcome.results
+    names = {name_of(run) for point in points_of(score) for run in point}
+    if not names <= results.runs.keys():
         return False
-    results = read_results(directory)
     if score.taken == "ensemble" and len(sound_runs(score, results)) > 1:
         return ensemble_of(score, results) is not None
     if not score.measured_on:
         return True
-    names = {name_of(run) for point in points_of(score) for run in point}
     scored = {name for name in names if results.runs[name].scores}
-    return scored <= also_measured(score, score.measured_on, site).keys()
+    return scored <= also_measured(outcome, score.measured_on, site).keys()

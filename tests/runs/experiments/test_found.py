@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import write_json
 from bertsmith.recipes.experiments.experiment import Perplexity, Score
 from bertsmith.recipes.experiments.scales import mini, paper
@@ -19,6 +20,7 @@ from bertsmith.runs.search_record import PointEnsemble, Results, RunResult, name
 from tests.commands.small_reproduction import write_mnli
 
 Scored = dict[str, float] | None
+SCALE = mini()
 
 
 @pytest.fixture
@@ -44,6 +46,17 @@ def write(site: Site, score: Score, *scores: Scored, failure: str = "") -> Resul
         )
     write_results(directory, results)
     return results
+
+
+def search(site: Site, score: Score, results: Results | None = None) -> None:
+    """What stands beside the results of a search that has ended, as far as it is read."""
+    directory = site.of_score(score)
+    if results is not None:
+        write_results(directory, results)
+    write_json(directory / SEARCH, {"versions": {"torch": "2"}})
+    for run in directory.iterdir():
+        if run.is_dir():
+            write_json(run / RECORD, {"run": {"precision": "bf16"}})
 
 
 def accuracy(*values: float) -> list[Scored]:

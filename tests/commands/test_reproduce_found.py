@@ -1,4 +1,4 @@
-"""What a machine has found of an experiment goes to another as rows, and is not made again."""
+"""What one machine has found of an experiment another does not make again."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def second(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Another, with the same text and sets at another place, and the rows of the first."""
+    """Another, with the same text and sets at another place, and the lines of the first."""
     monkeypatch.setitem(EXPERIMENTS, "table1", lambda scale: experiment(*CELLS))
     for name in ("text", "data"):
         shutil.copytree(first / name, tmp_path / name)
-    shutil.copy(first / "out" / "rows.jsonl", tmp_path / "rows.jsonl")
+    shutil.copy(first / "out" / "found.jsonl", tmp_path / "found.jsonl")
     return tmp_path
 
 
@@ -68,47 +68,53 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Model | Score]:
 
 
 def keep(second: Path, *numbers: int) -> Path:
-    """The rows of these numbers alone."""
-    path = second / "rows.jsonl"
+    """The lines of these numbers alone."""
+    path = second / "found.jsonl"
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[number] for number in numbers), "utf-8")
     return path
 
 
-def test_rows_alone_make_the_same_table_and_are_handed_on(
+def test_lines_alone_make_the_same_table_and_are_handed_on(
     first: Path, second: Path, made: list[Model | Score]
 ) -> None:
-    printed = reproduced(second, "table1", rows=(second / "rows.jsonl",))
-    assert "rows.jsonl: 3 cells that were found elsewhere are taken over" in printed
-    assert "2 of 4 parts are there, 2 more are not needed any more" in printed
+    printed = reproduced(second, "table1", found=(second / "found.jsonl",))
+    assert "what other machines have found is told once the corpus is there" in printed
+    assert "2 of 4 parts are there; not needed any more: 2" in printed
     assert made == []
+    report = (second / "out" / "table1-tiny.md").read_text("utf-8")
+    note = "4 cells told by found.jsonl, where runs on other machines are."
+    assert note in report
     for ending in ("md", "csv"):
         found, expected = (
             (each / "out" / f"table1-tiny.{ending}").read_text("utf-8").replace(str(each), "")
             for each in (second, first)
         )
-        assert found == expected
+        assert found.replace(f"- {note}\n", "") == expected
     found, expected = (
-        sorted((each / "out" / "rows.jsonl").read_text("utf-8").splitlines())
+        sorted((each / "out" / "found.jsonl").read_text("utf-8").splitlines())
         for each in (second, first)
     )
     assert found == expected
-    # A second time the plan knows it, and nothing is taken over again.
-    printed = reproduced(second, "table1", rows=(second / "rows.jsonl",))
+    # From then on they are known without being named, and the plan tells it.
+    printed = reproduced(second, "table1")
     assert "all of it is there" in printed
-    assert "rows.jsonl: 0 cells" in printed
+    assert made == []
 
 
-def test_a_row_tells_its_machine_and_no_place_on_it(first: Path) -> None:
-    text = (first / "out" / "rows.jsonl").read_text("utf-8")
+def test_a_line_tells_its_machine_and_no_place_on_it(first: Path) -> None:
+    text = (first / "out" / "found.jsonl").read_text("utf-8")
     assert str(first) not in text
-    rows = [json.loads(line) for line in text.splitlines()]
-    assert [row["title"] for row in rows] == [
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["title"] for line in lines] == [
         "pre-training small",
         "table1: row 1, score",
         "table1: row 3, score",
     ]
-    assert all(row["versions"]["torch"] for row in rows)
+    for line in lines:
+        assert line["versions"]["torch"]
+        assert line["precision"] == "fp32"
+        assert line["seconds"] > 0
 
 
 @pytest.mark.parametrize(
@@ -121,72 +127,73 @@ def test_a_row_tells_its_machine_and_no_place_on_it(first: Path) -> None:
         ((0, 2), [SCALE.bert()], 1),
     ],
 )
-def test_what_no_row_has_is_made_with_what_it_begins_with(
+def test_what_no_line_has_is_made_with_what_it_begins_with(
+    first: Path,
     second: Path,
     made: list[Model | Score],
     kept: tuple[int, ...],
     models: list[Pretrained],
     scores: int,
 ) -> None:
-    printed = reproduced(second, "table1", rows=(keep(second, *kept),))
+    path = keep(second, *kept)
+    text = path.read_text("utf-8")
+    told = rows_of(first, "table1")["row 0"]["mean"]
+    path.write_text(text.replace('"perplexity": ', '"perplexity": 1'), "utf-8")
+    reproduced(second, "table1", found=(path,))
     assert [each for each in made if not isinstance(each, Score)] == models
     assert sum(isinstance(each, Score) for each in made) == scores
-    assert "rows.jsonl: 2 cells" in printed
     rows = rows_of(second, "table1")
     assert all(row["mean"] for row in rows.values())
-    assert len((second / "out" / "rows.jsonl").read_text("utf-8").splitlines()) == 3
+    # What was made here counts before what another machine tells.
+    is_here = SCALE.bert() in models
+    assert (rows["row 0"]["mean"] == told) == is_here
+    lines = [json.loads(line) for line in (second / "out" / "found.jsonl").open(encoding="utf-8")]
+    assert len(lines) == 3
+    [perplexity] = [line["perplexity"] for line in lines if "perplexity" in line]
+    assert float(rows["row 0"]["mean"]) == pytest.approx(perplexity, rel=1e-3)
 
 
-def test_more_seeds_than_a_row_has_are_run_all(
+def test_more_seeds_than_a_line_has_are_run_all(
     second: Path, made: list[Model | Score], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reproduced(second, "table1", rows=(second / "rows.jsonl",))
+    reproduced(second, "table1", found=(second / "found.jsonl",))
     more = replace(MNLI, restarts=3)
     monkeypatch.setitem(EXPERIMENTS, "table1", lambda scale: experiment(more))
-    reproduced(second, "table1", rows=(second / "rows.jsonl",))
+    reproduced(second, "table1", found=(second / "found.jsonl",))
     assert [type(each) for each in made] == [Pretrained, Score]
     assert rows_of(second, "table1")["row 0"]["runs"] == "3"
-    # Its row is the new one; those of cells that nobody asked for stay.
-    found = [json.loads(line) for line in (second / "out" / "rows.jsonl").open(encoding="utf-8")]
-    assert len(found) == 3
-    assert sorted(len(row["results"]["runs"]) for row in found if "results" in row) == [2, 3]
+    # Its line is the new one; those of cells that nobody asked for stay.
+    lines = [json.loads(line) for line in (second / "out" / "found.jsonl").open(encoding="utf-8")]
+    assert len(lines) == 3
+    assert sorted(len(line["results"]["runs"]) for line in lines if "results" in line) == [2, 3]
 
 
-def test_rows_of_other_sets_are_not_taken(second: Path, made: list[Model | Score]) -> None:
+def test_lines_of_other_sets_are_not_taken(second: Path, made: list[Model | Score]) -> None:
     write_mnli(second / "data" / "glue", "dev_matched", "train", "dev_mismatched")
-    printed = reproduced(second, "table1", rows=(second / "rows.jsonl",))
-    assert "rows.jsonl: 2 cells" in printed
+    reproduced(second, "table1", found=(second / "found.jsonl",))
     assert [type(each) for each in made] == [Pretrained, Score]
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("no JSON", "rows.jsonl, line 2: no row of a finished cell"),
-        ('{"title": "table1"}', "line 2: no row of a finished cell"),
-        ("[1]", "line 2: no row of a finished cell"),
-        ("KNOWN", "line 2: no row of a finished cell"),
-    ],
-)
-def test_what_is_no_row_is_told_with_its_line(
-    second: Path, made: list[Model | Score], line: str, told: str
+@pytest.mark.parametrize("place", ["found.jsonl", "out/found.jsonl"])
+def test_a_damaged_file_is_told_before_any_work(
+    second: Path, made: list[Model | Score], place: str
 ) -> None:
-    path = keep(second, 0, 1)
-    before, known = path.read_text("utf-8").splitlines()
-    bare = {name: json.loads(known)[name] for name in ("cell", "title")}
-    path.write_text("\n".join([before, line.replace("KNOWN", json.dumps(bare))]), "utf-8")
-    with pytest.raises(ValueError, match=told):
-        reproduced(second, "table1", rows=(path,))
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.jsonl: no such file of rows"):
-        reproduced(second, "table1", rows=(second / "nowhere.jsonl",))
+    (second / "out").mkdir()
+    (second / place).write_text("no line of ours\n", "utf-8")
+    with pytest.raises(ValueError, match=r"found\.jsonl, line 1: not what a finished cell has"):
+        reproduced(second, "table1", found=(second / "found.jsonl",))
     assert made == []
+    assert not (second / "out" / "text").exists()
 
 
-def test_rows_wait_for_another_process_that_writes_them(
-    second: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plan_only_writes_nothing(second: Path) -> None:
+    reproduced(second, "table1", found=(second / "found.jsonl",), plan_only=True)
+    assert not (second / "out").exists()
+
+
+def test_writing_waits_for_another_process(second: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = []
-    held = lock(second / "out" / ".rows.jsonl.lock")
+    held = lock(second / "out" / ".found.jsonl.lock")
     held.__enter__()
 
     def slept(seconds: float) -> None:
@@ -194,6 +201,6 @@ def test_rows_wait_for_another_process_that_writes_them(
         held.__exit__(None, None, None)
 
     monkeypatch.setattr(command.time, "sleep", slept)
-    reproduced(second, "table1", rows=(second / "rows.jsonl",))
+    reproduced(second, "table1", found=(second / "found.jsonl",))
     assert waits == [0.1]
-    assert (second / "out" / "rows.jsonl").is_file()
+    assert (second / "out" / "found.jsonl").is_file()

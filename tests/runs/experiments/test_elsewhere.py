@@ -1,0 +1,152 @@
+"""Lines of other machines are read whole or refused with their place, before anything is made."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertsmith.recipes.experiments.experiment import Joined, Perplexity, Score, Tuned
+from bertsmith.runs.experiments.elsewhere import read_found
+from bertsmith.runs.experiments.found import finding
+from bertsmith.runs.experiments.handing_on import write_found
+from bertsmith.runs.experiments.places import Site
+from bertsmith.runs.experiments.presence import DIVERGED, is_there
+from bertsmith.runs.search_record import PointEnsemble, name_of, point_name
+from tests.runs.experiments.test_found import SCALE, accuracy, cell, search, site, write
+
+__all__ = ["site"]
+
+RUN = {
+    "name": "a", "seed": 0, "scores": {"f1": 0.5}, "step": 1, "loss": None, "seconds": 1.0,
+    "failure": "",
+}  # fmt: skip
+SCORE: dict[str, Any] = {
+    "cell": "fine-tuned/a",
+    "results": {"runs": [RUN], "ensembles": {}},
+    "also": {"MNLI-mm": {"examples": "ab", "scores": {"a": {"accuracy": 0.5}}}},
+    "seconds": 1.0,
+}
+PERPLEXITY: dict[str, Any] = {"cell": "pretrained/a", "perplexity": 12.5, "seconds": 3}
+
+
+def elsewhere(site: Site, *cells: Score | Perplexity) -> Site:
+    """Another machine, that has the lines of this one."""
+    path = site.directory / "found.jsonl"
+    write_found(path, {f"cell {number}": each for number, each in enumerate(cells)}, site)
+    return replace(site, directory=site.directory / "elsewhere", elsewhere=read_found([path]))
+
+
+def test_lines_are_read_by_cell_and_the_last_of_a_cell_counts(tmp_path: Path) -> None:
+    later = {**PERPLEXITY, "perplexity": None, "title": "a\u2028b"}
+    lines = [json.dumps(each, ensure_ascii=False) for each in (SCORE, PERPLEXITY, later)]
+    (tmp_path / "a").write_text("\n".join([lines[0], "", lines[1]]), "utf-8")
+    (tmp_path / "b").write_text(lines[2], "utf-8")
+    found = read_found([tmp_path / "a", tmp_path / "b"])
+    assert found["fine-tuned/a"].results.runs["a"].scores == {"f1": 0.5}
+    assert found["pretrained/a"].perplexity is None
+    assert found["pretrained/a"].seconds == 3
+    assert read_found([tmp_path / "a"])["pretrained/a"].perplexity == 12.5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no JSON",
+        "[1]",
+        "1",
+        b"\xff",
+        {"title": "no cell"},
+        {**PERPLEXITY, "cell": 3},
+        {**PERPLEXITY, "perplexity": "12.5"},
+        {**PERPLEXITY, "seconds": None},
+        {**SCORE, "results": {"runs": []}},
+        {**SCORE, "results": {"runs": [{**RUN, "colour": "red"}], "ensembles": {}}},
+        {**SCORE, "results": {"runs": [{**RUN, "scores": {"f1": "0.5"}}], "ensembles": {}}},
+        {**SCORE, "also": {"MNLI-mm": {"scores": {}}}},
+        {**SCORE, "also": {"MNLI-mm": {"examples": "ab", "scores": {"a": {"accuracy": True}}}}},
+        {name: value for name, value in SCORE.items() if name != "also"},
+    ],
+)
+def test_what_is_no_line_of_a_finished_cell_is_told_with_its_place(
+    tmp_path: Path, line: Any
+) -> None:
+    text = line if isinstance(line, bytes) else line.encode() if isinstance(line, str) else None
+    path = tmp_path / "found.jsonl"
+    path.write_bytes(json.dumps(SCORE).encode() + b"\n" + (text or json.dumps(line).encode()))
+    with pytest.raises(ValueError, match=r"found\.jsonl, line 2: not what a finished cell has"):
+        read_found([path])
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.jsonl: no such file"):
+        read_found([tmp_path / "nowhere.jsonl"])
+
+
+@pytest.mark.parametrize(
+    "scores", [accuracy(0.5, 0.6, 0.7), [*accuracy(0.5, 0.6), None], [None, None, None]]
+)
+def test_runs_that_failed_are_handed_on_as_such(site: Site, scores: list[Any]) -> None:
+    write(site, cell(), *scores)
+    search(site, cell())
+    there = elsewhere(site, cell())
+    assert is_there(cell(), there)
+    assert finding(cell(), there, {}) == replace(finding(cell(), site, {}), is_elsewhere=True)
+
+
+def test_fewer_runs_than_are_asked_for_are_not_enough_and_none_is_handed_on(site: Site) -> None:
+    write(site, cell(), *accuracy(0.5, 0.6))
+    search(site, cell())
+    assert elsewhere(site, cell()).elsewhere == {}
+    there = elsewhere(site, cell(restarts=2))
+    assert is_there(cell(restarts=2), there)
+    assert not is_there(cell(), there)
+
+
+def test_what_was_made_here_counts_before_what_others_tell(site: Site) -> None:
+    write(site, cell(), *accuracy(0.5, 0.5, 0.5))
+    search(site, cell())
+    there = elsewhere(site, cell())
+    write(there, cell(), *accuracy(0.9, 0.9))
+    assert finding(cell(), there, {}).values == (50.0, 50.0, 50.0)
+    write(there, cell(), *accuracy(0.9, 0.9, 0.9))
+    assert finding(cell(), there, {}).values == (90.0, 90.0, 90.0)
+    assert not finding(cell(), there, {}).is_elsewhere
+
+
+def test_an_ensemble_is_handed_on(site: Site) -> None:
+    score = cell(taken="ensemble")
+    results = write(site, score, *accuracy(0.5, 0.5, 0.5))
+    point = point_name(score.run)
+    results.ensembles[point] = PointEnsemble(
+        names=tuple(results.runs), scores={"accuracy": 0.75}, intervals={"accuracy": (0.7, 0.8)}
+    )
+    search(site, score, results)
+    there = elsewhere(site, score)
+    assert finding(score, there, {}).values == (75.0,)
+    assert is_there(cell(), there)
+
+
+def test_a_model_that_was_lost_is_not_handed_on(site: Site) -> None:
+    directory = site.of_model(SCALE.bert())
+    directory.mkdir(parents=True)
+    (directory / DIVERGED).write_text("nan", "utf-8")
+    lost = (cell(), Perplexity(model=SCALE.bert()))
+    assert all(is_there(each, site) for each in lost)
+    assert elsewhere(site, *lost).elsewhere == {}
+
+
+def test_cells_of_joined_and_of_tuned_models_are_told_apart(site: Site) -> None:
+    joined = Joined(left_to_right=SCALE.left_to_right(), right_to_left=SCALE.bert())
+    tuned = Tuned(learned=cell(restarts=1))
+    cells = (cell(), cell(model=joined), cell(model=tuned))
+    for number, each in enumerate(cells):
+        write(site, each, *accuracy(*[number / 10] * 3))
+        search(site, each)
+    there = elsewhere(site, *cells)
+    found = [finding(each, there, {}).values[0] for each in cells]
+    assert found == pytest.approx([0.0, 10.0, 20.0])
+    assert len({name_of(each.run) for each in cells}) == 1  # by their directories alone
