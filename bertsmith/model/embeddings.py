@@ -54,34 +54,43 @@ class Table(nn.Module):
     def __init__(self, num_rows: int, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_rows, width))
+        self.sparse = False
+        """As of torch's Embedding: whether a CPU's gradient holds the rows that were looked up
+        alone, for an optimizer that takes such ones."""
 
     def forward(self, ids: Tensor) -> Tensor:
         """(T,) int64 -> (T, H)."""
         if not torch.is_grad_enabled():
             return self.weight.index_select(0, ids)
-        rows: Tensor = _LookUp.apply(self.weight, ids)  # type: ignore[no-untyped-call]
+        rows: Tensor = _LookUp.apply(self.weight, ids, self.sparse)  # type: ignore[no-untyped-call]
         return rows
 
 
 class _LookUp(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, ids: Tensor) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, ids: Tensor, sparse: bool) -> Tensor:
         ctx.save_for_backward(ids)
-        ctx.shape = weight.shape
+        ctx.shape, ctx.sparse = weight.shape, sparse
         return weight.index_select(0, ids)  # (T, H)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (ids,) = ctx.saved_tensors
         (rows,) = gradients
         if rows.device.type != "cpu":
-            return summed_by_id(rows, ids, ctx.shape[0]), None  # (R, H)
+            return summed_by_id(rows, ids, ctx.shape[0]), None, None  # (R, H)
         wide = torch.promote_types(rows.dtype, torch.float32)
         distinct, places = ids.unique(return_inverse=True)  # (U,), (T,)
         sums = rows.new_zeros((distinct.shape[0], ctx.shape[1]), dtype=wide)
         sums.index_add_(0, places, rows.to(wide))  # (U, H)
-        gradient = rows.new_zeros(ctx.shape)
-        return gradient.index_copy_(0, distinct, sums.to(rows.dtype)), None  # (R, H)
+        sums = sums.to(rows.dtype)
+        if ctx.sparse:
+            gradient = torch.sparse_coo_tensor(
+                distinct[None], sums, ctx.shape, is_coalesced=True, check_invariants=False
+            )
+        else:
+            gradient = rows.new_zeros(ctx.shape).index_copy_(0, distinct, sums)
+        return gradient, None, None  # (R, H)
 
 
 def summed_by_id(rows: Tensor, ids: Tensor, num_ids: int) -> Tensor:

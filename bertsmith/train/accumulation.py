@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bertsmith.train.device import Processes
 from bertsmith.train.optimizer import Optimizer
+from bertsmith.train.placement import leave_sparse
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import GradBucket
@@ -54,6 +55,7 @@ class Accumulator:
         self._earlier: dict[Tensor, Tensor] = {}
         self._parallel: DistributedDataParallel | None = None
         if processes.world_size > 1:
+            leave_sparse(learner, False)  # gradients cross between processes in flat buckets
             self._parallel = DistributedDataParallel(learner)
             # Through a lambda: torch refuses annotations that are strings, as all are in this file.
             self._parallel.register_comm_hook(

@@ -5,6 +5,8 @@
 // most sleep through a fine-tuning. The gradient's norm, which comes first, says who wakes. Sums are
 // made block after block, so the number of threads changes no bit. It knows no parameters.
 //
+// A gradient lies as its weights do, or is rows of them, and zero elsewhere.
+//
 // Source: Kingma and Ba 2015 (Adam); google-research/bert optimization.py,
 // AdamWeightDecayOptimizer.
 
@@ -53,14 +55,40 @@ inline void update(Floats quotient, float* weight, uint16_t* copy, const Rates& 
   if (copy) store(copy, changed);
 }
 
-// LANES weights; those of a sleeping block have no gradient.
+// What has arrived for a run.
+template <typename Number>
+struct Gradient {
+  const Number* numbers;
+  const int32_t* places;  // of each row the number of its own in `numbers`, or -1; none: all are there
+  int64_t width;          // of a row
+
+  // Where the block's lie: as they are, or put together in `room`.
+  const Number* of_block(int64_t place, int64_t end, Number* room) const {
+    if (!places) return numbers + place;
+    int64_t row = place / width;
+    if (end <= (row + 1) * width && places[row] >= 0)
+      return numbers + places[row] * width + (place - row * width);
+    for (int64_t there = place; there < end; row++) {
+      int64_t next = std::min(end, (row + 1) * width);
+      Number* to = room + (there - place);
+      if (places[row] < 0)
+        std::fill_n(to, next - there, Number(0));
+      else
+        std::copy_n(numbers + places[row] * width + (there - row * width), next - there, to);
+      there = next;
+    }
+    return room;
+  }
+};
+
+// LANES weights from `place` on; those of a sleeping block have no gradient.
 template <typename Number>
 inline void step(const Flat& flat, const Number* gradient, int64_t place, const Rates& rates) {
   // Not folded away where it is zero, so that a sleeper's bits are those it would have awake.
   static volatile float nothing = 0.0f;
   Floats ratio = Floats{} + nothing;
   if (gradient)
-    ratio = quotient(load(gradient + place), flat.exp_avg + place, flat.exp_avg_sq + place, rates);
+    ratio = quotient(load(gradient), flat.exp_avg + place, flat.exp_avg_sq + place, rates);
   update(ratio, flat.weight + place, flat.copy ? flat.copy + place : nullptr, rates);
 }
 
@@ -74,7 +102,7 @@ void step_rest(const Flat& flat, const Number* gradient, int64_t place, const Ra
   std::copy_n(flat.weight + place, rest, weight);
   std::copy_n(flat.exp_avg + place, rest, exp_avg);
   std::copy_n(flat.exp_avg_sq + place, rest, exp_avg_sq);
-  if (gradient) std::copy_n(gradient + place, rest, gradients);
+  if (gradient) std::copy_n(gradient, rest, gradients);
   Flat there{weight, exp_avg, exp_avg_sq, copy, nullptr, LANES};
   step(there, gradient ? gradients : nullptr, 0, rates);
   std::copy_n(weight, rest, flat.weight + place);
@@ -84,14 +112,21 @@ void step_rest(const Flat& flat, const Number* gradient, int64_t place, const Ra
 }
 
 template <typename Number>
-void adam(const Flat& flat, const Number* gradient, const Rates& rates, int num_threads) {
+void adam(
+    const Flat& flat, const Gradient<Number>& gradient, const Rates& rates, int num_threads) {
   int64_t num_blocks = (flat.count + BLOCK - 1) / BLOCK;
 #pragma omp parallel for num_threads(num_threads) schedule(dynamic, BLOCKS_TOGETHER)
   for (int64_t block = 0; block < num_blocks; block++) {
     int64_t place = block * BLOCK, end = std::min(flat.count, place + BLOCK);
-    const Number* arrived = flat.awake && !flat.awake[block] ? nullptr : gradient;
-    for (; place + LANES <= end; place += LANES) step(flat, arrived, place, rates);
-    if (place < end) step_rest(flat, arrived, place, rates);
+    Number room[BLOCK];
+    const Number* arrived = nullptr;
+    if (!flat.awake || flat.awake[block]) arrived = gradient.of_block(place, end, room);
+    const Number* after = arrived;
+    for (; place + LANES <= end; place += LANES) {
+      step(flat, after, place, rates);
+      if (after) after += LANES;
+    }
+    if (place < end) step_rest(flat, after, place, rates);
   }
 }
 
@@ -139,8 +174,8 @@ float squared_norm(const Number* gradient, int64_t count, uint8_t* awake, int nu
 
 #define UPDATES(TYPE, NUMBER)                                                                      \
   extern "C" float adam_##TYPE(                                                                    \
-      const Flat* flat, const NUMBER* gradient, const Rates* rates, int num_threads) {             \
-    adam(*flat, gradient, *rates, num_threads);                                                    \
+      const Flat* flat, const Gradient<NUMBER>* gradient, const Rates* rates, int num_threads) {   \
+    adam(*flat, *gradient, *rates, num_threads);                                                   \
     return DONE;                                                                                   \
   }                                                                                                \
   extern "C" float squared_norm_##TYPE(                                                            \

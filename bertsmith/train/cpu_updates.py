@@ -3,7 +3,10 @@
 The functions of `cpu_updates.cpp` give the numbers of `updates`, which stays the definition and
 takes what these do not: other devices, float64, LAMB, and a machine without a compiler.
 
-Legend: E elements of a run, B its blocks of `BLOCK`.
+A gradient may be sparse, as torch's Embedding leaves it: rows of a table that were looked up. All
+other rows have none, and only their own moments are read.
+
+Legend: E elements of a run, B its blocks of `BLOCK`, R rows of a table, U looked up, H wide.
 """
 
 from __future__ import annotations
@@ -58,9 +61,19 @@ class _Flat(ctypes.Structure):
     )
 
 
+class _Gradient(ctypes.Structure):
+    """`Gradient` of the source."""
+
+    _fields_ = (
+        ("numbers", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("width", ctypes.c_int64),
+    )
+
+
 def suits(gradient: Tensor, flat: Flat | None = None) -> bool:
     """Whether the functions are there for this gradient, and for these weights."""
-    return takes(SOURCE, gradient) and (
+    return takes(SOURCE, _numbers(gradient)) and (
         flat is None
         or (
             flat.weight.dtype == torch.float32
@@ -85,13 +98,37 @@ def wake_(awake: Tensor, *moments: Tensor) -> None:
 
 
 def squared_norm(gradient: Tensor, awake: Tensor | None) -> Tensor:
-    """Sum of squares of (E,) as a float32 scalar; wakes blocks that have a gradient."""
-    told = (pointer(gradient), ctypes.c_int64(len(gradient)), pointer(awake))
-    return torch.tensor(call(SOURCE, "squared_norm", gradient, *told))
+    """Sum of squares of (E,), or sparse (R, H), as a float32 scalar; wakes who has a gradient."""
+    numbers = _numbers(gradient)
+    if gradient.is_sparse and awake is not None:
+        _wake_rows_(awake, gradient)
+        awake = None
+    told = (pointer(numbers), ctypes.c_int64(numbers.numel()), pointer(awake))
+    return torch.tensor(call(SOURCE, "squared_norm", numbers, *told))
 
 
 def adam(flat: Flat, gradient: Tensor, rates: Rates, awake: Tensor | None) -> None:
     """Moments, decoupled decay, weights and their half-precision copy, in place."""
-    there = _Flat(*map(pointer, (*flat, awake)), len(gradient))
+    there = _Flat(*map(pointer, (*flat, awake)), len(flat.weight))
+    numbers, places, width = _numbers(gradient), None, 0
+    if gradient.is_sparse:
+        num_rows, width = gradient.shape
+        (rows,) = gradient.indices()  # (U,)
+        places = torch.full((num_rows,), -1, dtype=torch.int32)
+        places[rows] = torch.arange(len(rows), dtype=torch.int32)
+    arrived = _Gradient(pointer(numbers), pointer(places), width)
     told = _Rates(*map(float, rates))
-    call(SOURCE, "adam", gradient, ctypes.byref(there), pointer(gradient), ctypes.byref(told))
+    call(SOURCE, "adam", numbers, *map(ctypes.byref, (there, arrived, told)))
+
+
+def _numbers(gradient: Tensor) -> Tensor:
+    """(E,), or of a sparse gradient (U, H)."""
+    return gradient.values().contiguous() if gradient.is_sparse else gradient
+
+
+def _wake_rows_(awake: Tensor, gradient: Tensor) -> None:
+    """Wakes every block that holds something of a looked-up row."""
+    (rows,), width = gradient.indices(), gradient.shape[1]
+    first, last = rows * width // BLOCK, ((rows + 1) * width - 1) // BLOCK  # (U,)
+    for step in range(-(-width // BLOCK) + 1):
+        awake[torch.minimum(first + step, last)] = 1

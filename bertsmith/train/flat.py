@@ -40,12 +40,18 @@ class Run:
     group: Group
     pieces: list[Piece]
     gradient: Tensor = field(init=False)
-    """(E,) in the gradients' own type."""
+    """(E,) in the gradients' own type; of one alone that is sparse, as it is."""
 
     def __post_init__(self) -> None:
         """Lays the gradients end to end; one alone is used where it lies."""
         gradients = [piece.parameter.grad for piece in self.pieces]
-        rows = [gradient.reshape(-1) for gradient in gradients if gradient is not None]
+        there = [gradient for gradient in gradients if gradient is not None]
+        if len(there) == 1 and there[0].is_sparse:
+            self.gradient = there[0].coalesce()
+            return
+        rows = [
+            each.to_dense().reshape(-1) if each.is_sparse else each.reshape(-1) for each in there
+        ]
         self.gradient = _plain(rows[0]) if len(rows) == 1 else torch.cat(rows)
 
     @property

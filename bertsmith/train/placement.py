@@ -6,11 +6,12 @@ It does not know what the model computes.
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bertsmith.files import keep_freed_memory
 from bertsmith.train.config import OptimizerConfig, Precision
 from bertsmith.train.device import cast_
+from bertsmith.train.flat import LARGE_ELEMENTS
 from bertsmith.train.optimizer import Optimizer
 
 
@@ -19,10 +20,12 @@ def placed(
 ) -> Optimizer:
     """Moves and casts the model, and returns an optimizer without history that holds its weights.
 
-    On a CPU the process keeps from then on the memory that it frees.
+    On a CPU the process keeps from then on the memory that it frees, and gradients of large tables
+    hold the rows that were looked up alone.
     """
     if device.type == "cpu":
         keep_freed_memory()
+    leave_sparse(model, device.type == "cpu")
     first = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     model.to(device)
     cast_(model, precision)
@@ -31,3 +34,15 @@ def placed(
     for name, master in optimizer.masters().items():
         master.copy_(first[name])
     return optimizer
+
+
+def leave_sparse(model: nn.Module, condition: bool = True) -> None:
+    """Tells large tables whether to leave sparse gradients, as torch's Embedding can.
+
+    A table is a module with a `weight` and torch's own switch, `sparse`.
+    """
+    for module in model.modules():
+        weight = getattr(module, "weight", None)
+        if isinstance(getattr(module, "sparse", None), bool) and isinstance(weight, Tensor):
+            is_sparse = condition and weight.numel() >= LARGE_ELEMENTS
+            module.sparse = is_sparse  # type: ignore[assignment]

@@ -57,10 +57,12 @@ class Flat(NamedTuple):
 def squared_norm(gradient: Tensor, awake: Tensor | None = None) -> Tensor:
     """Sum of squares, in float32 (float64 for float64), as a scalar tensor.
 
-    `awake`: which blocks of the run have had a gradient (`cpu_updates`), brought up to date here.
+    `gradient`: (E,), or a sparse (R, H) whose values are rows. `awake`: which blocks of the run
+    have had a gradient (`cpu_updates`), brought up to date here.
     """
     if cpu_updates.suits(gradient):
         return cpu_updates.squared_norm(gradient, awake)
+    gradient = _dense(gradient)
     if awake is not None:
         awake.fill_(1)
     if not _lacks_compiler(gradient):
@@ -80,11 +82,13 @@ def adam(flat: Flat, gradient: Tensor, rates: Rates, awake: Tensor | None = None
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
     In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
-    Blocks that are not `awake` have had no gradient.
+    Blocks that are not `awake` have had no gradient. `gradient` as of `squared_norm`.
     """
     if cpu_updates.suits(gradient, flat):
         cpu_updates.adam(flat, gradient, rates, awake)
-    elif _lacks_compiler(gradient):
+        return
+    gradient = _dense(gradient)
+    if _lacks_compiler(gradient):
         _adam_without_compiler(flat, gradient, rates)
     else:
         adam_in_one_pass(flat, gradient, rates)
@@ -117,7 +121,7 @@ def lamb(flat: Flat, gradient: Tensor, rates: Rates, sizes: list[int]) -> None:
     `sizes` are the elements of each tensor in the run. A tensor of zeros, and one with a direction
     of zeros, keeps the ratio 1.
     """
-    direction = lamb_direction(flat, gradient, rates)
+    direction = lamb_direction(flat, _dense(gradient), rates)
     directions = list(torch.split(direction, sizes))
     weight_norms = torch.stack(torch._foreach_norm(list(torch.split(flat.weight, sizes))))
     direction_norms = torch.stack(torch._foreach_norm(directions))
@@ -128,6 +132,10 @@ def lamb(flat: Flat, gradient: Tensor, rates: Rates, sizes: list[int]) -> None:
     flat.weight.sub_(direction)
     if flat.copy is not None:
         flat.copy.copy_(flat.weight)
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense().reshape(-1) if gradient.is_sparse else gradient
 
 
 def _lacks_compiler(tensor: Tensor) -> bool:

@@ -90,13 +90,13 @@ def test_who_is_awake_follows_from_the_moments():
     assert awake.tolist() == [0, 1, 0, 1]
 
 
-def table(dtype):
+def table(dtype, width=128):
     torch.manual_seed(0)
-    model = nn.Embedding(LARGE_ELEMENTS // 128, 128)
+    model = nn.Embedding(-(-LARGE_ELEMENTS // width), width)
     return model.to(dtype)
 
 
-def trained(model, steps, state=None, start=0, *, native=True):
+def trained(model, steps, state=None, start=0, *, native=True, sparse=False):
     """A few rows of the table have gradients, other rows in other steps."""
     optimizer = Optimizer(model.named_parameters(), OptimizerConfig())
     if state is not None:
@@ -104,10 +104,12 @@ def trained(model, steps, state=None, start=0, *, native=True):
     with without_native(not native):
         for step in range(start, start + steps):
             gradient = torch.zeros_like(model.weight)
-            rows = torch.randint(0, 200, (20,), generator=torch.Generator().manual_seed(step))
-            gradient[rows] = torch.randn(20, 128, generator=torch.Generator().manual_seed(step)).to(
-                gradient.dtype
-            )
+            draws = torch.Generator().manual_seed(step)
+            rows = torch.randperm(200, generator=draws)[:20].sort().values
+            drawn_rows = torch.randn(20, model.embedding_dim, generator=draws).to(gradient.dtype)
+            gradient[rows] = drawn_rows
+            if sparse:
+                gradient = torch.sparse_coo_tensor(rows[None], drawn_rows, gradient.shape)
             model.weight.grad = gradient
             optimizer.step(1e-2)
     return {name: tensor.clone() for name, tensor in optimizer.state().items()}, optimizer
@@ -124,10 +126,45 @@ def test_a_table_trains_as_by_the_definition_and_most_of_it_sleeps(dtype):
         torch.testing.assert_close(tensor, plain[name], rtol=1e-5, atol=5e-6, msg=name)
 
 
-def test_a_table_that_was_stopped_goes_on_to_the_bit():
-    whole, _ = trained(table(torch.bfloat16), 12)
-    state, _ = trained(table(torch.bfloat16), 5)
-    again, _ = trained(table(torch.bfloat16), 7, state, start=5)
+# Rows of half a block, of one, of three, and of what ends in the middle of one.
+@pytest.mark.parametrize("width", [128, BLOCK, 3 * BLOCK, 100, 700])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sparse_gradients_of_a_table_are_those_of_the_same_that_are_not(dtype, width, monkeypatch):
+    dense = [table(dtype, width) for _ in range(2)]
+    # The norm is a sum in another order; without clipping nothing else is.
+    monkeypatch.setattr(Optimizer, "_clip_factor", lambda self, norm: torch.ones_like(norm))
+    found, optimizer = trained(dense[0], 12, sparse=True)
+    plain, other = trained(dense[1], 12)
+    for name, tensor in found.items():
+        assert torch.equal(tensor, plain[name]), name
+    assert torch.equal(optimizer._groups[0].awake, other._groups[0].awake)
+    by_definition, _ = trained(table(dtype, width), 12, native=False, sparse=True)
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, by_definition[name], rtol=1e-5, atol=5e-6, msg=name)
+
+
+@pytest.mark.parametrize("width", [128, 700])
+def test_the_norm_of_a_sparse_gradient_is_that_of_its_rows(width):
+    rows = torch.tensor([0, 5, 6])
+    values = torch.randn(3, width)
+    gradient = torch.sparse_coo_tensor(rows[None], values, (50, width)).coalesce()
+    awake = asleep(50 * width)
+    norm = updates.squared_norm(gradient, awake)
+    torch.testing.assert_close(norm, values.square().sum())
+    touched = torch.zeros(50, width)
+    touched[rows] = 1.0
+    expected = asleep(50 * width)
+    updates.squared_norm(touched.reshape(-1), expected)
+    assert torch.equal(awake, expected)
+    with without_native():
+        torch.testing.assert_close(updates.squared_norm(gradient), values.square().sum())
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_table_that_was_stopped_goes_on_to_the_bit(sparse):
+    whole, _ = trained(table(torch.bfloat16), 12, sparse=sparse)
+    state, _ = trained(table(torch.bfloat16), 5, sparse=sparse)
+    again, _ = trained(table(torch.bfloat16), 7, state, start=5, sparse=sparse)
     for name, tensor in whole.items():
         assert torch.equal(tensor, again[name]), name
 
