@@ -54,23 +54,25 @@ class Table(nn.Module):
     def __init__(self, num_rows: int, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_rows, width))
-        self.sparse = False
-        """As of torch's Embedding: whether a CPU's gradient holds the rows that were looked up
-        alone, for an optimizer that takes such ones."""
+        self.leaves_sparse_gradients = False
+        """Whether a CPU's gradient holds only the rows that were looked up, as torch's Embedding
+        can leave it: few optimizers take such ones."""
 
     def forward(self, ids: Tensor) -> Tensor:
         """(T,) int64 -> (T, H)."""
         if not torch.is_grad_enabled():
             return self.weight.index_select(0, ids)
-        rows: Tensor = _LookUp.apply(self.weight, ids, self.sparse)  # type: ignore[no-untyped-call]
+        rows: Tensor = _LookUp.apply(  # type: ignore[no-untyped-call]
+            self.weight, ids, self.leaves_sparse_gradients
+        )
         return rows
 
 
 class _LookUp(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, ids: Tensor, sparse: bool) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, ids: Tensor, is_sparse: bool) -> Tensor:
         ctx.save_for_backward(ids)
-        ctx.shape, ctx.sparse = weight.shape, sparse
+        ctx.shape, ctx.is_sparse = weight.shape, is_sparse
         return weight.index_select(0, ids)  # (T, H)
 
     @staticmethod
@@ -84,7 +86,7 @@ class _LookUp(torch.autograd.Function):
         sums = rows.new_zeros((distinct.shape[0], ctx.shape[1]), dtype=wide)
         sums.index_add_(0, places, rows.to(wide))  # (U, H)
         sums = sums.to(rows.dtype)
-        if ctx.sparse:
+        if ctx.is_sparse:
             gradient = torch.sparse_coo_tensor(
                 distinct[None], sums, ctx.shape, is_coalesced=True, check_invariants=False
             )

@@ -125,13 +125,15 @@ def read_search_record(directory: Path) -> SearchRecord:
 
 def write_results(directory: Path, results: Results) -> None:
     """Writes results.json atomically."""
-    write_json(
-        directory / RESULTS,
-        {
-            "runs": [dataclasses.asdict(each) for each in results.runs.values()],
-            "ensembles": {name: vars(each) for name, each in results.ensembles.items()},
-        },
-    )
+    write_json(directory / RESULTS, content_of(results))
+
+
+def content_of(results: Results) -> dict[str, object]:
+    """The results as JSON values, which `results_of` reads."""
+    return {
+        "runs": [dataclasses.asdict(each) for each in results.runs.values()],
+        "ensembles": {name: vars(each) for name, each in results.ensembles.items()},
+    }
 
 
 def read_results(directory: Path) -> Results:

@@ -2,8 +2,9 @@
 //
 // Weights are taken in blocks. One that has never had a gradient sleeps: its moments are zero, so
 // its update is its decay alone, and neither moments nor gradient are read. Of an embedding's rows
-// most sleep through a fine-tuning. The gradient's norm, which comes first, says who wakes. Sums are
-// made block after block, so the number of threads changes no bit. It knows no parameters.
+// most sleep through a fine-tuning. The gradient's norm, which comes first, says who wakes, and of
+// rows the caller. Sums are made block after block, so the number of threads changes no bit. It
+// knows no parameters.
 //
 // A gradient lies as its weights do, or is rows of them, and zero elsewhere.
 //

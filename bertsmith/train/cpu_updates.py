@@ -3,8 +3,8 @@
 The functions of `cpu_updates.cpp` give the numbers of `updates`, which stays the definition and
 takes what these do not: other devices, float64, LAMB, and a machine without a compiler.
 
-A gradient may be sparse, as torch's Embedding leaves it: rows of a table that were looked up. All
-other rows have none, and only their own moments are read.
+A gradient may be sparse: rows of a table, each once and in their order (coalesced), in one sparse
+dimension of two. All other rows have none.
 
 Legend: E elements of a run, B its blocks of `BLOCK`, R rows of a table, U looked up, H wide.
 """
@@ -83,7 +83,7 @@ def suits(gradient: Tensor, flat: Flat | None = None) -> bool:
 
 
 def asleep(num_elements: int) -> Tensor:
-    """(B,) uint8: blocks that have had no gradient yet."""
+    """(B,) uint8: blocks that have had no gradient yet, and whose rows nobody has looked up."""
     return torch.zeros(-(-num_elements // BLOCK), dtype=torch.uint8)
 
 

@@ -47,7 +47,7 @@ class Run:
         gradients = [piece.parameter.grad for piece in self.pieces]
         there = [gradient for gradient in gradients if gradient is not None]
         if len(there) == 1 and there[0].is_sparse:
-            self.gradient = there[0].coalesce()
+            self.gradient = _coalesced(there[0])
             return
         rows = [
             each.to_dense().reshape(-1) if each.is_sparse else each.reshape(-1) for each in there
@@ -171,6 +171,13 @@ def _share_run(before: Piece, piece: Piece) -> bool:
         and first.dtype == second.dtype
         and before.updates == piece.updates
     )
+
+
+def _coalesced(gradient: Tensor) -> Tensor:
+    """Each row once, in order. Autograd forgets that they are, and sorting them takes long."""
+    (rows,) = gradient._indices()
+    is_so = bool((rows[1:] > rows[:-1]).all())
+    return gradient._coalesced_(True) if is_so else gradient.coalesce()
 
 
 def _plain(tensor: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ It does not know what the model computes.
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 import torch
 from torch import Tensor, nn
 
@@ -15,13 +17,22 @@ from bertsmith.train.flat import LARGE_ELEMENTS
 from bertsmith.train.optimizer import Optimizer
 
 
+@runtime_checkable
+class Table(Protocol):
+    """Rows that are looked up."""
+
+    weight: Tensor
+    leaves_sparse_gradients: bool
+    """Whether the gradient holds only the rows that were looked up."""
+
+
 def placed(
     model: nn.Module, config: OptimizerConfig, precision: Precision, device: torch.device
 ) -> Optimizer:
     """Moves and casts the model, and returns an optimizer without history that holds its weights.
 
-    On a CPU the process keeps from then on the memory that it frees, and gradients of large tables
-    hold the rows that were looked up alone.
+    On a CPU the process keeps from then on the memory that it frees, and large tables leave sparse
+    gradients, which this optimizer takes and torch's do not: `leave_sparse(model, False)` ends it.
     """
     if device.type == "cpu":
         keep_freed_memory()
@@ -37,12 +48,8 @@ def placed(
 
 
 def leave_sparse(model: nn.Module, condition: bool = True) -> None:
-    """Tells large tables whether to leave sparse gradients, as torch's Embedding can.
-
-    A table is a module with a `weight` and torch's own switch, `sparse`.
-    """
+    """Tells large tables whether to leave sparse gradients, small ones not to."""
     for module in model.modules():
-        weight = getattr(module, "weight", None)
-        if isinstance(getattr(module, "sparse", None), bool) and isinstance(weight, Tensor):
-            is_sparse = condition and weight.numel() >= LARGE_ELEMENTS
-            module.sparse = is_sparse  # type: ignore[assignment]
+        if isinstance(module, Table):
+            is_large = module.weight.numel() >= LARGE_ELEMENTS
+            module.leaves_sparse_gradients = condition and is_large

@@ -57,8 +57,8 @@ class Flat(NamedTuple):
 def squared_norm(gradient: Tensor, awake: Tensor | None = None) -> Tensor:
     """Sum of squares, in float32 (float64 for float64), as a scalar tensor.
 
-    `gradient`: (E,), or a sparse (R, H) whose values are rows. `awake`: which blocks of the run
-    have had a gradient (`cpu_updates`), brought up to date here.
+    `gradient`: (E,), or a sparse and coalesced (R, H) whose values are rows. `awake`: which blocks
+    of the run have had a gradient (`cpu_updates`), brought up to date here.
     """
     if cpu_updates.suits(gradient):
         return cpu_updates.squared_norm(gradient, awake)

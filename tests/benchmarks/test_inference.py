@@ -127,7 +127,9 @@ def test_every_system_answers_as_transformers_does_by_default(name, folder, draw
         # float32 sums in another order; or 2 layers in bf16, of 8 bits.
         bound = 1e-5 if fastest_dtype() == torch.float32 else 2e-2
         if "int8" in name:
-            bound = 0.1  # a 127th of the largest of every row and output, in 2 layers
+            # A 127th of the largest of every row and output, in 2 layers; a peer that multiplies
+            # eight bits without an instruction for it saturates in 16.
+            bound = 0.1 if SYSTEMS["bertsmith int8"].works() else 0.5
         assert differences(answers)[name] < bound
 
 

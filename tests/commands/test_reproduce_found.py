@@ -92,10 +92,10 @@ def test_lines_alone_make_the_same_table_and_are_handed_on(
         )
         assert found.replace(f"- {note}\n", "") == expected
     found, expected = (
-        sorted((each / "out" / "found.jsonl").read_text("utf-8").splitlines())
+        [json.loads(line) for line in (each / "out" / "found.jsonl").open(encoding="utf-8")]
         for each in (second, first)
     )
-    assert found == expected
+    assert found == [{**line, "is_elsewhere": True} for line in expected]
     # From then on they are known without being named, and the plan tells it.
     printed = reproduced(second, "table1")
     assert "all of it is there" in printed
@@ -151,6 +151,16 @@ def test_what_no_line_has_is_made_with_what_it_begins_with(
     assert len(lines) == 3
     [perplexity] = [line["perplexity"] for line in lines if "perplexity" in line]
     assert float(rows["row 0"]["mean"]) == pytest.approx(perplexity, rel=1e-3)
+
+
+def test_what_somebody_deleted_is_made_again(
+    second: Path, made: list[Model | Score], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "table1", lambda scale: experiment(MNLI))
+    reproduced(second, "table1")
+    shutil.rmtree(second / "out" / "fine-tuned")
+    reproduced(second, "table1")
+    assert [type(each) for each in made] == [Pretrained, Score, Score]
 
 
 def test_more_seeds_than_a_line_has_are_run_all(

@@ -35,6 +35,38 @@ def test_the_gradient_is_that_of_an_ordinary_embedding():
     torch.testing.assert_close(table.weight.grad, plain.grad)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("is_tied", [False, True])
+@pytest.mark.parametrize("num_parts", [1, 3])
+def test_a_sparse_gradient_is_the_one_that_is_not(dtype, is_tied, num_parts):
+    found = []
+    for is_sparse in (False, True):
+        torch.manual_seed(0)
+        table = Table(50, 3).to(dtype)
+        torch.nn.init.normal_(table.weight)
+        table.leaves_sparse_gradients = is_sparse
+        if num_parts > 1:  # as for micro-batches, whose sum is kept in float32
+            table.weight.grad_dtype = torch.promote_types(dtype, torch.float32)
+        for _ in range(num_parts):
+            rows = table(torch.randint(50, (20,)))
+            scores = rows @ table.weight.T if is_tied else rows
+            (scores * torch.randn(scores.shape, dtype=dtype)).sum().backward()
+        gradient = table.weight.grad
+        assert gradient.is_sparse == (is_sparse and not is_tied)
+        found.append(gradient.to_dense())
+    assert found[0].dtype == found[1].dtype
+    assert torch.equal(*found)
+
+
+def test_looked_up_rows_are_gradients_in_order_and_once():
+    table = Table(50, 3)
+    torch.nn.init.normal_(table.weight)
+    table.leaves_sparse_gradients = True
+    table(torch.tensor([7, 3, 7, 49])).sum().backward()
+    assert table.weight.grad._indices().tolist() == [[3, 7, 49]]
+    assert table.weight.grad._values().tolist() == [[1.0] * 3, [2.0] * 3, [1.0] * 3]
+
+
 def test_a_frequent_rows_gradient_keeps_growing_in_bf16():
     table = Table(3, 4).to(torch.bfloat16)
     torch.nn.init.zeros_(table.weight)

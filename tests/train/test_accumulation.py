@@ -124,6 +124,7 @@ def float32_steps(
     plan = Plan(corpus, rules_of(RUN, phase, seed=RUN.seed))  # type: ignore[arg-type]
     model = PretrainModel(RUN.model, RUN.objectives)
     initialise(model, std=0.1, seed=RUN.seed)
+    model.bert.embeddings.token.leaves_sparse_gradients = True  # which several processes end
     learner = Watched(Learner(model, seed=RUN.seed, with_dropout=RUN.dropout))
     optimizer = Optimizer(model.named_parameters(), OptimizerConfig())
     steps = train(

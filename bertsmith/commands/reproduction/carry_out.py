@@ -32,7 +32,12 @@ from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.runs.directory import fingerprint
 from bertsmith.runs.experiments import pictures, told
-from bertsmith.runs.experiments.elsewhere import FOUND, HandedOn, read_found
+from bertsmith.runs.experiments.elsewhere import (
+    FOUND,
+    IS_ELSEWHERE,
+    HandedOn,
+    read_found,
+)
 from bertsmith.runs.experiments.found import finding, findings
 from bertsmith.runs.experiments.handing_on import write_found
 from bertsmith.runs.experiments.places import Site
@@ -53,8 +58,7 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     """
     assert options.data is not None
     require_readable(options)
-    own = options.out / FOUND
-    elsewhere = read_found([*([own] if own.is_file() else []), *options.found])
+    elsewhere = _elsewhere(options)
     experiments = [EXPERIMENTS[name](scale) for name in dict.fromkeys(options.experiments)]
     sets = ExamSets.read(experiments, options.data)
     needed = cases_of(experiments, sets, options)
@@ -77,6 +81,17 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
         raise
     for experiment in experiments:
         _tell(experiment, workshop, scale, console)
+
+
+def _elsewhere(options: Reproduce) -> dict[str, HandedOn]:
+    """What other machines have found, named now or before."""
+    own = options.out / FOUND
+    before = read_found([own]) if own.is_file() else {}
+    found = {name: each for name, each in before.items() if IS_ELSEWHERE in each.line}
+    for name, each in read_found(options.found).items():
+        if name not in found or each.covers(found[name]):
+            found[name] = each
+    return found
 
 
 def _site(

@@ -1,7 +1,7 @@
 """Lines of a file -> what other machines have found of an experiment's cells.
 
-`handing_on` writes such lines. They are read and lie nowhere else: where a cell has been made here,
-what was found here counts.
+`handing_on` writes such lines. They are read and lie nowhere else: where a cell is whole here, what
+was found here counts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from bertsmith.runs.search_record import Results, results_of
 
 FOUND = "found.jsonl"
 """In the directory of the experiments: a line for every finished cell."""
+IS_ELSEWHERE = "is_elsewhere"
+"""In a line that is handed on and was not found in this directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +35,17 @@ class HandedOn:
     line: Mapping[str, Any]
     """All of it, to be handed on."""
 
+    def covers(self, other: HandedOn) -> bool:
+        """Whether it has every run, ensemble and set that the other has."""
+        return (
+            self.results.runs.keys() >= other.results.runs.keys()
+            and self.results.ensembles.keys() >= other.results.ensembles.keys()
+            and self.also.keys() >= other.also.keys()
+        )
+
 
 def read_found(paths: Sequence[Path]) -> dict[str, HandedOn]:
-    """By the cell's directory; of several lines of one cell the last.
+    """By the cell's directory; of several lines of one cell the last that has what others have.
 
     Raises FileNotFoundError, and ValueError, with file and line, for what is no finished cell's.
     """
@@ -48,18 +58,22 @@ def read_found(paths: Sequence[Path]) -> dict[str, HandedOn]:
             if not line.strip():
                 continue
             try:
-                content = json.loads(line)
-                found[_text(content["cell"])] = _handed_on(content)
+                each = handed_on(json.loads(line))
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise ValueError(
                     f"{path}, line {number}: not what a finished cell has found ({error!r}); such "
                     f"lines are what `bertsmith reproduce` writes to {FOUND} in its directory"
                 ) from error
+            cell = each.line["cell"]
+            if cell not in found or each.covers(found[cell]):
+                found[cell] = each
     return found
 
 
-def _handed_on(content: Mapping[str, Any]) -> HandedOn:
+def handed_on(content: Mapping[str, Any]) -> HandedOn:
+    """What a line says. Raises KeyError, TypeError or AttributeError where it is none."""
     seconds = _number(content["seconds"])
+    _text(content["cell"])
     if "results" not in content:
         perplexity = content["perplexity"]
         return HandedOn(
@@ -69,13 +83,17 @@ def _handed_on(content: Mapping[str, Any]) -> HandedOn:
         )
     results = results_of(content["results"])
     also: Mapping[str, Any] = content["also"]
-    runs, ensembles = results.runs.values(), results.ensembles.values()
-    others = [scores for each in also.values() for scores in each["scores"].values()]
-    for scores in [*(each.scores for each in runs), *(each.scores for each in ensembles), *others]:
-        for value in scores.values():
-            _number(value)
+    for run in results.runs.values():
+        _number(run.seconds)
+        _text(run.failure)
     for each in also.values():
         _text(each["examples"])
+    others = [scores for each in also.values() for scores in each["scores"].values()]
+    for ensemble in results.ensembles.values():
+        others.append(ensemble.scores)
+    for scores in (*(run.scores for run in results.runs.values()), *others):
+        for value in scores.values():
+            _number(value)
     return HandedOn(results=results, also=also, seconds=seconds, line=content)
 
 

@@ -22,6 +22,7 @@ from bertsmith.recipes.experiments.experiment import (
 )
 from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import (
+    Outcome,
     also_measured,
     ensemble_of,
     is_made,
@@ -107,13 +108,15 @@ def finding(cell: Score | Perplexity, site: Site, gaps: Mapping[str, str]) -> Fi
     for exam in exams_of(cell):
         if exam in gaps:
             return Finding(gap=gaps[exam])
-    if reason := reason_lost(cell.model, site):
-        return Finding(gap=reason)
-    return _score(cell, site) if isinstance(cell, Score) else _perplexity(cell, site)
+    if isinstance(cell, Perplexity):
+        found = _perplexity(cell, site)
+    else:
+        found = _score(cell, outcome_of(cell, site), site)
+    reason = "" if found.is_elsewhere else reason_lost(cell.model, site)
+    return Finding(gap=reason) if reason else found
 
 
-def _score(score: Score, site: Site) -> Finding:
-    outcome = outcome_of(score, site)
+def _score(score: Score, outcome: Outcome, site: Site) -> Finding:
     results = outcome.results
     ended = _best_point(score, results)
     if not ended:

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bertsmith.checkpoints.searches import RESULTS, SEARCH
+from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import lock, read_json, write_text
 from bertsmith.recipes.experiments.experiment import Score
 from bertsmith.runs.directory import RECORD
-from bertsmith.runs.experiments.elsewhere import read_found
+from bertsmith.runs.experiments.elsewhere import (
+    IS_ELSEWHERE,
+    HandedOn,
+    handed_on,
+    read_found,
+)
 from bertsmith.runs.experiments.found import perplexity_reached
 from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import (
@@ -26,51 +32,59 @@ from bertsmith.runs.experiments.presence import (
     outcome_of,
     reason_lost,
 )
+from bertsmith.runs.search_record import content_of
 
 
 def write_found(path: Path, cells: Mapping[str, Measured], site: Site) -> None:
     """A line for every finished cell, by its title for a person.
 
-    A cell of a model that was lost has none: another machine finds out for itself. Lines of other
-    cells that the file holds stay. Raises InUseError while another process writes.
+    A cell of a model that was lost has none: another machine finds out for itself. A line that the
+    file holds stays where the new one lacks something of it. Raises InUseError while another
+    process writes.
     """
     with lock(path.with_name(f".{path.name}.lock")):
-        before = read_found([path]) if path.is_file() else {}
-        lines = {cell: each.line for cell, each in before.items()}
+        lines = read_found([path]) if path.is_file() else {}
         for title, cell in cells.items():
-            if is_there(cell, site) and not reason_lost(cell.model, site):
-                line = _line(cell, title, site)
-                lines[line["cell"]] = line
-        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines.values())
-        write_text(path, text)
+            try:
+                found = _handed_on(cell, title, site)
+            except FileNotFoundError:  # another process makes it anew
+                continue
+            if found is not None:
+                name = found.line["cell"]
+                if name not in lines or found.covers(lines[name]):
+                    lines[name] = found
+        rows = (json.dumps(each.line, ensure_ascii=False) for each in lines.values())
+        write_text(path, "".join(f"{row}\n" for row in rows))
 
 
-def _line(cell: Measured, title: str, site: Site) -> Mapping[str, Any]:
+def _handed_on(cell: Measured, title: str, site: Site) -> HandedOn | None:
     """What was found here; what was not, as another machine has told it."""
     part = cell if isinstance(cell, Score) else cell.model
     name, directory = site.name_of(part), site.of(part)
-    found: dict[str, Any]
+    about: dict[str, Any] = {"cell": name, "title": title}
+    if not is_there(cell, site):
+        return None
     if isinstance(cell, Score):
         outcome = outcome_of(cell, site)
         if outcome.is_elsewhere:
-            return site.elsewhere[name].line
+            return _marked(site.elsewhere[name])
+        if reason_lost(cell.model, site):
+            return None
         runs, record = [directory / each for each in outcome.results.runs], directory / SEARCH
-        seconds = sum(each.seconds for each in outcome.results.runs.values())
-        found = {"results": read_json(directory / RESULTS), "also": outcome.also}
-    else:
-        if not is_made(cell.model, site):
-            return site.elsewhere[name].line
+        about["results"], about["also"] = content_of(outcome.results), outcome.also
+        about["seconds"] = sum(each.seconds for each in outcome.results.runs.values())
+    elif is_made(cell.model, site):
         runs, record = [directory], directory / RECORD
-        perplexity, seconds = perplexity_reached(directory)
-        found = {"perplexity": perplexity}
-    return {
-        "cell": name,
-        "title": title,
-        **found,
-        "seconds": seconds,
-        "precision": " ".join(sorted({_precision(run) for run in runs})),
-        "versions": read_json(record)["versions"],
-    }
+        about["perplexity"], about["seconds"] = perplexity_reached(directory)
+    else:
+        return _marked(site.elsewhere[name]) if name in site.elsewhere else None
+    about["precision"] = " ".join(sorted({_precision(run) for run in runs}))
+    about["versions"] = read_json(record)["versions"]
+    return handed_on(about)
+
+
+def _marked(found: HandedOn) -> HandedOn:
+    return replace(found, line={**found.line, IS_ELSEWHERE: True})
 
 
 def _precision(directory: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from bertsmith.checkpoints.places import CONFIG, newest_checkpoint
 from bertsmith.files import read_json
+from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import (
     Joined,
     Model,
@@ -60,7 +61,7 @@ def is_there(part: Model | Measured, site: Site) -> bool:
     The numbers of a cell may be there where its model is not.
     """
     if isinstance(part, Score):
-        return bool(reason_lost(part.model, site)) or _is_scored(part, site)
+        return bool(reason_lost(part.model, site)) or _suffices(part, outcome_of(part, site), site)
     if isinstance(part, Perplexity):
         return is_there(part.model, site) or site.name_of(part.model) in site.elsewhere
     return is_made(part, site) or bool(reason_lost(part, site))
@@ -135,13 +136,15 @@ def ensemble_of(score: Score, results: Results) -> PointEnsemble | None:
 
 
 def outcome_of(score: Score, site: Site) -> Outcome:
-    """What was reached here; where not all of it was, and another machine has it, there."""
+    """What was reached here; where that is not all, and another machine has all, there."""
     directory, known = site.of_score(score), site.elsewhere.get(site.name_of(score))
-    if known is not None and not has_ended(score, directory):
-        return Outcome(results=known.results, also=known.also, is_elsewhere=True)
     path = directory / ALSO
     also: Mapping[str, Any] = read_json(path) if path.is_file() else {}
-    return Outcome(results=read_results(directory), also=also)
+    here = Outcome(results=read_results(directory), also=also)
+    if known is None or _suffices(score, here, site):
+        return here
+    there = Outcome(results=known.results, also=known.also, is_elsewhere=True)
+    return there if _suffices(score, there, site) else here
 
 
 def also_measured(outcome: Outcome, exam: str, site: Site) -> Scores:
@@ -153,16 +156,17 @@ def also_measured(outcome: Outcome, exam: str, site: Site) -> Scores:
     return scores
 
 
-def _is_scored(score: Score, site: Site) -> bool:
+def _suffices(score: Score, outcome: Outcome, site: Site) -> bool:
     """Whether all that a cell reads is there."""
-    outcome = outcome_of(score, site)
     results = outcome.results
     names = {name_of(run) for point in points_of(score) for run in point}
     if not names <= results.runs.keys():
+        return False
+    scores = {name: results.runs[name].scores for name in names if results.runs[name].scores}
+    if any(EXAMS[score.exam].metric not in each for each in scores.values()):
         return False
     if score.taken == "ensemble" and len(sound_runs(score, results)) > 1:
         return ensemble_of(score, results) is not None
     if not score.measured_on:
         return True
-    scored = {name for name in names if results.runs[name].scores}
-    return scored <= also_measured(outcome, score.measured_on, site).keys()
+    return scores.keys() <= also_measured(outcome, score.measured_on, site).keys()

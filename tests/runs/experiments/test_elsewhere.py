@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from bertsmith.files import write_json
 from bertsmith.recipes.experiments.experiment import Joined, Perplexity, Score, Tuned
-from bertsmith.runs.experiments.elsewhere import read_found
+from bertsmith.runs.experiments.elsewhere import IS_ELSEWHERE, HandedOn, read_found
 from bertsmith.runs.experiments.found import finding
 from bertsmith.runs.experiments.handing_on import write_found
 from bertsmith.runs.experiments.places import Site
-from bertsmith.runs.experiments.presence import DIVERGED, is_there
-from bertsmith.runs.search_record import PointEnsemble, name_of, point_name
+from bertsmith.runs.experiments.presence import ALSO, DIVERGED, is_there, points_of
+from bertsmith.runs.search_record import PointEnsemble, name_of, point_name, read_results
 from tests.runs.experiments.test_found import SCALE, accuracy, cell, search, site, write
 
 __all__ = ["site"]
@@ -65,6 +66,8 @@ def test_lines_are_read_by_cell_and_the_last_of_a_cell_counts(tmp_path: Path) ->
         {**PERPLEXITY, "seconds": None},
         {**SCORE, "results": {"runs": []}},
         {**SCORE, "results": {"runs": [{**RUN, "colour": "red"}], "ensembles": {}}},
+        {**SCORE, "results": {"runs": [{**RUN, "seconds": None}], "ensembles": {}}},
+        {**SCORE, "results": {"runs": [{**RUN, "failure": None}], "ensembles": {}}},
         {**SCORE, "results": {"runs": [{**RUN, "scores": {"f1": "0.5"}}], "ensembles": {}}},
         {**SCORE, "also": {"MNLI-mm": {"scores": {}}}},
         {**SCORE, "also": {"MNLI-mm": {"examples": "ab", "scores": {"a": {"accuracy": True}}}}},
@@ -128,6 +131,67 @@ def test_an_ensemble_is_handed_on(site: Site) -> None:
     there = elsewhere(site, score)
     assert finding(score, there, {}).values == (75.0,)
     assert is_there(cell(), there)
+
+
+def also(site: Site, score: Score, *values: float) -> None:
+    """What its runs reach on the other Dev set of MNLI."""
+    names = [name_of(run) for point in points_of(score) for run in point]
+    scores = {name: {"accuracy": value} for name, value in zip(names, values, strict=True)}
+    measured = {"examples": site.hash_of("MNLI-mm"), "scores": scores}
+    write_json(site.of_score(score) / ALSO, {"MNLI-mm": measured})
+
+
+def test_what_is_not_whole_here_is_taken_whole_from_elsewhere(site: Site) -> None:
+    both = cell(measured_on="MNLI-mm")
+    write(site, cell(), *accuracy(0.5, 0.5, 0.5))
+    search(site, cell())
+    also(site, cell(), 0.4, 0.4, 0.4)
+    there = elsewhere(site, both)
+    write(there, cell(), *accuracy(0.9, 0.9, 0.9))
+    assert finding(both, there, {}).values == (40.0, 40.0, 40.0)
+    assert finding(cell(), there, {}).values == (90.0, 90.0, 90.0)
+
+
+def test_a_line_is_replaced_by_one_that_has_all_of_it_and_by_no_poorer_one(site: Site) -> None:
+    write(site, cell(), *accuracy(0.5, 0.5, 0.5))
+    search(site, cell())
+    also(site, cell(), 0.4, 0.4, 0.4)
+    rich = next(iter(elsewhere(site, cell()).elsewhere.values()))
+    (site.of_score(cell()) / ALSO).unlink()
+    write(site, cell(), *accuracy(0.6, 0.6, 0.6))
+    path = site.directory / "found.jsonl"
+    write_found(path, {"cell": cell()}, site)
+    assert next(iter(read_found([path]).values())) == rich
+    poor = {**rich.line, "also": {}}
+    for lines in ([poor, rich.line], [rich.line, poor]):
+        path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+        assert next(iter(read_found([path]).values())) == rich
+    also(site, cell(), 0.3, 0.3, 0.3)
+    write_found(path, {"cell": cell()}, site)
+    assert next(iter(read_found([path]).values())).results.runs != rich.results.runs
+
+
+def test_a_line_without_the_metric_that_is_asked_for_is_not_enough(site: Site) -> None:
+    write(site, cell(), *[{"f1": 0.5}] * 3)
+    search(site, cell())
+    known = {site.name_of(cell()): HandedOn(results=read_results(site.of_score(cell())), line={})}
+    there = replace(site, directory=site.directory / "elsewhere", elsewhere=known)
+    assert not is_there(cell(), there)
+    assert finding(cell(), there, {}).gap == "not run yet"
+
+
+def test_what_was_lost_here_and_found_elsewhere_counts(site: Site) -> None:
+    write(site, cell(), *accuracy(0.5, 0.5, 0.5))
+    search(site, cell())
+    there = elsewhere(site, cell())
+    directory = there.of_model(SCALE.bert())
+    directory.mkdir(parents=True)
+    (directory / DIVERGED).write_text("nan", "utf-8")
+    assert finding(cell(), there, {}).values == (50.0, 50.0, 50.0)
+    path = there.directory / "found.jsonl"
+    write_found(path, {"cell": cell()}, there)
+    [found] = read_found([path]).values()
+    assert found.line[IS_ELSEWHERE]
 
 
 def test_a_model_that_was_lost_is_not_handed_on(site: Site) -> None:
