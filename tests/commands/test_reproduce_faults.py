@@ -116,6 +116,15 @@ def test_models_of_one_table_are_measured_on_what_another_asks(folder: Path, ask
     assert times(folder) == before
 
 
+def test_a_models_cells_follow_it(folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(matched(), model=SCALE.left_to_right())
+    ask(matched(), other, replace(matched(), restarts=1, max_tokens=16))
+    made = made_by(monkeypatch)
+    reproduced(folder, "table1")
+    models = [each.model if isinstance(each, Score) else each for each in made]
+    assert models == [SCALE.bert(), SCALE.bert(), SCALE.left_to_right(), SCALE.left_to_right()]
+
+
 def test_what_was_cleared_is_learned_again_for_examples_that_came_later(
     folder: Path, ask: Ask
 ) -> None:

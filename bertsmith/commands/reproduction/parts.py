@@ -1,4 +1,4 @@
-"""Experiments -> their parts, each once, in the order in which they are made.
+"""Experiments -> their parts, each once, model by model, in the order in which they are made.
 
 A part is a pre-trained model, two models joined, a model tuned on other examples first, or a cell
 with all its restarts. Parts that share everything are one. It makes nothing.
@@ -68,12 +68,21 @@ def left_of(parts: Sequence[Part], site: Site) -> list[Part]:
 
 
 def parts_of(experiments: Sequence[Experiment], site: Site, sets: ExamSets) -> list[Part]:
-    """Every part once, each after what it begins with; cells of missing examples are left out."""
+    """Every part once, each after what it begins with; cells of missing examples are left out.
+
+    A model's cells follow it, those of all experiments: who stops has models of which all is found.
+    """
     found: dict[str, Part] = {}
     for part in _all_parts(experiments, site, sets):
         before = found.get(part.key)
         found[part.key] = part if before is None else _merged(before, part)
-    return list(found.values())
+    order = {key: number for number, key in enumerate(found)}
+
+    def model_first(part: Part) -> int:
+        what = part.what
+        return order[key_of(what.model, site) if isinstance(what, Score) else part.key]
+
+    return sorted(found.values(), key=model_first)
 
 
 def _all_parts(experiments: Sequence[Experiment], site: Site, sets: ExamSets) -> Iterator[Part]:
