@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from rich.console import Console
 
 from bertsmith import fusion
 from bertsmith.commands.reproduce_options import Reproduce
 from bertsmith.commands.reproduction import carry_out
+from bertsmith.commands.reproduction.making import Workshop, make
 from bertsmith.commands.text_options import ReadingChoices
 from bertsmith.randomness import integers
-from bertsmith.recipes.experiments.experiment import Cell, Experiment, Row
+from bertsmith.recipes.experiments.experiment import Cell, Experiment, Model, Row, Score
 from bertsmith.recipes.experiments.scales import Scale, tiny
 from bertsmith.recipes.run import Phase
 from tests.commands import small_files
@@ -121,6 +123,18 @@ def reproduced(folder: Path, *names: str, **changes: object) -> str:
         carry_out.reproduce_at(small_scale(), options(folder, *names, **changes), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def made_by(monkeypatch: pytest.MonkeyPatch) -> list[Model | Score]:
+    """What is made from now on."""
+    made: list[Model | Score] = []
+
+    def watched(what: Model | Score, workshop: Workshop) -> None:
+        made.append(what)
+        make(what, workshop)
+
+    monkeypatch.setattr(carry_out, "make", watched)
+    return made
 
 
 def rows_of(folder: Path, name: str) -> dict[str, dict[str, str]]:

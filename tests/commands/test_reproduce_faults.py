@@ -13,13 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.commands.reproduction import carry_out as command
 from bertsmith.commands.reproduction import making
-from bertsmith.commands.reproduction.making import Workshop, make
 from bertsmith.commands.reproduction.parts import Part
 from bertsmith.recipes.experiments.experiment import (
     Cell,
-    Model,
     Perplexity,
     Pretrained,
     Score,
@@ -32,6 +29,7 @@ from bertsmith.runs.experiments.places import Site
 from tests.commands.small_reproduction import (
     NUM_STEPS,
     experiment,
+    made_by,
     reproduced,
     rows_of,
     small_scale,
@@ -91,18 +89,6 @@ def times(folder: Path) -> dict[Path, int]:
     """When each fine-tuning wrote its metrics."""
     found = (folder / "out" / "fine-tuned").rglob("metrics.jsonl")
     return {path: path.stat().st_mtime_ns for path in found}
-
-
-def made_by(monkeypatch: pytest.MonkeyPatch) -> list[Model | Score]:
-    """What is made from now on."""
-    made: list[Model | Score] = []
-
-    def watched(what: Model | Score, workshop: Workshop) -> None:
-        made.append(what)
-        make(what, workshop)
-
-    monkeypatch.setattr(command, "make", watched)
-    return made
 
 
 def test_models_of_one_table_are_measured_on_what_another_asks(folder: Path, ask: Ask) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from bertsmith.commands.reproduction import carry_out as command
-from bertsmith.commands.reproduction.making import Workshop, make
 from bertsmith.files import lock
 from bertsmith.recipes.experiments.experiment import Cell, Model, Perplexity, Pretrained, Score
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from tests.commands.small_reproduction import (
     experiment,
+    made_by,
     reproduced,
     rows_of,
     small_scale,
@@ -57,14 +57,7 @@ def second(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Model | Score]:
     """What is made from now on."""
-    found: list[Model | Score] = []
-
-    def watched(what: Model | Score, workshop: Workshop) -> None:
-        found.append(what)
-        make(what, workshop)
-
-    monkeypatch.setattr(command, "make", watched)
-    return found
+    return made_by(monkeypatch)
 
 
 def keep(second: Path, *numbers: int) -> Path:

@@ -141,6 +141,8 @@ def test_bf16_is_as_near_to_fp32_as_transformers_bf16_is(bf16, what):
     # The worst of 700,000 numbers is 0.064 off on a processor without bf16, where theirs is 0.070
     # off, and within 0.06 on one with it.
     assert error.abs().max() <= max(BF16_BOUND, min(1.5 * yardstick.abs().max(), 0.1))
+    # Two that are rounded may lie on either side.
+    torch.testing.assert_close(found, rounded, rtol=0, atol=2 * BF16_BOUND)
     assert error.square().mean() <= 1.2 * yardstick.square().mean()
 
 

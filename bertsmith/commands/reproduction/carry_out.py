@@ -36,6 +36,7 @@ from bertsmith.runs.experiments.elsewhere import (
     FOUND,
     IS_ELSEWHERE,
     HandedOn,
+    add,
     read_found,
 )
 from bertsmith.runs.experiments.found import finding, findings
@@ -88,9 +89,8 @@ def _elsewhere(options: Reproduce) -> dict[str, HandedOn]:
     own = options.out / FOUND
     before = read_found([own]) if own.is_file() else {}
     found = {name: each for name, each in before.items() if IS_ELSEWHERE in each.line}
-    for name, each in read_found(options.found).items():
-        if name not in found or each.covers(found[name]):
-            found[name] = each
+    for each in read_found(options.found).values():
+        add(found, each)
     return found
 
 

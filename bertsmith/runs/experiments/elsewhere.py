@@ -64,10 +64,15 @@ def read_found(paths: Sequence[Path]) -> dict[str, HandedOn]:
                     f"{path}, line {number}: not what a finished cell has found ({error!r}); such "
                     f"lines are what `bertsmith reproduce` writes to {FOUND} in its directory"
                 ) from error
-            cell = each.line["cell"]
-            if cell not in found or each.covers(found[cell]):
-                found[cell] = each
+            add(found, each)
     return found
+
+
+def add(found: dict[str, HandedOn], each: HandedOn) -> None:
+    """Puts it in its cell's place, unless what is there has something that it lacks."""
+    cell = each.line["cell"]
+    if cell not in found or each.covers(found[cell]):
+        found[cell] = each
 
 
 def handed_on(content: Mapping[str, Any]) -> HandedOn:

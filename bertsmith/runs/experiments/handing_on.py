@@ -20,6 +20,7 @@ from bertsmith.runs.directory import RECORD
 from bertsmith.runs.experiments.elsewhere import (
     IS_ELSEWHERE,
     HandedOn,
+    add,
     handed_on,
     read_found,
 )
@@ -50,9 +51,7 @@ def write_found(path: Path, cells: Mapping[str, Measured], site: Site) -> None:
             except FileNotFoundError:  # another process makes it anew
                 continue
             if found is not None:
-                name = found.line["cell"]
-                if name not in lines or found.covers(lines[name]):
-                    lines[name] = found
+                add(lines, found)
         rows = (json.dumps(each.line, ensure_ascii=False) for each in lines.values())
         write_text(path, "".join(f"{row}\n" for row in rows))
 
