@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +65,7 @@ class LabelledItems:
 
     def batch(self, groups: IntArray) -> TaskBatch:
         """Some groups, in the order given, laid end to end."""
-        borders = np.searchsorted(self.groups, np.arange(self.num_groups + 1))
+        borders = self._borders
         numbers = [
             number for group in groups for number in range(borders[group], borders[group + 1])
         ]
@@ -90,6 +91,11 @@ class LabelledItems:
             items=np.array(numbers, dtype=np.int64),
             step_targets=len(rows) if self.by_row and rows is not None else len(groups),
         )
+
+    @cached_property
+    def _borders(self) -> IntArray:
+        """(G + 1,) int64: where in the items each group begins, and the last one ends."""
+        return np.searchsorted(self.groups, np.arange(self.num_groups + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,9 +125,14 @@ class TaskPlan:
         size = self.labelled.num_groups
         places = number * self.batch_size + np.arange(self.batch_size)
         epochs, within = np.divmod(places, size)
-        orders = {int(epoch): self._order(int(epoch)) for epoch in np.unique(epochs)}
+        orders = {int(epoch): _order(size, self.seed, int(epoch)) for epoch in np.unique(epochs)}
         groups = [orders[int(epoch)][place] for epoch, place in zip(epochs, within, strict=True)]
         return np.array(groups)
 
-    def _order(self, epoch: int) -> IntArray:
-        return permutation(self.labelled.num_groups, self.seed, Stream.SHUFFLE, epoch)
+
+@lru_cache(maxsize=4)
+def _order(size: int, seed: int, epoch: int) -> IntArray:
+    """The groups of an epoch as it reads them; kept, for every step of the epoch asks for it."""
+    order = permutation(size, seed, Stream.SHUFFLE, epoch)
+    order.setflags(write=False)
+    return order

@@ -10,6 +10,7 @@ import pytest
 from bertsmith.batch import TaskBatch
 from bertsmith.data.items import Item
 from bertsmith.data.labelled import LabelledItems, TaskPlan
+from bertsmith.randomness import Int64Array, Stream, permutation
 
 
 def _item(number: int) -> Item:
@@ -59,6 +60,21 @@ def test_every_epoch_holds_every_example_once_in_an_order_of_its_own() -> None:
     assert plan.step(2).targets.tolist() == seen[8:12].tolist()
     other = TaskPlan(labelled=_single(10), batch_size=4, seed=4)
     assert other.step(0).targets.tolist() != seen[:4].tolist()
+
+
+def test_an_epoch_is_shuffled_once_not_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def counted(size: int, *counters: int) -> Int64Array:
+        sizes.append(size)
+        return permutation(size, *counters)
+
+    monkeypatch.setattr("bertsmith.data.labelled.permutation", counted)
+    plan = TaskPlan(labelled=_single(1009), batch_size=100, seed=907)
+    whole = np.concatenate([plan.groups(number) for number in range(20)])  # ends in epoch 1
+    assert sizes == [1009, 1009]
+    assert whole[:1009].tolist() == permutation(1009, 907, Stream.SHUFFLE, 0).tolist()
+    assert whole[1009:].tolist() == permutation(1009, 907, Stream.SHUFFLE, 1)[:991].tolist()
 
 
 @pytest.mark.parametrize(
