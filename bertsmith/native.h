@@ -1,5 +1,5 @@
-// What the C++ files of this package share: vectors of numbers, float32 and bfloat16 in memory, and
-// the draws of dropout. native.py builds them and says how wide a vector is, VECTOR_BYTES.
+// What the C++ files of this package share: vectors of numbers, float32 and bfloat16 in memory, e^x,
+// and the draws of dropout. native.py builds them and says how wide a vector is, VECTOR_BYTES.
 //
 // Source: the hash is that of bertsmith/randomness.py, mix32.
 
@@ -93,6 +93,24 @@ struct Memory {
   Memory(const Memory&) = delete;
   ~Memory() { std::free(floats); }
 };
+
+// e^x of x <= 0, as Cephes' expf has it: within two units in the last place; 0 below e^-87.
+inline Floats exponential(Floats x) {
+  const Floats least = Floats{} - 87.0f;
+  Integers is_nothing = x < least, is_broken = x > 0.0f;  // beside a NaN that hid the highest
+  Floats clipped = is_nothing ? least : is_broken ? Floats{} : x;
+  Integers power = __builtin_convertvector(clipped * 1.44269504088896341f - 0.5f, Integers);
+  Floats whole = __builtin_convertvector(power, Floats);
+  Floats rest = clipped - whole * 0.693359375f + whole * 2.12194440e-4f;  // log 2 in two parts
+  Floats sum = rest * 1.9875691500e-4f + 1.3981999507e-3f;
+  sum = sum * rest + 8.3334519073e-3f;
+  sum = sum * rest + 4.1665795894e-2f;
+  sum = sum * rest + 1.6666665459e-1f;
+  sum = sum * rest + 5.0000001201e-1f;
+  sum = sum * rest * rest + rest + 1.0f;
+  Floats result = (Floats)((Words)sum + ((Words)power << 23));
+  return is_nothing ? Floats{} : result;
+}
 
 inline Words mix32(Words words) {
   words = (words ^ (words >> 16)) * 0x7FEB352Du;

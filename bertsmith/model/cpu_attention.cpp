@@ -77,24 +77,6 @@ void multiply(Left left, const float* right, int width, int rows, int depth, flo
 
 // ---- between the products -----------------------------------------------------------------------
 
-// e^x of x <= 0, as Cephes' expf has it: within two units in the last place; 0 below e^-87.
-inline Floats exponential(Floats x) {
-  const Floats least = Floats{} - 87.0f;
-  Integers is_nothing = x < least, is_broken = x > 0.0f;  // beside a NaN that hid the highest
-  Floats clipped = is_nothing ? least : is_broken ? Floats{} : x;
-  Integers power = __builtin_convertvector(clipped * 1.44269504088896341f - 0.5f, Integers);
-  Floats whole = __builtin_convertvector(power, Floats);
-  Floats rest = clipped - whole * 0.693359375f + whole * 2.12194440e-4f;  // log 2 in two parts
-  Floats sum = rest * 1.9875691500e-4f + 1.3981999507e-3f;
-  sum = sum * rest + 8.3334519073e-3f;
-  sum = sum * rest + 4.1665795894e-2f;
-  sum = sum * rest + 1.6666665459e-1f;
-  sum = sum * rest + 5.0000001201e-1f;
-  sum = sum * rest * rest + rest + 1.0f;
-  Floats result = (Floats)((Words)sum + ((Words)power << 23));
-  return is_nothing ? Floats{} : result;
-}
-
 // (L, W) scores -> probabilities, in place; zero where a query may not see, and past the end.
 void softmax(float* scores, int length, int width, const Rules& rules) {
   for (int i = 0; i < length; i++) {

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertsmith.fusion import fused
+from bertsmith.model import cpu_vocabulary_loss
 from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
 
@@ -119,9 +120,13 @@ def _with_gradients(
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Of one chunk: what `_scored` says, and the gradients (m, H), (V, H) and (1, V)."""
     logits = rows @ embedding.T  # (m, V)
-    total, correct, at_target = _scored_in_place(logits, bias, targets)  # at_target: (m, 1)
-    gradient = logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))  # (m, V)
-    by_bias = gradient.new_ones(1, len(rows)) @ gradient  # (1, V)
+    if cpu_vocabulary_loss.suits(logits, bias, targets):
+        total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)
+    else:
+        total, correct, at_target = _scored_in_place(logits, bias, targets)  # at_target: (m, 1)
+        logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))
+        by_bias = logits.new_ones(1, len(rows)) @ logits  # (1, V)
+    gradient = logits  # (m, V)
     return (total, correct), (gradient @ embedding, gradient.T @ rows, by_bias)
 
 

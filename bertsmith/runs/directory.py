@@ -25,7 +25,7 @@ import torch
 from bertsmith import fusion
 from bertsmith.checkpoints.places import checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
-from bertsmith.model import cpu_attention, cpu_norm
+from bertsmith.model import cpu_attention, cpu_norm, cpu_vocabulary_loss
 from bertsmith.native import library
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.train import cpu_updates
@@ -168,8 +168,8 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
 
 
 def _has_cpu_functions() -> bool:
-    sources = (cpu_attention.SOURCE, cpu_norm.SOURCE, cpu_updates.SOURCE)
-    return all(library(source) is not None for source in sources)
+    modules = (cpu_attention, cpu_norm, cpu_vocabulary_loss, cpu_updates)
+    return all(library(each.SOURCE) is not None for each in modules)
 
 
 def changed_versions(began: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

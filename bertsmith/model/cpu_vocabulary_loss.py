@@ -1,0 +1,61 @@
+"""A chunk's logits on a CPU -> its loss and their gradient, in one pass over memory.
+
+The function of `cpu_vocabulary_loss.cpp` gives what `vocabulary_loss` defines, which takes what
+this does not: other devices, float64 and float16, and a machine without a compiler.
+
+Legend: m rows of a chunk, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bertsmith.native import call, pointer, takes
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+
+
+class _Chunk(ctypes.Structure):
+    """`Chunk` of the source."""
+
+    _fields_ = (
+        ("logits", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("losses", ctypes.c_void_p),
+        ("is_right", ctypes.c_void_p),
+        ("grad_bias", ctypes.c_void_p),
+        ("num_rows", ctypes.c_int64),
+        ("num_words", ctypes.c_int64),
+    )
+
+
+def suits(logits: Tensor, bias: Tensor, targets: Tensor) -> bool:
+    """Whether the function is there for these (m, V) logits."""
+    return takes(SOURCE, logits, bias, targets) and logits.is_contiguous() and logits.numel() > 0
+
+
+def loss_and_gradient(
+    logits: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Summed loss, how many are right, and the (1, V) gradient of the bias, in float32.
+
+    The gradient of the (m, V) logits takes their place, in their dtype. Raises IndexError for
+    targets that are no words of the vocabulary.
+    """
+    num_rows, num_words = logits.shape
+    lowest, highest = (int(each) for each in targets.aminmax())
+    if lowest < 0 or highest >= num_words:
+        raise IndexError(f"targets from {lowest} to {highest} of a vocabulary of {num_words} words")
+    bias, targets = bias.float().contiguous(), targets.long().contiguous()
+    losses = bias.new_empty(num_rows)
+    is_right = torch.empty(num_rows, dtype=torch.bool)
+    grad_bias = bias.new_empty(1, num_words)
+    tensors = (logits, bias, targets, losses, is_right, grad_bias)
+    of = _Chunk(*map(pointer, tensors), num_rows, num_words)
+    call(SOURCE, "loss_and_gradient", logits, ctypes.byref(of))
+    return losses.sum(), is_right.sum(), grad_bias
