@@ -1,7 +1,7 @@
 // What the C++ files of this package share: vectors of numbers, float32 and bfloat16 in memory, e^x,
 // and the draws of dropout. native.py builds them and says how wide a vector is, VECTOR_BYTES.
 //
-// Source: the hash is that of bertsmith/randomness.py, mix32.
+// Source: the hash is that of bertsmith/randomness.py, mix32; e^x is Cephes' expf.
 
 #pragma once
 
@@ -29,7 +29,10 @@ struct Dropout {
   float kept;
 };
 
-inline int rounded_up(int count) { return (count + LANES - 1) / LANES * LANES; }
+template <typename Count>
+inline Count rounded_up(Count count) {
+  return (count + LANES - 1) / LANES * LANES;
+}
 
 inline Floats load(const float* from) { return *reinterpret_cast<const UnalignedFloats*>(from); }
 
@@ -110,6 +113,18 @@ inline Floats exponential(Floats x) {
   sum = sum * rest * rest + rest + 1.0f;
   Floats result = (Floats)((Words)sum + ((Words)power << 23));
   return is_nothing ? Floats{} : result;
+}
+
+// Of (W,) scores, W whole vectors.
+inline float highest_of(const float* scores, int64_t wide) {
+  Floats most = load(scores);
+  for (int64_t i = LANES; i < wide; i += LANES) {
+    Floats values = load(scores + i);
+    most = values > most ? values : most;
+  }
+  float highest = most[0];
+  for (int lane = 1; lane < LANES; lane++) highest = std::max(highest, most[lane]);
+  return highest;
 }
 
 inline Words mix32(Words words) {

@@ -130,7 +130,7 @@ class TaskPlan:
         return np.array(groups)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # two epochs meet in a step, and two runs may take turns
 def _order(size: int, seed: int, epoch: int) -> IntArray:
     """The groups of an epoch as it reads them; kept, for every step of the epoch asks for it."""
     order = permutation(size, seed, Stream.SHUFFLE, epoch)

@@ -85,13 +85,7 @@ void softmax(float* scores, int length, int width, const Rules& rules) {
     int end = rules.direction == LEFT_TO_RIGHT ? i + 1 : length;
     std::fill(row, row + first, HIDDEN);
     std::fill(row + end, row + width, HIDDEN);
-    Floats most = load(row);
-    for (int j = LANES; j < width; j += LANES) {
-      Floats values = load(row + j);
-      most = values > most ? values : most;
-    }
-    float highest = most[0];
-    for (int lane = 1; lane < LANES; lane++) highest = std::max(highest, most[lane]);
+    float highest = highest_of(row, width);
     Floats total = {};
     for (int j = 0; j < width; j += LANES) {
       Floats weights = exponential((load(row + j) - highest) * rules.scale);

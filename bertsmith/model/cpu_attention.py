@@ -32,8 +32,9 @@ SOURCE = Path(__file__).with_suffix(".cpp")
 LONGEST = 2048
 """Tokens of a sequence, L: a thread works in 2 L^2 float32 numbers."""
 MOST_KEYS = {"amx": 128, "bf16": 192}
-"""Keys of a query, in the mean, up to which float32 sums here are not slower than a processor's own
-products of bfloat16: measured with AVX512_BF16, assumed elsewhere, cautiously with AMX."""
+"""Keys of a query, in the mean, up to which float32 sums here are taken, and beyond which a
+processor's own products of bfloat16. Of equal lengths, with AVX512_BF16, neither is ahead at 128
+and the products are at 256; blocks, which make them, pad unequal ones. With AMX: cautiously."""
 
 
 class _Rules(ctypes.Structure):

@@ -6,7 +6,9 @@
 // takes the place of its logits. The sums over rows, which are the bias's gradient, are made of
 // blocks of rows in their order, so the number of threads changes no bit. It knows no Python.
 //
-// Legend: M rows, V words of the vocabulary, W = V rounded up to vectors.
+// It works in (m / 32 + threads) W floats.
+//
+// Legend: m rows of a chunk, V words of the vocabulary, W = V rounded up to vectors.
 
 #include <omp.h>
 
@@ -24,25 +26,14 @@ constexpr int SUMS = 4;  // added to in turn: less waiting for each other, less 
 // The tensors of a chunk; what it says of each row, and the gradient of the bias.
 template <typename Number>
 struct Chunk {
-  Number* logits;          // (M, V) in; their gradients out
+  Number* logits;          // (m, V) in; their gradients out
   const float* bias;       // (V,)
-  const int64_t* targets;  // (M,) in [0, V)
-  float* losses;           // (M,)
-  uint8_t* is_right;       // (M,)
+  const int64_t* targets;  // (m,) in [0, V)
+  float* losses;           // (m,)
+  uint8_t* is_right;       // (m,)
   float* grad_bias;        // (V,)
   int64_t num_rows, num_words;
 };
-
-float highest_of(const float* scores, int64_t wide) {
-  Floats most = load(scores);
-  for (int64_t v = LANES; v < wide; v += LANES) {
-    Floats values = load(scores + v);
-    most = values > most ? values : most;
-  }
-  float highest = most[0];
-  for (int lane = 1; lane < LANES; lane++) highest = most[lane] > highest ? most[lane] : highest;
-  return highest;
-}
 
 // (W,) scores -> e^(score - highest), in place, and their sum; W is whole vectors.
 float exponentials(float* scores, int64_t wide, float highest) {
@@ -81,7 +72,7 @@ void scale_and_add(
 template <typename Number>
 void score(const Chunk<Number>& of, int64_t row, float* scores, float* sums) {
   Number* logits = of.logits + row * of.num_words;
-  int64_t target = of.targets[row], wide = rounded_up(int(of.num_words));
+  int64_t target = of.targets[row], wide = rounded_up(of.num_words);
   for (int64_t v = 0; v < of.num_words; v++) scores[v] = widened(logits[v]) + of.bias[v];
   std::fill(scores + of.num_words, scores + wide, NOWHERE);
   float highest = highest_of(scores, wide), right = scores[target] - highest;
@@ -97,7 +88,7 @@ void score(const Chunk<Number>& of, int64_t row, float* scores, float* sums) {
 template <typename Number>
 float loss_and_gradient(const Chunk<Number>& of, int num_threads) {
   int64_t num_blocks = (of.num_rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-  int64_t wide = rounded_up(int(of.num_words));
+  int64_t wide = rounded_up(of.num_words);
   num_threads = int(std::min<int64_t>(num_threads, num_blocks));
   Memory memory((num_threads + num_blocks) * wide);
   if (!memory.floats) return NO_ROOM;

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bertsmith.native import call, pointer, takes
+from bertsmith.native import TYPES, call, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 
@@ -36,7 +36,13 @@ class _Chunk(ctypes.Structure):
 
 def suits(logits: Tensor, bias: Tensor, targets: Tensor) -> bool:
     """Whether the function is there for these (m, V) logits."""
-    return takes(SOURCE, logits, bias, targets) and logits.is_contiguous() and logits.numel() > 0
+    return (
+        takes(SOURCE, logits, bias, targets)
+        and bias.dtype in TYPES
+        and (len(targets), *bias.shape) == logits.shape
+        and logits.is_contiguous()
+        and logits.numel() > 0
+    )
 
 
 def loss_and_gradient(
@@ -44,13 +50,16 @@ def loss_and_gradient(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Summed loss, how many are right, and the (1, V) gradient of the bias, in float32.
 
-    The gradient of the (m, V) logits takes their place, in their dtype. Raises IndexError for
-    targets that are no words of the vocabulary.
+    The gradient of the (m, V) logits takes their place, in their dtype. Raises ValueError for
+    targets that are no words of the vocabulary, which would be looked up where no logits are.
     """
     num_rows, num_words = logits.shape
     lowest, highest = (int(each) for each in targets.aminmax())
     if lowest < 0 or highest >= num_words:
-        raise IndexError(f"targets from {lowest} to {highest} of a vocabulary of {num_words} words")
+        raise ValueError(
+            f"targets must be words of the vocabulary, 0 to {num_words - 1}; "
+            f"found {lowest} to {highest}"
+        )
     bias, targets = bias.float().contiguous(), targets.long().contiguous()
     losses = bias.new_empty(num_rows)
     is_right = torch.empty(num_rows, dtype=torch.bool)

@@ -3,7 +3,8 @@
 The logits of a whole step can be its largest matrix: those of 4,096 rows of a left-to-right model
 are 250 MB in bfloat16, and their gradient as much again. So the gradient of a chunk is made beside
 its loss, while its logits are there, and both are dropped before the next chunk; the backward pass
-only scales what came of them. It does not know how rows and targets were chosen.
+only scales what came of them. Between the products a CPU does it all in one function in C++
+(`cpu_vocabulary_loss`). It does not know how rows and targets were chosen.
 
 Source: Hsu et al. 2024 (Liger Kernel) for gradients made in the forward pass.
 
@@ -126,7 +127,7 @@ def _with_gradients(
         total, correct, at_target = _scored_in_place(logits, bias, targets)  # at_target: (m, 1)
         logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))
         by_bias = logits.new_ones(1, len(rows)) @ logits  # (1, V)
-    gradient = logits  # (m, V)
+    gradient = logits  # (m, V); it stands where they were
     return (total, correct), (gradient @ embedding, gradient.T @ rows, by_bias)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bertsmith.batch import TaskBatch
 from bertsmith.data.items import Item
-from bertsmith.data.labelled import LabelledItems, TaskPlan
+from bertsmith.data.labelled import LabelledItems, TaskPlan, _order
 from bertsmith.randomness import Int64Array, Stream, permutation
 
 
@@ -70,6 +70,7 @@ def test_an_epoch_is_shuffled_once_not_at_every_step(monkeypatch: pytest.MonkeyP
         return permutation(size, *counters)
 
     monkeypatch.setattr("bertsmith.data.labelled.permutation", counted)
+    _order.cache_clear()
     plan = TaskPlan(labelled=_single(1009), batch_size=100, seed=907)
     whole = np.concatenate([plan.groups(number) for number in range(20)])  # ends in epoch 1
     assert sizes == [1009, 1009]

@@ -2,11 +2,13 @@
 
 import math
 import shutil
+import weakref
 
 import pytest
 import torch
 from torch.nn import functional
 
+from bertsmith import native
 from bertsmith.model import cpu_vocabulary_loss, vocabulary_loss
 from bertsmith.model.cpu_vocabulary_loss import loss_and_gradient, suits
 from bertsmith.model.vocabulary_loss import language_model_loss
@@ -104,18 +106,69 @@ def test_large_logits_neither_overflow_nor_vanish(score):
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
-def test_a_broken_logit_breaks_its_row_alone(broken):
+@pytest.mark.parametrize("column", [0, 5, 40, 99])
+def test_a_broken_logit_breaks_its_row_alone(broken, column):
     logits, bias, targets = drawn(torch.float32, 3, 100)
-    logits[1, 40] = broken
+    logits[1, column] = broken
     total, _, _ = loss_and_gradient(logits, bias, targets)
     assert total.isnan()
-    assert logits[1].isnan().any()
+    assert logits[1].isnan().all()
     assert logits[[0, 2]].isfinite().all()
+
+
+@pytest.mark.parametrize("column", [0, 5, 40, 99])
+def test_a_word_that_cannot_be_has_no_probability(column):
+    logits, bias, targets = drawn(torch.float32, 3, 100)
+    targets[:] = 7
+    logits[1, column] = -math.inf
+    losses, correct, gradient, _ = defined(logits, bias, targets)
+    total, found, _ = loss_and_gradient(logits, bias, targets)
+    torch.testing.assert_close(total.double(), losses.sum(), rtol=1e-6, atol=0.0)
+    assert found == correct
+    torch.testing.assert_close(logits.double(), gradient, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("vector_bytes", ["16", "32"])
+def test_narrower_vectors_give_the_same(vector_bytes, dtype, monkeypatch, tmp_path):
+    """As for an older processor, and for one of another kind."""
+    here, bias, targets = drawn(dtype, 40, 131)
+    there = here.clone()
+    ours = loss_and_gradient(here, bias, targets)
+    command = ["g++", *native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_command", lambda: command)
+    native._loaded.cache_clear()
+    try:
+        theirs = loss_and_gradient(there, bias, targets)
+    finally:
+        native._loaded.cache_clear()
+    assert list(tmp_path.glob("bertsmith/cpu_vocabulary_loss-*.so"))
+    # Sums of another order: the next number here and there.
+    torch.testing.assert_close(here, there, rtol=WITHIN[dtype], atol=1e-7)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-6, atol=1e-3)
+
+
+def test_the_logits_of_a_chunk_are_gone_before_the_next(monkeypatch):
+    seen, living, function = [], [], cpu_vocabulary_loss.loss_and_gradient
+
+    def scored(logits, bias, targets):
+        seen.append(weakref.ref(logits))
+        living.append(sum(each() is not None for each in seen))
+        return function(logits, bias, targets)
+
+    monkeypatch.setattr(cpu_vocabulary_loss, "loss_and_gradient", scored)
+    monkeypatch.setattr(vocabulary_loss, "CHUNK_LOGITS", 3 * 40)
+    rows, embedding, bias = (torch.randn(shape).requires_grad_() for shape in ((9, 8), (40, 8), 40))
+    language_model_loss(rows, embedding, bias, torch.arange(9))
+    assert living == [1, 1, 1]
+    assert not any(each() is not None for each in seen)
 
 
 @pytest.mark.parametrize("target", [-1, 40, 2**40])
 def test_a_target_that_is_no_word_is_refused(target):
-    with pytest.raises(IndexError, match="a vocabulary of 40 words"):
+    with pytest.raises(ValueError, match="0 to 39; found"):
         loss_and_gradient(torch.zeros(2, 40), torch.zeros(40), torch.tensor([0, target]))
 
 
@@ -127,5 +180,9 @@ def test_what_it_does_not_take_is_left_to_the_definition():
     assert not suits(logits.to("meta"), bias, targets)
     assert not suits(logits.T.contiguous().T, bias, targets)
     assert not suits(logits[:0], bias, targets[:0])
+    assert not suits(logits, bias.double(), targets)
+    assert not suits(logits, bias[:1], targets)
+    assert not suits(logits, torch.cat([bias, bias]), targets)
+    assert not suits(logits, bias, targets[:2])
     with without_native():
         assert not suits(logits, bias, targets)
