@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from bertsmith.model.int8_weights import Int8Weights, multiplies_int8
-from bertsmith.model.linear import lay_out, linears
+from bertsmith.model.layer import forget, lay_out
+from bertsmith.model.linear import linears
 from bertsmith.train.config import AnswerPrecision, Precision
 from bertsmith.train.device import cast_, choose_precision
 
@@ -45,8 +46,7 @@ def make_ready(model: nn.Module, choice: AnswerPrecision, device: torch.device) 
     """
     precision = rest_of(choice, device)
     model.to(device).eval()
-    for linear in linears(model):
-        linear.forget()
+    forget(model)
     rounded = [(each, Int8Weights(each.weight)) for each in linears(model) if choice == "int8"]
     cast_(model, precision)
     if choice != "int8":

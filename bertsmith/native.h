@@ -95,6 +95,11 @@ struct Memory {
   explicit Memory(int64_t count) : floats(static_cast<float*>(std::malloc(count * sizeof(float)))) {}
   Memory(const Memory&) = delete;
   ~Memory() { std::free(floats); }
+
+  // From the first line of the cache on, which 64 bytes more have room for.
+  char* lined() const {
+    return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(floats) + 63) / 64 * 64);
+  }
 };
 
 // e^x of x <= 0, as Cephes' expf has it: within two units in the last place; 0 below e^-87.

@@ -16,6 +16,7 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -48,6 +49,9 @@ _X86 = {
     "AVX2": ("32", "-mavx2", "-mfma"),
 }
 """Bytes of a vector, and the instructions that have it, by what torch takes this processor for."""
+_MORE = {"avx512_bf16": "-mavx512bf16"}
+"""Instructions that one processor with these vectors has and another one not, by torch's name for
+them; compilers that do not know them build without."""
 _BUILD_SECONDS = 120
 
 
@@ -149,12 +153,29 @@ def _command() -> list[str]:
     return [*found, *_OPTIONS, *instructions, f"-DVECTOR_BYTES={vector_bytes}"]
 
 
+def _more() -> list[str]:
+    """Options for what else this processor has."""
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return []
+    has = torch.cpu.get_capabilities()
+    return [option for name, option in _MORE.items() if has.get(name)]
+
+
+def _texts(source: Path) -> list[str]:
+    """Of a source and of all that it includes from this package."""
+    text = source.read_text(encoding="utf-8")
+    names = re.findall(r'^#include "(.+)"$', text, re.MULTILINE)
+    beside = [source.parent / name for name in names]
+    places = [place if place.exists() else HEADER for place in beside]
+    return [text, *(each for place in places for each in _texts(place))]
+
+
 def _fingerprint(source: Path, command: list[str]) -> str:
     """Of all that decides what is built, the compiler's own version by its file's time."""
     compiler = Path(shutil.which(command[0]) or command[0]).resolve()
     made = compiler.stat().st_mtime_ns if compiler.exists() else 0
-    texts = [path.read_text(encoding="utf-8") for path in (source, HEADER)]
-    parts = [*texts, *command, str(made), platform.machine(), *platform.libc_ver()]
+    parts = [*_texts(source), *command, *_more(), str(made), platform.machine()]
+    parts += platform.libc_ver()
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -162,16 +183,20 @@ def _built(command: list[str], source: Path, place: Path) -> ctypes.CDLL:
     """Written under another name first: nobody ever loads half a library."""
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         made = Path(folder) / place.name
-        subprocess.run(
-            [*command, f"-I{HEADER.parent}", "-o", str(made), str(source)],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=_BUILD_SECONDS,
-        )
+        command = [*command, f"-I{HEADER.parent}", "-o", str(made), str(source)]
+        try:
+            _run([*command, *_more()])
+        except subprocess.CalledProcessError:  # it may be too old to know these
+            if not _more():
+                raise
+            _run(command)
         found = ctypes.CDLL(str(made))
         made.replace(place)
     return found
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=_BUILD_SECONDS)
 
 
 def _cache() -> Path | None:

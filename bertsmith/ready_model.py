@@ -19,7 +19,8 @@ from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item
 from bertsmith.model.heads import TaskHead
-from bertsmith.model.linear import lay_out, linears
+from bertsmith.model.layer import lay_out
+from bertsmith.model.linear import linears
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
 from bertsmith.packing import Packing, Watch

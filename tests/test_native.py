@@ -98,6 +98,45 @@ def test_another_source_processor_or_compiler_takes_another_library(
     assert len([*cache.iterdir()]) == 5
 
 
+@needs_a_compiler
+def test_what_a_source_includes_is_part_of_it(source, cache):
+    source.write_text('#include "other.h"\n' + DOUBLED.replace("2 *", "FACTOR *"))
+    included = source.with_name("other.h")
+    for factor in (2, 3):
+        included.write_text(f'#include "native.h"\n#define FACTOR {factor}\n')
+        forget()
+        assert library(source)["doubled"](ctypes.c_int(5)) == 5 * factor
+    assert len([*cache.iterdir()]) == 2
+
+
+@needs_a_compiler
+def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeypatch, tmp_path):
+    source.write_text(
+        'extern "C" int has_it() {\n#ifdef __AVX512BF16__\nreturn 1;\n#else\nreturn 0;\n#endif\n}'
+    )
+    monkeypatch.setattr(native, "_more", lambda: ["-mavx512bf16"])
+    compiler = tmp_path / "compiler"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *bf16*) echo "error: unknown option" >&2; exit 1;; esac\n'
+        'exec g++ "$@"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert library(source)["has_it"]() == 0
+    source.write_text("int broken = nonsense;")
+    forget()
+    assert library(source) is None
+
+
+def test_instructions_beside_the_vectors_are_those_of_this_processor(monkeypatch):
+    for capability in ("AVX512", "AVX2"):
+        for has in (True, False):
+            monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=capability: it)
+            monkeypatch.setattr(torch.cpu, "get_capabilities", lambda it=has: {"avx512_bf16": it})
+            expected = ["-mavx512bf16"] if has and capability == "AVX512" else []
+            assert native._more() == expected
+
+
 def test_vectors_are_those_that_torch_takes(monkeypatch):
     monkeypatch.setenv("CXX", "g++")
     monkeypatch.setattr("sys.platform", "linux")

@@ -5,6 +5,7 @@ import torch
 from bertsmith.checkpoints import store
 from bertsmith.data.items import Item
 from bertsmith.inference import Predictor
+from bertsmith.model import cpu_layer
 from bertsmith.model.linear import can_lay_out
 from bertsmith.train import device
 from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_model, tiny_tokenizer
@@ -18,7 +19,10 @@ def test_the_weights_of_all_layers_are_laid_out():
     with torch.inference_mode():
         for layer in predictor_of().model.bert.layers:
             linears = (layer.attention.qkv, layer.attention.output, layer.feed_forward.up)
-            expected = can_lay_out(layer.attention.qkv.weight)
+            weight = layer.attention.qkv.weight
+            one_call = cpu_layer.can_lay_out(CONFIG.hidden_size, CONFIG.num_attention_heads, weight)
+            assert (layer._ready is not None) is one_call
+            expected = can_lay_out(weight) and not one_call
             assert [each.ready_for(rows) is not None for each in linears] == [expected] * 3
 
 

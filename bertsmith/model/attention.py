@@ -62,7 +62,7 @@ def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRu
         words = None
     if flash_attention.suits(qkv, rules):
         return flash_attention.attend(qkv, words, stream, rules)
-    if cpu_attention.suits(qkv, stream):
+    if cpu_attention.suits(qkv, stream, rules):
         return cpu_attention.attend(qkv, words, stream, rules)
     if words is None and qkv.device.type == "cpu" and not qkv.requires_grad:
         return attend_without_gradient(qkv, stream, rules.num_heads, rules.direction)

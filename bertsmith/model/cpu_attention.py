@@ -3,11 +3,11 @@
 The functions of `cpu_attention.cpp` read queries, keys and values where the projection wrote them
 and write contexts where the next one reads them. Values, gradients and dropout masks are those of
 `block_attention`, which stays the definition and takes what these do not: other devices, float64
-and float16, very long sequences, bfloat16 with many keys, and a machine without a compiler. Which
-of the two takes a batch is decided for all its sequences at once.
+and float16, heads of an odd size in bfloat16, very long sequences, and a machine without a
+compiler. Which of the two takes a batch is decided for all its sequences at once.
 
-Differs: in bfloat16 nothing is rounded but the contexts and the gradients; blocks that are wide
-round scores and probabilities too.
+Differs: in bfloat16 scores are not rounded, as blocks round them; probabilities and gradients of
+scores are, where they are factors of a product.
 
 Legend: T rows, N sequences, H hidden size, A heads, K = H/A.
 """
@@ -30,15 +30,15 @@ from bertsmith.native import call, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 LONGEST = 2048
-"""Tokens of a sequence, L: a thread works in 2 L^2 float32 numbers."""
-MOST_KEYS = {"amx": 128, "bf16": 192}
-"""Keys of a query, in the mean, up to which float32 sums here are taken, and beyond which a
-processor's own products of bfloat16. Of equal lengths, with AVX512_BF16, neither is ahead at 128
-and the products are at 256; blocks, which make them, pad unequal ones. With AMX: cautiously."""
+"""Tokens of a sequence, L: a thread works in 3 L^2 numbers."""
+MOST_KEYS_WITH_AMX = 128
+"""Keys of a query, in the mean, beyond which such a processor's own products of bfloat16 are taken,
+which blocks make: not measured, so cautiously. Without AMX blocks take 1.3 times the time of these
+functions at 128 keys, 3 times at 1,024 (docs/log.md)."""
 
 
-class _Rules(ctypes.Structure):
-    """`Rules` of the source."""
+class NativeRules(ctypes.Structure):
+    """`Rules` of the sources."""
 
     _fields_ = (
         ("num_heads", ctypes.c_int),
@@ -48,13 +48,27 @@ class _Rules(ctypes.Structure):
         ("dropout", NativeDropout),
     )
 
+    @staticmethod
+    def of(rules: AttentionRules, hidden_size: int, words: Tensor | None) -> NativeRules:
+        """The rules for (T, H) rows, with dropout where there are words for it."""
+        head_size = hidden_size // rules.num_heads
+        return NativeRules(
+            num_heads=rules.num_heads,
+            head_size=head_size,
+            direction=DIRECTION_NUMBERS[rules.direction],
+            scale=1.0 / math.sqrt(head_size),
+            dropout=NativeDropout.of(words, rules.probability),
+        )
 
-def suits(qkv: Tensor, stream: Stream) -> bool:
+
+def suits(qkv: Tensor, stream: Stream, rules: AttentionRules) -> bool:
     """Whether the functions are there for these (T, 3H) queries, keys and values, and pay."""
+    is_half = qkv.dtype == torch.bfloat16
     return (
         takes(SOURCE, qkv, stream.first_rows)
         and stream.longest <= LONGEST
-        and (qkv.dtype != torch.bfloat16 or stream.keys_per_query <= _most_keys())
+        and not (is_half and qkv.shape[1] // 3 // rules.num_heads % 2)
+        and not (is_half and _has_amx() and stream.keys_per_query > MOST_KEYS_WITH_AMX)
     )
 
 
@@ -99,15 +113,8 @@ def _call(
     *tensors: Tensor,
 ) -> None:
     """Calls the function of that name for all sequences; it writes into the last tensor."""
-    head_size = qkv.shape[1] // 3 // rules.num_heads
     assert words is None or (words.dtype == torch.int32 and words.shape == qkv.shape[:1])
-    told = _Rules(
-        num_heads=rules.num_heads,
-        head_size=head_size,
-        direction=DIRECTION_NUMBERS[rules.direction],
-        scale=1.0 / math.sqrt(head_size),
-        dropout=NativeDropout.of(words, rules.probability),
-    )
+    told = NativeRules.of(rules, qkv.shape[1] // 3, words)
     call(
         SOURCE,
         f"attention_{name}",
@@ -119,5 +126,5 @@ def _call(
     )
 
 
-def _most_keys() -> int:
-    return MOST_KEYS["amx" if torch.cpu.get_capabilities().get("amx_bf16") else "bf16"]
+def _has_amx() -> bool:
+    return bool(torch.cpu.get_capabilities().get("amx_bf16"))

@@ -10,17 +10,23 @@ Legend: T tokens, R rows asked for (all T if none are named), H hidden size, F f
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
+from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
-from bertsmith.model.linear import Linear, project_and_norm
+from bertsmith.model.linear import Linear, linears, project_and_norm
 from bertsmith.model.stream import Stream
 
 
 class Layer(nn.Module):
     """(T, H) hidden states -> (T, H) hidden states."""
+
+    _ready: ReadyLayer | None = None
+    """All of it as one call, where nobody asks for a gradient."""
 
     def __init__(self, config: BertConfig, number: int) -> None:
         super().__init__()
@@ -30,9 +36,54 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None = None) -> Tensor:
         """Both sub-layers in turn; with `rows` (R,), what only other rows need is left out."""
+        if self._ready is not None and self._ready.suits(hidden, stream):
+            return self._ready(hidden, stream, rows)
         attended = self.attention(hidden, stream, rows)  # (R, H)
         output: Tensor = self.feed_forward(attended, stream.keys_of(rows))  # (R, H)
         return output
+
+    def lay_out(self) -> None:
+        """Lays the weights out for answers: for one call, or where that is not to be, map by map.
+
+        They stand in memory twice then.
+        """
+        sub_layers = (self.attention, self.feed_forward)
+        parts = (sub_layers[0].qkv, sub_layers[0].output, sub_layers[1].up, sub_layers[1].down)
+        rules = self.attention.rules
+        weights = [each for part in parts for each in (part.weight, part.bias)]
+        if can_lay_out(parts[1].out_features, rules.num_heads, *weights):
+            norms = [each.norm for each in sub_layers]
+            self._ready = ReadyLayer(parts, norms, rules, self.feed_forward.activation)
+        else:
+            for part in parts:
+                part.lay_out()
+
+    def forget(self) -> None:
+        """Takes the weights as they are again."""
+        self._ready = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was laid out, which can be neither copied nor pickled."""
+        return {name: value for name, value in vars(self).items() if name != "_ready"}
+
+
+def lay_out(model: nn.Module) -> None:
+    """Lays out the weights of every layer of a model that is to answer."""
+    in_layers: set[int] = set()
+    for module in model.modules():
+        if isinstance(module, Layer):
+            module.lay_out()
+            in_layers.update(map(id, linears(module)))
+    for linear in linears(model):
+        if id(linear) not in in_layers:
+            linear.lay_out()
+
+
+def forget(model: nn.Module) -> None:
+    """Undoes what `lay_out` did, and what rounded weights."""
+    for module in model.modules():
+        if isinstance(module, Layer | Linear):
+            module.forget()
 
 
 class FeedForward(nn.Module):

@@ -94,7 +94,7 @@ class Linear(nn.Linear):
         What changes the weights afterwards undoes it, but for changes through `.data`, which nobody
         can see.
         """
-        self._ready, self._origin = ready, _origin(self.weight)
+        self._ready, self._origin = ready, origin(self.weight)
 
     def forget(self) -> None:
         """Multiplies by the weights as they are again."""
@@ -116,7 +116,7 @@ class Linear(nn.Linear):
         return self._is_current() and not isinstance(self._ready, TiledWeights)
 
     def _is_current(self) -> bool:
-        return self._ready is not None and self._origin == _origin(self.weight)
+        return self._ready is not None and self._origin == origin(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
         """(T, I) -> (T, O)."""
@@ -168,12 +168,6 @@ def linears(model: nn.Module) -> list[Linear]:
     return [module for module in model.modules() if isinstance(module, Linear)]
 
 
-def lay_out(model: nn.Module) -> None:
-    """Lays out every `Linear` of a model that is to answer."""
-    for linear in linears(model):
-        linear.lay_out()
-
-
 def can_lay_out(weight: Tensor) -> bool:
     """Whether this build of torch and this CPU have such products for weights of this dtype."""
     if weight.device.type != "cpu" or weight.is_inference():
@@ -185,5 +179,6 @@ def can_lay_out(weight: Tensor) -> bool:
     return weight.dtype == torch.float32
 
 
-def _origin(weight: Tensor) -> tuple[int, int]:
+def origin(weight: Tensor) -> tuple[int, int]:
+    """Which weights these are: their place and version."""
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version

@@ -16,7 +16,7 @@ from bertsmith.answering import make_ready
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.files import write_json
 from bertsmith.model.heads import TaskHead
-from bertsmith.model.linear import linears
+from bertsmith.model.layer import forget
 from bertsmith.model.task_model import TaskModel
 from bertsmith.runs.finetune_record import SCORES
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
@@ -57,8 +57,7 @@ def answering_model(
     if precision == "int8":
         make_ready(model, precision, device)
     else:
-        for linear in linears(model):
-            linear.forget()
+        forget(model)
         cast_(model, precision)
     return model
 

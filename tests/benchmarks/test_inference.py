@@ -124,8 +124,10 @@ def test_every_system_answers_as_transformers_does_by_default(name, folder, draw
     for question in entry.questions:
         answers = {"transformers default": exact(question, asked), name: system(question, asked)}
         assert answers[name].shape == (len(asked), 32 if question == "embed" else 2)
-        # float32 sums in another order; or 2 layers in bf16, of 8 bits.
-        bound = 1e-5 if fastest_dtype() == torch.float32 else 2e-2
+        # float32 sums in another order; or 2 layers in bf16, of 8 bits, and of classes a pooler and
+        # a head: torch's own operators, one by one, differ by 0.0206 here.
+        in_half = 1e-2 if question == "embed" else 2.5e-2
+        bound = 1e-5 if fastest_dtype() == torch.float32 else in_half
         if "int8" in name:
             # A 127th of the largest of every row and output, in 2 layers; a peer that multiplies
             # eight bits without an instruction for it saturates in 16.

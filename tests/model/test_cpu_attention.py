@@ -136,20 +136,29 @@ def test_a_broken_number_is_seen_in_its_own_sequence_and_in_no_other(dtype, valu
     assert torch.equal(context[rest], sound[rest])
 
 
-def test_what_they_do_not_take_is_left_to_the_blocks():
+def test_what_they_do_not_take_is_left_to_the_blocks(monkeypatch):
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
     stream, qkv, _ = drawn(torch.float32, 32)
-    assert cpu_attention.suits(qkv, stream)
-    assert cpu_attention.suits(qkv.bfloat16(), stream)
-    assert not cpu_attention.suits(qkv.double(), stream)
-    assert not cpu_attention.suits(qkv.half(), stream)
-    assert not cpu_attention.suits(qkv.to("meta"), stream)
-    many = replace(stream, keys_per_query=cpu_attention.MOST_KEYS["bf16"] + 1.0)
-    assert cpu_attention.suits(qkv, many)
-    assert not cpu_attention.suits(qkv.bfloat16(), many)
-    long = Stream.of(random_packed([cpu_attention.LONGEST + 1], 60))
-    assert not cpu_attention.suits(qkv, long)
+
+    def suits(qkv, stream=stream, rules=rules):
+        return cpu_attention.suits(qkv, stream, rules)
+
+    many = replace(stream, keys_per_query=cpu_attention.MOST_KEYS_WITH_AMX + 1.0)
+    for has_amx in (False, True):
+        monkeypatch.setattr(cpu_attention, "_has_amx", lambda it=has_amx: it)
+        assert suits(qkv)
+        assert suits(qkv.bfloat16())
+        assert suits(qkv, many)
+        assert suits(qkv.bfloat16(), many) is not has_amx
+    assert not suits(qkv.double())
+    assert not suits(qkv.half())
+    assert not suits(qkv.to("meta"))
+    odd = replace(rules, num_heads=32)
+    assert suits(qkv, rules=odd)
+    assert not suits(qkv.bfloat16(), rules=odd)
+    assert not suits(qkv, Stream.of(random_packed([cpu_attention.LONGEST + 1], 60)))
     with without_native():
-        assert not cpu_attention.suits(qkv, stream)
+        assert not suits(qkv)
 
 
 def test_keys_of_a_query_are_counted_in_the_mean():
@@ -210,7 +219,7 @@ def test_what_is_no_tensor_of_numbers_is_left_to_the_blocks():
     stream, qkv, _ = drawn(torch.float32, 32)
     rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.0)
     with FakeTensorMode() as mode:
-        assert not cpu_attention.suits(mode.from_tensor(qkv), stream)
+        assert not cpu_attention.suits(mode.from_tensor(qkv), stream, rules)
 
     def attended(rows):
         return attend(rows, None, stream, rules)

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from bertsmith.model import linear as module
 from bertsmith.model.config import Activation
-from bertsmith.model.linear import Linear, can_lay_out, lay_out, project_and_norm
+from bertsmith.model.layer import lay_out
+from bertsmith.model.linear import Linear, can_lay_out, project_and_norm
 
 PLAIN = {
     "gelu": functional.gelu,

@@ -1,0 +1,212 @@
+// One head of one sequence: attention forward and backward, on a CPU.
+//
+// Scores are made for some queries at a time and never leave the cache of one core. Scores and what
+// becomes of them are float32 as long as they are in registers; probabilities and gradients of scores
+// have the numbers' type where they are factors of a product. No task sees another. It knows no
+// streams and no layers.
+//
+// Source: Vaswani et al. 2017, section 3.2.
+//
+// Legend: L tokens of the sequence, W = L rounded up to vectors, K head size.
+
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "cpu_products.h"
+#include "cpu_rows.h"
+
+namespace {
+
+constexpr int LEFT_TO_RIGHT = 1, RIGHT_TO_LEFT = 2;
+constexpr float HIDDEN = -std::numeric_limits<float>::infinity();
+// Queries whose scores are in the cache at a time.
+constexpr int QUERIES = 4 * TILE_ROWS;
+
+struct Rules {
+  int num_heads, head_size, direction;
+  float scale;  // of scores
+  Dropout dropout;
+};
+
+// Where the numbers lie, how far from row to row, and which queries are asked for.
+template <typename Number>
+struct Task {
+  const Number *queries, *keys, *values;
+  int64_t query_stride, key_stride;
+  const int64_t* rows;  // of the queries; null: all, from the sequence's first
+  int64_t first_row, length, num_queries;
+  const int32_t* words = nullptr;  // of dropout, of every query; null without it
+  int head = 0;                    // its number, which dropout asks for
+
+  int64_t position(int64_t query) const { return rows ? rows[query] - first_row : query; }
+  // Attention's columns are (head, key): the head's number stands above the key's position.
+  Floats kept(int64_t query, int64_t key, const Dropout& dropout) const {
+    return keep_factors(words[query], uint32_t(head) << 16 | uint32_t(key), dropout);
+  }
+};
+
+// Cuts memory, or only counts how much there is to cut.
+struct Cutter {
+  char* next;
+
+  template <typename Number>
+  Number* numbers(int64_t count) {
+    Number* found = reinterpret_cast<Number*>(next);
+    next += (count * sizeof(Number) + 63) / 64 * 64;
+    return found;
+  }
+};
+
+// What a thread works in; going forward it has no use for what stands last.
+template <typename Number>
+struct Room {
+  Number *keys, *values, *weights;
+  float *scores, *factors, *arrived, *dropped;
+  Number *key_rows, *query_rows, *gradient_rows, *gradients, *turned;
+
+  Room(Cutter& cutter, int64_t head_size, int64_t longest, bool is_backward = false) {
+    int64_t step = Factors<Number>::STEP, wide = rounded_up(longest);
+    int64_t columns = (head_size + step) * wide, rows = (longest + step) * rounded_up(head_size);
+    keys = cutter.numbers<Number>(columns);
+    values = cutter.numbers<Number>(std::max(rows, columns));
+    weights = cutter.numbers<Number>((is_backward ? longest : QUERIES) * wide);
+    scores = cutter.numbers<float>(QUERIES * wide);
+    factors = cutter.numbers<float>(QUERIES);
+    if (!is_backward) return;
+    arrived = cutter.numbers<float>(QUERIES * wide);
+    dropped = cutter.numbers<float>(wide);
+    for (Number** each : {&key_rows, &query_rows, &gradient_rows})
+      *each = cutter.numbers<Number>(rows);
+    gradients = cutter.numbers<Number>(longest * wide);
+    turned = cutter.numbers<Number>((longest + step) * wide);
+  }
+};
+
+// Queries by keys (or gradients of contexts by values), (count, W).
+template <typename Number>
+void compare(
+    Left<Number> rows, int count, const Number* columns, int64_t size, int64_t wide, float* to) {
+  multiply<Number>(
+      rows, count, {columns, nullptr, size, wide}, [=](int row, int column, const auto& sums) {
+        float* at = to + row * wide + column;
+        for (const Floats& each : sums) store(at, each), at += LANES;
+      });
+}
+
+// Weighted sums of rows, (count, K), each times its factor, to rows that lie apart.
+template <typename Number>
+void gather(
+    Left<Number> weights, int count, const Number* rows, int64_t length, int64_t size,
+    const float* factors, Number* to, int64_t stride) {
+  multiply<Number>(
+      weights, count, {rows, nullptr, length, rounded_up(size)},
+      [=](int row, int column, const auto& sums) {
+        Number* at = to + row * stride + column;
+        int64_t room = size - column;
+        float factor = factors ? factors[row] : 1.0f;
+        for (const Floats& each : sums) put(at, each * factor, room), at += LANES, room -= LANES;
+      });
+}
+
+// (W,) scores -> where a query may look; returns the highest.
+inline float hide(float* scores, int64_t position, int64_t length, int direction) {
+  int64_t wide = rounded_up(length);
+  std::fill(scores, scores + (direction == RIGHT_TO_LEFT ? position : 0), HIDDEN);
+  std::fill(scores + (direction == LEFT_TO_RIGHT ? position + 1 : length), scores + wide, HIDDEN);
+  return highest_of(scores, wide);
+}
+
+template <typename Number>
+void attend(
+    const Task<Number>& task, const Rules& rules, Room<Number>& room, Number* contexts,
+    int64_t stride) {
+  int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
+  lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
+  lay_out_rows(task.values, task.key_stride, length, size, room.values);
+  for (int64_t first = 0; first < task.num_queries; first += QUERIES) {
+    int count = int(std::min<int64_t>(QUERIES, task.num_queries - first));
+    Left<Number> queries{task.queries + first * task.query_stride, task.query_stride};
+    compare(queries, count, room.keys, size, wide, room.scores);
+    for (int row = 0; row < count; row++) {
+      float* scores = room.scores + row * wide;
+      float highest = hide(scores, task.position(first + row), length, rules.direction);
+      Floats total = {};
+      for (int64_t j = 0; j < wide; j += LANES) {
+        Floats weights = exponential((load(scores + j) - highest) * rules.scale);
+        total += weights;
+        if (task.words) weights *= task.kept(first + row, j, rules.dropout);
+        put(room.weights + row * wide + j, weights);
+      }
+      room.factors[row] = 1.0f / sum_of(total);
+    }
+    gather(
+        {room.weights, wide}, count, room.values, length, size, room.factors,
+        contexts + first * stride, stride);
+  }
+}
+
+// A query's (W,) scores and gradients of its dropped probabilities, the block's row `row`, -> dropped
+// probabilities and gradients of scores.
+template <typename Number>
+void softmax_backward(
+    const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room) {
+  int64_t wide = rounded_up(task.length);
+  float *scores = room.scores + row * wide, *arrived = room.arrived + row * wide;
+  Number *weights = room.weights + query * wide, *gradients = room.gradients + query * wide;
+  float highest = hide(scores, query, task.length, rules.direction);
+  Floats total = {}, products = {};
+  for (int64_t j = 0; j < wide; j += LANES) {
+    Floats weight = exponential((load(scores + j) - highest) * rules.scale);
+    Floats gradient = load(arrived + j), dropped = weight;
+    if (task.words) {
+      Floats kept = task.kept(query, j, rules.dropout);
+      gradient *= kept, dropped *= kept;
+      store(arrived + j, gradient);
+    }
+    total += weight;
+    products += weight * gradient;
+    store(scores + j, weight);
+    store(room.dropped + j, dropped);
+  }
+  float factor = 1.0f / sum_of(total), inner = sum_of(products) * factor;
+  for (int64_t j = 0; j < wide; j += LANES) {
+    Floats weight = load(scores + j) * factor;
+    put(gradients + j, weight * (load(arrived + j) - inner) * rules.scale);
+    put(weights + j, load(room.dropped + j) * factor);
+  }
+}
+
+// Gradients of (L, K) contexts -> of queries, keys and values, which lie as those do.
+template <typename Number>
+void attend_backward(
+    const Task<Number>& task, const Rules& rules, Room<Number>& room, const Number* arrived,
+    int64_t stride, Number* grad_queries, Number* grad_keys, Number* grad_values) {
+  int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
+  lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
+  lay_out_columns(task.values, task.key_stride, size, length, room.values);
+  lay_out_rows(task.keys, task.key_stride, length, size, room.key_rows);
+  lay_out_rows(task.queries, task.query_stride, length, size, room.query_rows);
+  lay_out_rows(arrived, stride, length, size, room.gradient_rows);
+  for (int64_t first = 0; first < length; first += QUERIES) {
+    int count = int(std::min<int64_t>(QUERIES, length - first));
+    Left<Number> queries{task.queries, task.query_stride}, contexts{arrived, stride};
+    compare(queries.from(first), count, room.keys, size, wide, room.scores);
+    compare(contexts.from(first), count, room.values, size, wide, room.arrived);
+    for (int row = 0; row < count; row++)
+      softmax_backward(task, first + row, row, rules, room);
+    gather(
+        {room.gradients + first * wide, wide}, count, room.key_rows, length, size, nullptr,
+        grad_queries + first * task.query_stride, task.query_stride);
+  }
+  constexpr int STEP = Factors<Number>::STEP;
+  Left<Number> turned{room.turned, STEP, wide * STEP};  // rows and steps change places
+  lay_out_rows(room.gradients, wide, length, wide, room.turned, wide);
+  gather(turned, int(length), room.query_rows, length, size, nullptr, grad_keys, task.key_stride);
+  lay_out_rows(room.weights, wide, length, wide, room.turned, wide);
+  gather(
+      turned, int(length), room.gradient_rows, length, size, nullptr, grad_values, task.key_stride);
+}
+
+}  // namespace

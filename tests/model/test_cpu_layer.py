@@ -1,0 +1,227 @@
+"""The functions of `cpu_layer.cpp`, beside a layer of torch's operators in float64."""
+
+import copy
+import io
+import shutil
+
+import pytest
+import torch
+from torch import nn
+
+from bertsmith import native
+from bertsmith.model import cpu_layer
+from bertsmith.model.config import BertConfig
+from bertsmith.model.cpu_layer import SOURCE, can_lay_out
+from bertsmith.model.layer import Layer, forget, lay_out
+from bertsmith.model.linear import Linear
+from bertsmith.model.stream import Stream
+from bertsmith.native import library, without_native
+from tests.model.plain import random_packed
+
+# float32 has 24 bits and loses a few in its sums; bfloat16 has 8, and rounds seven times.
+WITHIN = {torch.float32: 2e-6, torch.bfloat16: 8e-3}
+LENGTHS = [5, 3, 40, 1, 77, 200, 64]
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+
+@pytest.fixture(autouse=True)
+def anywhere(monkeypatch):
+    """As on a processor where these functions are the fastest for both types."""
+    has = {**torch.cpu.get_capabilities(), "amx_bf16": False, "avx512_bf16": True}
+    monkeypatch.setattr(cpu_layer, "_has", lambda: has)
+
+
+def a_layer(hidden=64, heads=2, inner=100, **values):
+    torch.manual_seed(hidden)
+    config = BertConfig(
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        **{"vocab_size": 60, "num_hidden_layers": 1, **values},
+    )
+    layer = Layer(config, 1).eval()
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    return layer
+
+
+def as_answering(layer, dtype=torch.float32):
+    """A copy in that precision, norms in float32, and laid out."""
+    ready = copy.deepcopy(layer).to(dtype)
+    for norm in (ready.attention.norm, ready.feed_forward.norm):
+        norm.float()
+    lay_out(ready)
+    assert ready._ready is not None
+    return ready
+
+
+def a_stream(lengths=LENGTHS, **given):
+    return Stream.of(random_packed(lengths, 60), **given)
+
+
+def states(stream, width=64, dtype=torch.float32):
+    torch.manual_seed(width)
+    return torch.randn(len(stream.token_ids), width).to(dtype)
+
+
+def error(found, exact):
+    assert found.shape == exact.shape
+    return float((found.double() - exact).norm() / exact.norm())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
+@pytest.mark.parametrize("rows", [None, [0], [0, 5, 8, 8, 389, 100, 3]], ids=["all", "one", "some"])
+@pytest.mark.parametrize(("hidden", "heads", "inner"), [(64, 2, 100), (24, 2, 52), (312, 12, 1200)])
+def test_hidden_states_are_those_of_the_definition(hidden, heads, inner, rows, direction, dtype):
+    layer, stream = a_layer(hidden, heads, inner, direction=direction), a_stream()
+    given = states(stream, hidden, dtype)
+    rows = None if rows is None else torch.tensor(rows)
+    exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream, rows)
+    found = as_answering(layer, dtype)(given, stream, rows)
+    assert found.dtype == dtype
+    assert error(found, exact) < WITHIN[dtype]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu", "silu", "tanh"])
+def test_every_activation_is_the_definitions_from_end_to_end(activation, dtype):
+    """Rows of one number each: what an inner row becomes is seen as it is."""
+    layer, stream = a_layer(64, 2, 64, hidden_act=activation), a_stream([64])
+    layer.attention.norm.weight.fill_(0.0)
+    layer.attention.norm.bias.copy_(torch.linspace(-12, 12, 64))
+    layer.feed_forward.up.weight.copy_(torch.eye(64))
+    layer.feed_forward.up.bias.fill_(0.0)
+    layer = layer.to(dtype)
+    exact = copy.deepcopy(layer).double()(states(stream).double(), stream)
+    assert (
+        error(as_answering(layer, dtype)(states(stream, dtype=dtype), stream), exact)
+        < (WITHIN[dtype])
+    )
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads(dtype):
+    layer, stream = as_answering(a_layer(), dtype), a_stream()
+    given = states(stream, dtype=dtype)
+    together = layer(given, stream)
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            assert torch.equal(layer(given, stream), together)
+    finally:
+        torch.set_num_threads(threads)
+    for start, length in zip(stream.first_rows.tolist(), LENGTHS, strict=True):
+        end = start + length
+        assert torch.equal(layer(given[start:end], a_stream([length])), together[start:end])
+    given[0] = torch.nan
+    spoilt = layer(given, stream)
+    assert torch.isnan(spoilt[:5]).all()
+    assert torch.equal(spoilt[5:], together[5:])
+
+
+@torch.no_grad()
+def test_a_text_longer_than_a_chunk_is_read_whole():
+    layer, stream = a_layer(max_position_embeddings=1024), a_stream([3, 900, 20])
+    exact = copy.deepcopy(layer).double()(states(stream).double(), stream)
+    assert error(as_answering(layer)(states(stream), stream), exact) < WITHIN[torch.float32]
+
+
+def test_with_gradients_dropout_and_other_types_it_is_the_definition(monkeypatch):
+    layer, stream = as_answering(a_layer()), a_stream()
+    given = states(stream)
+    monkeypatch.setattr(cpu_layer, "call", lambda *_: pytest.fail("not for these"))
+    layer(given, stream).sum().backward()
+    with torch.no_grad():
+        layer(given, a_stream(dropout=(1, 2)))
+        spare = a_stream([5, 27, 143], is_rounded=True)
+        assert spare.has_spare_rows
+        layer(states(spare), spare)
+        with without_native():
+            layer(given, stream)
+        layer.feed_forward.down.bias.add_(1.0)
+        layer(given, stream)
+        layer.double()(given.double(), stream)
+
+
+@torch.no_grad()
+def test_it_is_one_call_a_layer(monkeypatch):
+    layer, stream = as_answering(a_layer()), a_stream()
+    called, call = [], cpu_layer.call
+    monkeypatch.setattr(
+        cpu_layer,
+        "call",
+        lambda source, name, *rest: [called.append(name), call(source, name, *rest)],
+    )
+    layer(states(stream), stream)
+    assert called == ["layer"]
+
+
+@torch.no_grad()
+def test_weights_that_changed_are_laid_out_anew():
+    layer, stream = as_answering(a_layer()), a_stream()
+    given = states(stream)
+    layer.attention.qkv.weight.mul_(2.0)
+    expected = layer(given, stream)
+    lay_out(layer)
+    assert layer._ready.suits(given, stream)
+    torch.testing.assert_close(layer(given, stream), expected, atol=1e-5, rtol=1e-5)
+    forget(layer)
+    assert layer._ready is None
+
+
+@torch.no_grad()
+def test_a_copy_and_a_pickle_have_the_weights_alone():
+    layer, stream = as_answering(a_layer()), a_stream()
+    stored = io.BytesIO()
+    torch.save(layer, stored)
+    stored.seek(0)
+    for copied in (copy.deepcopy(layer), torch.load(stored, weights_only=False)):
+        assert copied._ready is None
+        torch.testing.assert_close(
+            copied(states(stream), stream), layer(states(stream), stream), atol=1e-5, rtol=1e-5
+        )
+
+
+def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(monkeypatch):
+    def goes_this_way(layer):
+        lay_out(layer)
+        return layer._ready is not None
+
+    assert goes_this_way(a_layer())
+    assert goes_this_way(a_layer().bfloat16())
+    assert not goes_this_way(a_layer().double())
+    assert not goes_this_way(a_layer(30, 2))  # heads of an odd size
+    with without_native():
+        assert not goes_this_way(a_layer())
+    for has in ({"avx512_bf16": True, "amx_bf16": True}, {"avx512_bf16": False}, {}):
+        monkeypatch.setattr(cpu_layer, "_has", lambda it=has: it)
+        assert goes_this_way(a_layer())
+        assert not goes_this_way(a_layer().bfloat16())
+        assert can_lay_out(64, 2, torch.zeros(2, 2))
+    layer = a_layer()
+    monkeypatch.setattr(cpu_layer, "takes", lambda *_: False)
+    lay_out(nn.Sequential(layer, Linear(2, 2)))
+    assert layer._ready is None
+
+
+@pytest.mark.parametrize("capability", ["AVX2", "DEFAULT"])
+@torch.no_grad()
+def test_narrower_vectors_without_products_of_bfloat16_compute_the_same(capability, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    native._loaded.cache_clear()
+    try:
+        assert library(SOURCE) is not None
+        for dtype, within in WITHIN.items():
+            for rows in (None, torch.tensor([7, 2, 300])):
+                layer, stream = a_layer(72, 3, 100), a_stream()
+                given = states(stream, 72, dtype)
+                exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream, rows)
+                assert error(as_answering(layer, dtype)(given, stream, rows), exact) < within
+    finally:
+        native._loaded.cache_clear()
