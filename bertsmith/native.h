@@ -53,11 +53,24 @@ inline void store(uint16_t* to, Floats values) {
   std::memcpy(to, &halves, sizeof halves);
 }
 
-inline float sum_of(Floats values) {
-  float sum = 0;
-  for (int lane = 0; lane < LANES; lane++) sum += values[lane];
-  return sum;
+template <int BYTES>
+struct Part {
+  typedef float Type __attribute__((vector_size(BYTES)));
+};
+
+// In pairs, lanes that are far apart first.
+template <int BYTES>
+inline float sum_of_lanes(typename Part<BYTES>::Type values) {
+  if constexpr (BYTES == sizeof(float)) {
+    return values[0];
+  } else {
+    typename Part<BYTES / 2>::Type parts[2];
+    std::memcpy(parts, &values, sizeof parts);
+    return sum_of_lanes<BYTES / 2>(parts[0] + parts[1]);
+  }
 }
+
+inline float sum_of(Floats values) { return sum_of_lanes<VECTOR_BYTES>(values); }
 
 inline float widened(float value) { return value; }
 

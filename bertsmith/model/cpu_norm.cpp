@@ -14,9 +14,7 @@
 
 #include <omp.h>
 
-#include <cmath>
-
-#include "native.h"
+#include "cpu_rows.h"
 
 namespace {
 
@@ -37,28 +35,18 @@ struct Rows {
   int64_t count;                  // T
 };
 
-void drop(float* row, int32_t word, int wide, const Dropout& dropout) {
-  for (int h = 0; h < wide; h += LANES)
-    store(row + h, load(row + h) * keep_factors(word, h, dropout));
-}
-
-float sum_of(const float* row, int wide) {
-  Floats total = {};
-  for (int h = 0; h < wide; h += LANES) total += load(row + h);
-  return sum_of(total);
-}
-
 // What a thread works in: rows of W floats; the norm's weights are zero past H.
 struct Room {
-  static constexpr int ROWS = 4;
+  static constexpr int ROWS = 5;
   int wide;
-  float *sums, *other, *weight, *bias;
+  float *sums, *other, *kept, *weight, *bias;
 
   Room(float* floats, const Rules& rules, const float* weights, const float* biases)
       : wide(rounded_up(rules.width)) {
     sums = floats;
     other = sums + wide;
-    weight = other + wide;
+    kept = other + wide;
+    weight = kept + wide;
     bias = weight + wide;
     std::fill(floats, floats + ROWS * wide, 0.0f);
     std::copy(weights, weights + rules.width, weight);
@@ -66,40 +54,71 @@ struct Room {
   }
 };
 
-// Row t before its norm: the residual and what was added to it.
+// One row: what stands in it before its norm, the residual and what was added to it. It has pointers
+// of its own, which no store can have changed.
 template <typename Number>
-void add_up(const Rows<Number>& of, int64_t t, const Rules& rules, Room& room) {
-  read(of.rows + t * rules.width, rules.width, room.sums);
-  if (of.before) drop(room.sums, of.before[t], room.wide, rules.before);
-  if (of.residual) {
-    read(of.residual + t * rules.width, rules.width, room.other);
-    for (int h = 0; h < room.wide; h += LANES)
-      store(room.sums + h, load(room.sums + h) + load(room.other + h));
-  }
-  std::fill(room.sums + rules.width, room.sums + room.wide, 0.0f);
-}
+struct Row {
+  const Number *row, *residual;
+  int32_t before, after;
+  bool is_dropped_before, is_dropped_after;
+  int width;
+  Dropout before_rules, after_rules;
+  float* kept;
 
-// x -> (x - mean) * factor, in place.
-void standardise(Room& room, int width, float mean, float factor) {
-  for (int h = 0; h < room.wide; h += LANES)
-    store(room.sums + h, (load(room.sums + h) - mean) * factor);
-  std::fill(room.sums + width, room.sums + room.wide, 0.0f);
-}
+  Row(const Rows<Number>& of, int64_t t, const Rules& rules, const Room& room)
+      : row(of.rows + t * rules.width),
+        residual(of.residual ? of.residual + t * rules.width : nullptr),
+        before(of.before ? of.before[t] : 0),
+        after(of.after ? of.after[t] : 0),
+        is_dropped_before(of.before),
+        is_dropped_after(of.after),
+        width(rules.width),
+        before_rules(rules.before),
+        after_rules(rules.after),
+        kept(room.kept) {}
+
+  // What is kept of it, where it is dropped, is remembered.
+  Floats added_up(int h) const {
+    Floats value = get(row + h, width - h);
+    if (is_dropped_before) {
+      Floats factors = keep_factors(before, h, before_rules);
+      store(kept + h, factors);
+      value *= factors;
+    }
+    return residual ? value + get(residual + h, width - h) : value;
+  }
+
+  Floats dropped(Floats value, int h) const {
+    return is_dropped_after ? value * keep_factors(after, h, after_rules) : value;
+  }
+};
 
 template <typename Number>
 void forward(
-    const Rows<Number>& of, int64_t t, const Rules& rules, Room& room, Number* normed,
+    const Rows<Number>& of, int64_t t, const Rules& rules, const Room& room, Number* normed,
     float* statistics) {
-  add_up(of, t, rules, room);
-  float mean = sum_of(room.sums, room.wide) / rules.width;
-  standardise(room, rules.width, mean, 1.0f);
-  Floats squares = {};
-  for (int h = 0; h < room.wide; h += LANES) squares += load(room.sums + h) * load(room.sums + h);
-  float factor = 1.0f / std::sqrt(sum_of(squares) / rules.width + rules.epsilon);
-  for (int h = 0; h < room.wide; h += LANES)
-    store(room.sums + h, load(room.sums + h) * factor * load(room.weight + h) + load(room.bias + h));
-  if (of.after) drop(room.sums, of.after[t], room.wide, rules.after);
-  write(room.sums, rules.width, normed + t * rules.width);
+  const Row<Number> row(of, t, rules, room);
+  const float *weight = room.weight, *bias = room.bias;
+  float* sums = room.sums;
+  int width = rules.width, wide = room.wide;
+  Number* to = normed + t * width;
+  Floats total = {}, squares = {};
+  for (int h = 0; h < wide; h += LANES) {
+    Floats value = row.added_up(h);
+    store(sums + h, value);
+    total += value;
+  }
+  float mean = sum_of(total) / width;
+  for (int h = width; h < wide; h++) sums[h] = mean;  // no part of the variance
+  for (int h = 0; h < wide; h += LANES) {
+    Floats centred = load(sums + h) - mean;
+    squares += centred * centred;
+  }
+  float factor = 1.0f / std::sqrt(sum_of(squares) / width + rules.epsilon);
+  for (int h = 0; h < wide; h += LANES) {
+    Floats value = (load(sums + h) - mean) * factor * load(weight + h) + load(bias + h);
+    put(to + h, row.dropped(value, h), width - h);
+  }
   statistics[2 * t] = mean;
   statistics[2 * t + 1] = factor;
 }
@@ -107,34 +126,34 @@ void forward(
 // Row t's part of both gradients, and what it adds to the weight's and the bias's, (2, W).
 template <typename Number>
 void backward(
-    const Rows<Number>& of, int64_t t, const Rules& rules, Room& room, const float* statistics,
-    const Number* grad_normed, Number* grad_rows, Number* grad_residual, float* grad_weights) {
+    const Rows<Number>& of, int64_t t, const Rules& rules, const Room& room,
+    const float* statistics, const Number* grad_normed, Number* grad_rows, Number* grad_residual,
+    float* grad_weights) {
+  const Row<Number> row(of, t, rules, room);
+  const float* weight = room.weight;
+  float *normal = room.sums, *gradient = room.other, *grad_biases = grad_weights + room.wide;
   int width = rules.width, wide = room.wide;
+  int64_t place = t * width;
   float mean = statistics[2 * t], factor = statistics[2 * t + 1];
-  add_up(of, t, rules, room);
-  standardise(room, width, mean, factor);
-  float *normal = room.sums, *gradient = room.other;
-  read(grad_normed + t * width, width, gradient);
-  std::fill(gradient + width, gradient + wide, 0.0f);
-  if (of.after) drop(gradient, of.after[t], wide, rules.after);
   Floats total = {}, inner = {};
   for (int h = 0; h < wide; h += LANES) {
-    Floats arrived = load(gradient + h), there = load(normal + h);
+    Floats there = (row.added_up(h) - mean) * factor;
+    Floats arrived = row.dropped(get(grad_normed + place + h, width - h), h);  // zero past H
     store(grad_weights + h, load(grad_weights + h) + arrived * there);
-    store(grad_weights + wide + h, load(grad_weights + wide + h) + arrived);
-    Floats scaled = arrived * load(room.weight + h);
+    store(grad_biases + h, load(grad_biases + h) + arrived);
+    Floats scaled = arrived * load(weight + h);
+    store(normal + h, there);
     store(gradient + h, scaled);
     total += scaled;
     inner += scaled * there;
   }
   float mean_gradient = sum_of(total) / width, mean_inner = sum_of(inner) / width;
   for (int h = 0; h < wide; h += LANES) {
-    Floats centred = load(gradient + h) - mean_gradient - load(normal + h) * mean_inner;
-    store(gradient + h, centred * factor);
+    Floats value = (load(gradient + h) - mean_gradient - load(normal + h) * mean_inner) * factor;
+    if (row.residual) put(grad_residual + place + h, value, width - h);
+    if (row.is_dropped_before) value *= load(row.kept + h);
+    put(grad_rows + place + h, value, width - h);
   }
-  if (of.residual) write(gradient, width, grad_residual + t * width);
-  if (of.before) drop(gradient, of.before[t], wide, rules.before);
-  write(gradient, width, grad_rows + t * width);
 }
 
 // Every row, in blocks.
