@@ -7,12 +7,12 @@ follow: a search's restarts differ in none of it. It trains nothing.
 from __future__ import annotations
 
 import copy
-import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
 from bertsmith.checkpoints import store
+from bertsmith.checkpoints.fingerprint import weights_fingerprint
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.runs.learning_set import (
     AnswerT,
@@ -63,18 +63,7 @@ def read_start(
         loaded=loaded,
         train=train,
         dev=dev,
-        model_fingerprint=_weights_fingerprint(loaded),
+        model_fingerprint=weights_fingerprint(loaded),
         examples_fingerprint=fingerprint(train.labelled, dev.labelled),
         train_fingerprint=fingerprint(train.labelled),
     )
-
-
-def _weights_fingerprint(loaded: Loaded) -> str:
-    digest = hashlib.sha256()
-    parts = {**loaded.model.state_dict()}
-    if loaded.head is not None:
-        parts |= {f"head.{name}": each for name, each in loaded.head.state_dict().items()}
-    for name in sorted(parts):
-        digest.update(name.encode())
-        digest.update(parts[name].contiguous().numpy().tobytes())
-    return digest.hexdigest()
