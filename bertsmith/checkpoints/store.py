@@ -137,8 +137,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     place = find_model(name_or_path)
     directory = place if place.is_dir() else place.parent
     sentence = sentence_transformers.read(directory)
-    home = sentence_transformers.encoder_directory(directory)
-    files = home if place.is_dir() else place
+    files = _files_at(place)
     config, config_notes = read_config(files)  # first: what is no BERT need not be read
     dense = sentence_dense.read(directory, sentence, config.hidden_size, dtype)
     weights = read_weights(files)
@@ -168,10 +167,23 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
     )
 
 
+def read_encoder_config(place: Path) -> BertConfig:
+    """The config of the model at a place that `find_model` gave, without a look at its weights.
+
+    Raises FileNotFoundError or ValueError, naming the file, for a config that is missing or wrong.
+    """
+    return read_config(_files_at(place))[0]
+
+
 def tokenizer_directory(directory: Path) -> Path:
     """Where a model's tokenizer files lie: in its directory, else beside its encoder."""
     has_own = any((directory / name).is_file() for name in ("vocab.txt", "tokenizer.json"))
     return directory if has_own else sentence_transformers.encoder_directory(directory)
+
+
+def _files_at(place: Path) -> Path:
+    """Where the encoder's files are: a directory, or the prefix of a TensorFlow checkpoint."""
+    return sentence_transformers.encoder_directory(place) if place.is_dir() else place
 
 
 def _filled(

@@ -39,7 +39,7 @@ def options_of(kind: type, prefix: str = "--") -> Iterator[Option]:
         inner, notes = unwrapped(hints[field.name])
         if tyro.conf.Positional in notes or tyro.conf.Suppress in notes:
             continue
-        name = field.name.replace("_", "-")
+        name = _name_in(notes) or field.name.replace("_", "-")
         if isinstance(inner, type) and dataclasses.is_dataclass(inner):
             is_flat = tyro.conf.arg(name="") in notes
             yield from options_of(inner, prefix if is_flat else f"{prefix}{name}.")
@@ -67,6 +67,14 @@ def unwrapped(kind: object) -> tuple[object, tuple[object, ...]]:
         return kind, ()
     inner, *notes = get_args(kind)
     return inner, tuple(notes)
+
+
+def _name_in(notes: tuple[object, ...]) -> str:
+    """The name that `tyro.conf.arg` gives a field, as of one whose word Python keeps for itself."""
+    import tyro
+
+    given = [vars(note) for note in notes if isinstance(note, type(tyro.conf.arg()))]
+    return next((str(each["name"]) for each in given if each["name"]), "")
 
 
 def choices_of(kind: object) -> tuple[str, ...]:

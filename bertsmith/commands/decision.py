@@ -17,11 +17,12 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from bertsmith.commands.model_start import begin_with
 from bertsmith.commands.preparation import corpus_of, is_corpus
 from bertsmith.commands.request import Request
 from bertsmith.commands.stages import Stage
 from bertsmith.corpus.store import Corpus
-from bertsmith.model.config import SIZES
+from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.reading.documents import find_sources, read_raw
 from bertsmith.recipes.pretraining import scaled
 from bertsmith.recipes.run import PretrainRun
@@ -35,6 +36,7 @@ from bertsmith.runs.planning import (
     late_warning,
     warnings,
 )
+from bertsmith.runs.pretrain_start import PretrainStart
 from bertsmith.runs.progress import say
 from bertsmith.runs.together import command_line
 from bertsmith.train.device import Processes, choose_precision
@@ -60,35 +62,38 @@ def decide(
     began = time.perf_counter()
     if "next_sentence" in request.run.objectives:
         _require_two_documents(request)
-    path = corpus_of(request.texts, request.text, directory, console)
+    start, text = None, request.text
+    if request.model is not None:
+        start, text = begin_with(request.model, request, directory, console)
+    path = corpus_of(request.texts, text, directory, console)
     bench = Bench(corpus=Corpus.open(path), device=device, processes=processes)
-    model = replace(request.run.model, vocab_size=bench.corpus.tokenizer().vocab_size)
     precision = choose_precision(request.run.precision, device)
-    run = replace(request.run, model=model, precision=precision)
+    run = replace(request.run, model=_model(request, start, bench.corpus), precision=precision)
     measured = _measuring(bench, request.minutes, console)
     until = None if request.minutes is None else began + 60.0 * request.minutes
     measuring_began = time.perf_counter()
     run, notes, measurement = _sized(run, request, bench.corpus, measured, until)
     run, measurement = _fitted(run, request.kept, bench.corpus, measured, until, measurement)
-    now = time.perf_counter()
-    late = late_warning(request.minutes, now - began, now - measuring_began)
+    now, is_drawn = time.perf_counter(), start is None
+    late = late_warning(request.minutes, now - began, now - measuring_began, is_drawn=is_drawn)
     if request.minutes is not None:
         notes.append(f"{run.num_steps:,} steps chosen for {request.minutes:g} minutes in all")
-    for name, value in described(run, bench, measurement):
-        say(console, f"{name:<13}{value}")
-    for warning in [*([late] if late else []), *warnings(run, bench.corpus)]:
-        say(console, f"warning: {warning}")
+    warned = [*([late] if late else []), *warnings(run, bench.corpus, is_drawn=is_drawn)]
+    _tell(described(run, bench, measurement), warned, console)
     return Record(
         run=run,
         corpus=path,
         corpus_fingerprint=fingerprint(path),
         command=command_line(sys.argv[1:], processes),
         request=request.asked,
-        notes=tuple(notes),
+        notes=(*(start.notes(run) if start is not None else ()), *notes),
         seconds_per_step=measurement.seconds_per_step,
         peak_bytes=measurement.peak_bytes,
         unigram_entropy=bench.corpus.unigram_entropy,
         versions=versions(device, processes),
+        model=start.place if start is not None else "",
+        model_fingerprint=start.fingerprint if start is not None else "",
+        ancestry=start.ancestry if start is not None else (),
     )
 
 
@@ -123,6 +128,20 @@ def settled(run: PretrainRun, measured: Measuring, seconds: float) -> Measuremen
         if faster <= _NEAR * slower:
             break
     return found
+
+
+def _tell(plan: Iterable[tuple[str, str]], warned: Iterable[str], console: Console) -> None:
+    for name, value in plan:
+        say(console, f"{name:<13}{value}")
+    for warning in warned:
+        say(console, f"warning: {warning}")
+
+
+def _model(request: Request, start: PretrainStart | None, corpus: Corpus) -> BertConfig:
+    """The sizes asked for, or those of the model that is gone on from."""
+    if start is not None:
+        return start.config
+    return replace(request.run.model, vocab_size=corpus.tokenizer().vocab_size)
 
 
 def _require_two_documents(request: Request) -> None:

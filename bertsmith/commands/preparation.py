@@ -25,7 +25,7 @@ from bertsmith.corpus.build_rules import OtherSettingsError, differing_settings,
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.manifest import Manifest
 from bertsmith.corpus.preflight import sample_sentences
-from bertsmith.files import read_json, write_text
+from bertsmith.files import read_json, write_json, write_text
 from bertsmith.reading.compressed import is_compressed
 from bertsmith.reading.documents import Source, find_sources
 from bertsmith.runs.progress import say
@@ -69,6 +69,36 @@ def corpus_of(
         shutil.rmtree(run.out.rename(directory / ".corpus.part"))
         _build(run, console)
     return run.out
+
+
+def written_vocabulary(tokenizer: Tokenizer, directory: Path, model: str, console: Console) -> Path:
+    """The directory of a run's vocabulary that a model brings, written where it is not there yet.
+
+    One that was made there before, for other words say, is replaced. Raises ValueError where it is
+    a person's, or was edited.
+    """
+    vocabulary = directory / "vocab"
+    if (vocabulary / "vocab.txt").is_file():
+        found, report = Tokenizer.load(vocabulary).fingerprint, vocabulary / REPORT_FILE
+        if found == tokenizer.fingerprint:
+            return vocabulary
+        if not report.is_file() or read_json(report).get("fingerprint") != found:
+            raise ValueError(
+                f"{vocabulary} holds a vocabulary that was put there or edited, and that of "
+                f"{model} would replace it: name another directory with --out, or move it away"
+            )
+        say(console, f"vocabulary: {vocabulary}, replaced by that of {model}")
+    vocabulary.mkdir(parents=True, exist_ok=True)
+    # It goes first and comes last: where it stands, the report beside it is its own.
+    (vocabulary / "vocab.txt").unlink(missing_ok=True)
+    write_json(vocabulary / REPORT_FILE, {"model": model, "fingerprint": tokenizer.fingerprint})
+    tokenizer.save(vocabulary)
+    return vocabulary
+
+
+def glance(texts: Sequence[Path], choices: TextChoices) -> list[str]:
+    """Sentences from the beginnings of a few files of the texts."""
+    return list(sample_sentences(_sources_of(texts, choices), choices.reading.language))
 
 
 def is_corpus(texts: Sequence[Path]) -> bool:

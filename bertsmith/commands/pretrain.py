@@ -1,6 +1,7 @@
 """`bertsmith pretrain`: a folder of text -> a pre-trained BERT, or a stopped run continued.
 
     bertsmith pretrain FOLDER                          everything chosen from text, time and machine
+    bertsmith pretrain FOLDER --from MODEL             goes on from any BERT, on one's own text
     bertsmith pretrain FOLDER --recipe paper-base      a recipe as it stands; any field beside it
     bertsmith pretrain --resume runs/FOLDER            goes on where it stopped, to the bit
     torchrun --nproc-per-node 8 -m bertsmith pretrain FOLDER --recipe paper-large
@@ -93,11 +94,16 @@ def directory_of(options: Pretrain) -> Path:
             "(bertsmith pretrain --resume RUN)"
         )
     require_there(options.texts)
-    directory = options.out or Path("runs") / options.texts[0].resolve().name
+    directory = options.out or Path("runs") / _name_of(options)
     texts = () if is_corpus(options.texts) else options.texts
     require_destination(directory, texts, "the run's")
     require_text(texts, "name text alone, or one corpus alone")
     return directory
+
+
+def _name_of(options: Pretrain) -> str:
+    text = options.texts[0].resolve().name
+    return text if options.from_model is None else f"{Path(options.from_model).name}-{text}"
 
 
 def _settle_machine(options: Pretrain, directory: Path) -> str:
@@ -144,6 +150,10 @@ def _train(ongoing: OngoingRun, shown: progress.Display) -> bool:
     """Takes every step that is left; False when stopped by Ctrl-C, with the last step saved."""
     run, parts = ongoing.record.run, ongoing.parts
     batches = batches_from(run, ongoing.corpus, ongoing.start)
+    if ongoing.record.model and ongoing.processes.is_first:
+        before = ongoing.evaluate_first()
+        if before is not None:
+            shown.note(f"before the first step  {before.sentence()}")
     with Interruption() as interruption, contextlib.closing(batches):
         begin_phase(run, ongoing.start, parts)
         for update in train(

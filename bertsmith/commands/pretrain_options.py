@@ -18,7 +18,9 @@ from bertsmith.commands.typed import typed_options, word_behind
 from bertsmith.recipes.pretraining import RECIPES
 from bertsmith.recipes.run import PretrainRun
 
-RecipeName = Literal["auto", "paper-base", "paper-large", "mini-cpu", "quickstart", "modern"]
+RecipeName = Literal[
+    "auto", "paper-base", "paper-large", "mini-cpu", "quickstart", "modern", "further"
+]
 SizeName = Literal["auto", "tiny", "mini", "small", "medium", "base", "large"]
 
 
@@ -28,8 +30,15 @@ class Pretrain:
 
     texts: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Folders or files of text, or one corpus that build-corpus made."""
+    from_model: Annotated[str | None, tyro.conf.arg(name="from")] = None
+    """Go on from this model, with its sizes, vocabulary and weights: a name under models/, a path
+    (a run stands for its newest checkpoint), or a Hub id."""
+    add_words: Path | None = None
+    """With --from: a file of words, one a line, each of which becomes a single entry of the
+    vocabulary."""
     recipe: RecipeName = "auto"
-    """Whose values the fields of the run start from; auto: mini-cpu, fitted to text and time."""
+    """Whose values the fields of the run start from; auto: mini-cpu, or with --from further, fitted
+    to text and time."""
     minutes: float | None = None
     """Time to fit the number of steps to; default 60 for auto, else the recipe's own steps."""
     steps: int | None = None
@@ -37,7 +46,8 @@ class Pretrain:
     size: SizeName = "auto"
     """The model's size by name; auto: the recipe's own, or chosen from text and time."""
     out: Path | None = None
-    """The run's directory (default runs/NAME, by the first text's name)."""
+    """The run's directory (default runs/NAME, by the first text's name; with --from
+    runs/MODEL-NAME)."""
     resume: Path | None = None
     """Continue the run in this directory; all but device and threads comes from there."""
     plan_only: bool = False
@@ -58,8 +68,14 @@ class Pretrain:
 
 def defaults_of(arguments: Sequence[str]) -> Pretrain:
     """The defaults for these arguments: those of the recipe that they name."""
-    recipe = word_behind("--recipe", arguments) or "auto"
+    recipe = recipe_for(word_behind("--recipe", arguments), word_behind("--from", arguments))
     return Pretrain(run=recipe_of(recipe), typed=typed_options(arguments))
+
+
+def recipe_for(recipe: str | None, from_model: str | None) -> str:
+    """The name of the recipe that is meant: auto is another one where a model is gone on from."""
+    is_auto = recipe in (None, "auto")
+    return "further" if is_auto and from_model is not None else recipe or "auto"
 
 
 def recipe_of(name: str) -> PretrainRun:

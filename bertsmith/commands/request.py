@@ -1,6 +1,7 @@
 """The options of `bertsmith pretrain` -> what a person asks for, or why it cannot be asked for.
 
-What was left at auto is chosen later, from the text and the machine: it looks at neither.
+What was left at auto is chosen later, from the text and the machine: it looks at neither. What
+`--from` decides is in `going_on.py`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.commands.accepted_options import options_of
+from bertsmith.commands.going_on import GoingOn, going_on, require_fitting, run_of_model
 from bertsmith.commands.preparation import is_corpus
-from bertsmith.commands.pretrain_options import Pretrain, recipe_of
+from bertsmith.commands.pretrain_options import Pretrain, recipe_for, recipe_of
 from bertsmith.commands.text_options import TextChoices, VocabularyChoices
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.recipes.run import STEP_FIELDS, PretrainRun, stretched, to_json
@@ -30,7 +32,7 @@ _SHAPE_OPTIONS = (
     "--model.intermediate-size",
 )
 """What a size decides."""
-_FITTED = ("auto", "mini-cpu", "quickstart")
+_FITTED = ("auto", "mini-cpu", "quickstart", "further")
 """Recipes whose peak rate and initial weights are chosen for a size; others state theirs."""
 
 
@@ -52,6 +54,8 @@ class Request:
     """Of `STEP_FIELDS`, those that were typed: another number of steps leaves them alone."""
     minutes: float | None
     """Time of the whole command, to fit the steps to; None keeps the run's own steps."""
+    model: GoingOn | None = None
+    """What the run goes on from; None where weights are drawn."""
     asked: dict[str, object]
     """The request as JSON values, to recognise it when it is made again."""
 
@@ -67,6 +71,7 @@ def require_effective(options: Pretrain) -> None:
                 f"out, or start a new run in another directory"
             )
         return
+    require_fitting(options)
     if is_corpus(options.texts):
         _require_none_of(
             {option.name for option in options_of(TextChoices)} - _BESIDE_A_CORPUS,
@@ -92,10 +97,11 @@ def require_effective(options: Pretrain) -> None:
 def request_of(options: Pretrain) -> Request:
     """What the options ask for: what was left at auto is chosen only where nothing else was set.
 
-    Raises ValueError for options that contradict each other.
+    Raises ValueError for options that contradict each other, or a model that is gone on from.
     """
     is_auto, size, minutes = options.recipe == "auto", str(options.size), options.minutes
-    recipe, run = recipe_of(options.recipe), options.run
+    name, run = recipe_for(options.recipe, options.from_model), options.run
+    recipe, model = recipe_of(name), going_on(options)
     kept = frozenset(n for n in STEP_FIELDS if _is_typed(options, "--" + n.replace("_", "-")))
     if minutes is not None and not 0.0 < minutes < math.inf:
         raise ValueError(f"--minutes must be above 0, found {minutes:g}")
@@ -115,23 +121,28 @@ def request_of(options: Pretrain) -> Request:
     is_length_set = run.phases != recipe.phases or _is_typed(options, "--steps", "--phases")
     if minutes is None and is_auto and not is_length_set:
         minutes = DEFAULT_MINUTES
-    if minutes is None and size == "auto":
+    if (minutes is None and size == "auto") or model is not None:
         size = "recipe"
+    brings = _brings(options, recipe)
+    if model is not None:
+        run = run_of_model(run, model, is_rate_set="learning_rate" not in brings)
     return Request(
         texts=options.texts,
         text=options.text,
         run=run,
         size=size,
-        brings=_brings(options, recipe),
+        brings=brings,
         kept=kept,
         minutes=minutes,
+        model=model,
         asked={
             "texts": [str(path.resolve()) for path in options.texts],
             "text": options.text.to_json(),
-            "recipe": options.recipe,
+            "recipe": options.recipe if model is None else name,
             "size": size,
             "minutes": minutes,
             "run": json.loads(json.dumps(to_json(run))),
+            **({} if model is None else {"from": model.to_json()}),
         },
     )
 
@@ -171,7 +182,7 @@ def _shape(model: BertConfig) -> tuple[int, int, int, int]:
 
 
 def _brings(options: Pretrain, recipe: PretrainRun) -> frozenset[str]:
-    if options.recipe not in _FITTED:
+    if recipe_for(options.recipe, options.from_model) not in _FITTED:
         return frozenset()
     run = options.run
     is_untouched = {

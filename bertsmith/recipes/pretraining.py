@@ -135,10 +135,44 @@ def modern() -> PretrainRun:
     )
 
 
+def further() -> PretrainRun:
+    """Going on from a model that is there (`--from MODEL`), whose sizes take the place of these.
+
+    Differs from the paper, which begins with drawn weights: half its peak rate, so that what the
+    model knows is not lost, and batches of 32 (both as Sun et al. 2019, "How to fine-tune BERT for
+    text classification", pre-train BASE further); a warm-up of 5% of the steps, since the optimizer
+    begins without a history. All else is the paper's: both objectives, 15% of the positions,
+    dropout. Nothing is counted from the text and no position is copied: both would replace what
+    the model has learned.
+    `bertsmith pretrain FOLDER --from MODEL --minutes 60` fits the steps to the machine.
+    """
+    return PretrainRun(
+        name="further",
+        # A place to be taken: how long sequences may be is for the model to say that comes here.
+        model=replace(BASE, max_position_embeddings=2**16),
+        phases=(Phase(steps=10_000, sequence_length=128, batch_size=32),),
+        optimizer=OptimizerConfig(learning_rate=5e-5),
+        warmup_steps=500,
+        evaluate_every=1_000,
+        save_every=500,
+        log_every=50,
+    )
+
+
+def further_rate(config: BertConfig) -> float:
+    """The peak rate for going on with a model of this width: `further`'s, times 768 / H.
+
+    So a narrow model gets a sixth of what it bears from the start, as BASE does (`PEAK_RATES` in
+    runs/planning.py fall with the width too).
+    """
+    return float(f"{further().optimizer.learning_rate * BASE.hidden_size / config.hidden_size:.2g}")
+
+
 RECIPES = {
     "paper-base": paper_base,
     "paper-large": paper_large,
     "mini-cpu": mini_cpu,
     "quickstart": quickstart,
     "modern": modern,
+    "further": further,
 }

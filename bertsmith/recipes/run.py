@@ -71,7 +71,11 @@ _TypedPhase = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainRun:
-    """A pre-training run. Weights are a function of this value, the corpus and the machine."""
+    """A pre-training run. Weights are a function of this value, the corpus and the machine.
+
+    Where a run goes on from a model, that model is another of these, and stands beside the corpus
+    in the record of the run, as a fine-tuning run's does.
+    """
 
     name: str = "pretrain"
     """What the run is called in its report."""

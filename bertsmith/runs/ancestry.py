@@ -36,7 +36,8 @@ def ancestry(model: Path) -> tuple[str, ...]:
     if is_pretraining(run):
         record = read_record(run)
         step = int(model.name.removeprefix("step-"))
-        return (f"{run.name}: step {step:,} of {record.run.num_steps:,} of `{record.command}`",)
+        first = f"{run.name}: step {step:,} of {record.run.num_steps:,} of `{record.command}`"
+        return (first + (f", from {record.model}" if record.model else ""), *record.ancestry)
     begun = read_finetune_record(run)
     first = f"{run.name}: {_which(run, model)} of `{begun.command}`, from {begun.model}"
     return (first, *begun.ancestry)

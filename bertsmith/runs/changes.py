@@ -11,6 +11,8 @@ from bertsmith.recipes.run import PretrainRun
 _CHOSEN_FOR_ALL = ("name", "model.vocab_size", "precision")
 """What the vocabulary and the machine decide, and what the run is called."""
 _AUTO = "mini-cpu"
+_OF_A_MODEL = "further"
+"""The recipe without a size of its own: that of the model that is gone on from."""
 
 
 def recipe_behind(run: PretrainRun, request: Mapping[str, object]) -> str | None:
@@ -26,7 +28,9 @@ def changes_to(recipe: str, run: PretrainRun) -> list[str]:
     return [
         f"{name} {value} (recipe: {before[name]})"
         for name, value in _fields(run)
-        if value != before[name] and name not in _CHOSEN_FOR_ALL
+        if value != before[name]
+        and name not in _CHOSEN_FOR_ALL
+        and not (recipe == _OF_A_MODEL and name.startswith("model."))
     ]
 
 

@@ -34,6 +34,8 @@ from bertsmith.train.device import Processes
 RECORD = "run.json"
 FINE_TUNING = "fine-tuning"
 """The `kind` in the run.json of another sort of run; one of pre-training has none."""
+_OF_A_MODEL = ("model", "model_fingerprint", "ancestry")
+"""What stands in the run.json of a run that goes on from a model, and in no other."""
 _PACKAGES = ("bertsmith", "torch", "numpy", "tokenizers", "safetensors")
 
 
@@ -61,10 +63,17 @@ class Record:
     """Nats a token of the training text: the loss of knowing only how frequent each token is."""
     versions: dict[str, str]
     """Python, the packages, and what else of the machine the bits depend on."""
+    model: str = ""
+    """Where the model lies that it goes on from; empty where weights were drawn."""
+    model_fingerprint: str = ""
+    """SHA-256 of that model's weights as they were loaded, before any word was added."""
+    ancestry: tuple[str, ...] = ()
+    """The runs that the model came out of, the newest first."""
 
 
 def write_record(directory: Path, record: Record) -> None:
     """Writes run.json atomically; the corpus as a relative path where it lies in the directory."""
+    content = vars(record)
     write_json(
         directory / RECORD,
         {
@@ -80,6 +89,7 @@ def write_record(directory: Path, record: Record) -> None:
             "peak_bytes": record.peak_bytes,
             "unigram_entropy": record.unigram_entropy,
             "versions": record.versions,
+            **({name: content[name] for name in _OF_A_MODEL} if record.model else {}),
         },
     )
 
@@ -107,6 +117,9 @@ def read_record(directory: Path) -> Record:
             peak_bytes=content["peak_bytes"],
             unigram_entropy=content["unigram_entropy"],
             versions=content["versions"],
+            model=content.get("model", ""),
+            model_fingerprint=content.get("model_fingerprint", ""),
+            ancestry=tuple(content.get("ancestry", ())),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(

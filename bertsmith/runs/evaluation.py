@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,16 +65,22 @@ class Evaluation:
 
     def sentence(self) -> str:
         """The evaluation in one line."""
-        text = (
-            f"held out: loss {self.loss:.3f}, perplexity {self.perplexity:.1f}, accuracy "
-            f"{self.accuracy:.1%}"
-        )
-        if self.next_accuracy is None or self.next_majority is None:
-            return text
-        return (
-            f"{text}; next sentence {self.next_accuracy:.1%} (balanced "
-            f"{self.next_balanced_accuracy:.1%}, majority {self.next_majority:.1%})"
-        )
+        return f"held out: {told(self.row())}"
+
+
+def told(row: Mapping[str, float]) -> str:
+    """A row of an evaluation in one line."""
+    text = (
+        f"loss {row['evaluation_loss']:.3f}, perplexity {row['evaluation_perplexity']:.1f}, "
+        f"accuracy {row['evaluation_accuracy']:.1%}"
+    )
+    if "evaluation_next_majority" not in row:
+        return text
+    return (
+        f"{text}; next sentence {row['evaluation_next_accuracy']:.1%} (balanced "
+        f"{row['evaluation_next_balanced_accuracy']:.1%}, majority "
+        f"{row['evaluation_next_majority']:.1%})"
+    )
 
 
 def held_out_batches(plan: Plan, num_sequences: int) -> list[PretrainBatch]:

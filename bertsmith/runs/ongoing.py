@@ -20,6 +20,7 @@ from bertsmith.data.plan import Plan
 from bertsmith.runs.directory import Record, checkpoint_path, drop_old_checkpoints
 from bertsmith.runs.evaluation import Evaluation, evaluate, held_out_batches
 from bertsmith.runs.first_vectors import begin_with_first_vectors
+from bertsmith.runs.pretrain_start import first_weights
 from bertsmith.runs.progress import View
 from bertsmith.runs.training import (
     Trainee,
@@ -67,16 +68,25 @@ class OngoingRun:
     def set_up(
         directory: Path, record: Record, processes: Processes, device: torch.device
     ) -> OngoingRun:
-        """Builds the model and puts back the newest checkpoint, if there is one."""
+        """Builds the model and puts back the newest checkpoint, if there is one.
+
+        Without one, the weights are those that the run begins with: drawn, counted from the text,
+        or those of the model that it goes on from.
+        """
         corpus = Corpus.open(record.corpus)
         tokenizer = corpus.tokenizer()
-        parts = trainee(record.run, device)
         newest = newest_checkpoint(directory)
+        is_of_model = newest is None and record.model
+        parts = trainee(
+            record.run, device, first_weights(record, tokenizer) if is_of_model else None
+        )
         start = 0 if newest is None else restore_checkpoint(newest, parts)
         if newest is None and record.run.count_embeddings:
             begin_with_first_vectors(directory, parts, corpus)
         metrics = directory / "metrics.jsonl"
-        logs: list[Log] = [MetricsLog(metrics, resumed_step=start)] if processes.is_first else []
+        # Before a checkpoint nothing is behind, not even what was measured before the first step.
+        kept = -1 if newest is None else start
+        logs: list[Log] = [MetricsLog(metrics, resumed_step=kept)] if processes.is_first else []
         return OngoingRun(
             directory=directory,
             record=record,
@@ -134,6 +144,19 @@ class OngoingRun:
     def count_tokens(self, update: Step) -> None:
         """Counts an update that gets no row of its own."""
         self._tokens += update.tokens
+
+    def evaluate_first(self) -> Evaluation | None:
+        """The weights that the run begins with, on what the finished model will be evaluated on.
+
+        None when no documents are held out, or steps were taken already.
+        """
+        batches = self._held_out_batches(self.record.run.num_steps)
+        if self.start or not batches:
+            return None
+        evaluation = evaluate(self.parts.model, batches)
+        self._write({"step": 0, **evaluation.row()})
+        self.began = time.perf_counter()
+        return evaluation
 
     def evaluate(self, step: int) -> Evaluation | None:
         """Evaluates on held-out documents, at the length of the phase; None when none are there."""

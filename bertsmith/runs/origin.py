@@ -87,8 +87,11 @@ def _recipe(record: Record, rows: list[Row], step: int) -> tuple[str, ...]:
     tokens = sum(float(row.get("tokens") or 0) for row in rows)
     took = f", {tokens / 1e6:,.1f}M tokens in {duration(seconds)}" if seconds else ""
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
+    fingerprint = record.model_fingerprint[:16]
     return (
         f"`{record.command}`",
+        *([f"went on from `{record.model}`, weights `{fingerprint}`"] if record.model else []),
+        *record.ancestry,
         f"{done}: {phases}{took}; {run.precision}, seed {run.seed}",
         f"{run.optimizer.name}, peak learning rate {run.optimizer.learning_rate:g}, "
         f"{run.warmup_steps:,} steps of warm-up",

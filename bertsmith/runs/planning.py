@@ -143,8 +143,11 @@ def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[
     ]  # fmt: skip
 
 
-def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
-    """What a person should know before the start, a sentence each."""
+def warnings(run: PretrainRun, corpus: Corpus, *, is_drawn: bool = True) -> list[str]:
+    """What a person should know before the start, a sentence each.
+
+    `is_drawn` says that the weights are drawn: a model that is gone on from knows frequent words.
+    """
     found: list[str] = []
     num_held_out = corpus.manifest.report.held_out_documents
     advice = "raise --held-out, or cut the text into more documents"
@@ -155,12 +158,12 @@ def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
             f"one document is held out, and a random B comes from another: next_sentence is not "
             f"evaluated, the language model is; {advice}"
         )
-    if corpus.num_tokens < FEWEST_TOKENS:
+    if is_drawn and corpus.num_tokens < FEWEST_TOKENS:
         found.append(
             f"the text has only {corpus.num_tokens:,} tokens; below about {FEWEST_TOKENS:,} a "
             f"model learns little more than frequent words: add text if you can"
         )
-    if run.num_steps < FEWEST_UPDATES:
+    if is_drawn and run.num_steps < FEWEST_UPDATES:
         found.append(
             f"{run.num_steps:,} steps are too few to learn more than frequent words: give it at "
             f"least {FEWEST_UPDATES} (--steps), more --minutes, or a smaller --size"
@@ -182,14 +185,16 @@ def warnings(run: PretrainRun, corpus: Corpus) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def late_warning(minutes: float | None, spent: float, measuring: float) -> str | None:
+def late_warning(
+    minutes: float | None, spent: float, measuring: float, *, is_drawn: bool = True
+) -> str | None:
     """What to say where the minutes were over before the start; `spent` holds the measuring."""
     if minutes is None or spent <= 60.0 * minutes:
         return None
     return (
         f"the {minutes:g} minutes asked for are over before the first step: {duration(spent)} are "
-        f"spent, {duration(measuring)} of them on measuring. Give more --minutes, or name --size "
-        f"and --steps"
+        f"spent, {duration(measuring)} of them on measuring. Give more --minutes, or name "
+        f"{'--size and ' if is_drawn else ''}--steps"
     )
 
 

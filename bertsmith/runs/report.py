@@ -20,10 +20,11 @@ from bertsmith.randomness import Stream, integers
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.changes import changes_to, recipe_behind
 from bertsmith.runs.directory import Record, checkpoint_path
-from bertsmith.runs.evaluation import Evaluation
+from bertsmith.runs.evaluation import Evaluation, told
 from bertsmith.runs.first_vectors import FILE_NAME as FIRST_VECTORS
 from bertsmith.runs.unigram_line import beside_unigram, unigram_warning
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.train.log import read_metrics
 
 _SHORTEST, _LONGEST = 8, 30  # tokens of a sentence worth showing
 _TRIES_A_SAMPLE = 50
@@ -60,6 +61,8 @@ def explain(
     found = samples(checkpoint_path(directory, record.run.num_steps), questions)
     write_readme(directory, record, evaluation, found, seconds)
     lines = [sample.line() for sample in found]
+    if before := _before(directory):
+        lines.append(f"before the first step: {before}")
     if evaluation is not None:
         lines.append(f"{evaluation.sentence()}; unigram line {record.unigram_entropy:.3f}")
         if warning := unigram_warning(evaluation.loss, record.unigram_entropy):
@@ -129,18 +132,21 @@ def write_readme(
     run, model = record.run, record.run.model
     recipe = recipe_behind(run, record.request)
     kind = f"run `{run.name}`" if recipe is None else f"recipe `{recipe}`"
+    version = record.versions.get("bertsmith", "")
     changes = [] if recipe is None else changes_to(recipe, run)
     parts = [
         f"# {directory.resolve().name}",
         "",
         f"{'A BERT' if model.told_kind == 'BERT' else 'A language model of LSTM layers'} "
-        f"pre-trained by bertsmith {record.versions.get('bertsmith', '')} with the {kind}"
+        f"pre-trained{_told_model(record)} by bertsmith {version} with the {kind}"
         f"{', changed as listed below' if changes else ''}: {model.num_hidden_layers} layers of "
         f"{model.hidden_size}, vocabulary {model.vocab_size:,}, {run.num_steps:,} steps.",
         "",
+        *(f"- {line}" for line in record.ancestry),
+        *([""] if record.ancestry else []),
         "## Results",
         "",
-        *_results(record, evaluation, seconds),
+        *_results(record, evaluation, seconds, _before(directory)),
         "",
         "![curves](curves.png)",
         "",
@@ -168,6 +174,7 @@ def write_readme(
         "",
         *[f"- {note}" for note in record.notes],
         *[f"- {change}" for change in changes],
+        *_model_line(record),
         f"- corpus `{record.corpus}`, fingerprint `{record.corpus_fingerprint}`",
         *[f"- {name} {version}" for name, version in record.versions.items()],
     ]
@@ -192,7 +199,28 @@ def _first_vectors_line(run: PretrainRun) -> list[str]:
     return [f"| `{FIRST_VECTORS}` | {meaning} |"] if run.count_embeddings else []
 
 
-def _results(record: Record, evaluation: Evaluation | None, seconds: float) -> list[str]:
+def _told_model(record: Record) -> str:
+    return f" further, from `{record.model}` on," if record.model else ""
+
+
+def _model_line(record: Record) -> list[str]:
+    found = f"- went on from `{record.model}`, fingerprint `{record.model_fingerprint}`"
+    return [found] if record.model else []
+
+
+def _before(directory: Path) -> str:
+    """What the model was worth that a run went on from; empty of runs from drawn weights."""
+    metrics = directory / "metrics.jsonl"
+    rows = read_metrics(metrics) if metrics.is_file() else []
+    first = [row for row in rows if row["step"] == 0 and "evaluation_loss" in row]
+    if not first:
+        return ""
+    return told({name: value for name, value in first[-1].items() if isinstance(value, float)})
+
+
+def _results(
+    record: Record, evaluation: Evaluation | None, seconds: float, before: str
+) -> list[str]:
     minutes = f"{seconds / 60:,.1f}"
     if evaluation is None:
         return [
@@ -213,6 +241,8 @@ def _results(record: Record, evaluation: Evaluation | None, seconds: float) -> l
             f"(majority label {evaluation.next_majority:.1%}) |",
             f"| next sentence, balanced | {evaluation.next_balanced_accuracy:.1%} |",
         ]
+    if before:
+        rows.append(f"| before the first step | {before} |")
     rows.append(f"| training time | {minutes} minutes |")
     warning = unigram_warning(evaluation.loss, record.unigram_entropy)
     return rows if warning is None else [*rows, "", f"**Warning:** {warning}."]

@@ -6,11 +6,12 @@ It decides nothing: every choice is in the run, every fact in the corpus and the
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints import store
@@ -47,11 +48,19 @@ class Trainee:
     precision: Precision
 
 
-def trainee(run: PretrainRun, device: torch.device) -> Trainee:
-    """Builds the model with its first weights, and an optimizer without history."""
+def trainee(
+    run: PretrainRun, device: torch.device, first: Mapping[str, Tensor] | None = None
+) -> Trainee:
+    """Builds the model with its first weights, and an optimizer without history.
+
+    `first` holds those of a model that is gone on from; what it lacks is drawn by the seed.
+    """
     precision = choose_precision(run.precision, device)
     model = PretrainModel(run.model, run.objectives)
     initialise(model, std=run.model.initializer_range, seed=run.seed)
+    if first is not None:
+        drawn = model.state_dict()
+        model.load_state_dict({name: first.get(name, drawn[name]) for name in drawn})
     optimizer = placed(model, run.optimizer, precision, device)
     return Trainee(
         model=model,

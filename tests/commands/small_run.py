@@ -29,6 +29,13 @@ TOY_RUN = (
 """The options of a run; text besides takes those of TOY."""
 TOY = (*TOY_RUN, "--vocab-size", "300", "--held-out", "0.2")
 
+FURTHER = (
+    "--phases", "6x32x8", "--warmup-steps", "2", "--evaluate-every", "3",
+    "--evaluate-sequences", "24", "--save-every", "2", "--log-every", "3", "--held-out", "0.2",
+    "--workers", "1", "--threads", "1", "--precision", "fp32",
+)  # fmt: skip
+"""The options of a run that goes on from a model."""
+
 _KILLED_BY_ITSELF = """
 import os, signal, sys
 from bertsmith.cli import main

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -18,6 +19,11 @@ LAST = Path("checkpoints") / "step-00000024"
 WAIT_SECONDS = 120.0
 GROWING = (
     *TOY_RUN, "--phases", "8x8x8", "8x16x8", "8x32x8", "--tile-positions", "--save-every", "3",
+)  # fmt: skip
+FROM_A_MODEL = (
+    "--phases", "24x32x8", "--warmup-steps", "4", "--evaluate-every", "8",
+    "--evaluate-sequences", "24", "--save-every", "5", "--log-every", "4", "--held-out", "0.2",
+    "--workers", "1", "--threads", "1", "--precision", "fp32",
 )  # fmt: skip
 
 
@@ -101,6 +107,48 @@ def test_killed_steps_after_a_checkpoint_around_longer_phases_takes_these_steps_
     check_equal(directory, whole)
     assert steps_of(directory, "loss") == list(range(1, 25))
     assert steps_of(directory, "evaluation_loss") == [8, 16, 24]
+
+
+def test_killed_before_and_behind_its_first_checkpoint_a_run_from_a_model_gives_the_same_bytes(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "words.txt").write_text("boats\nteachers\n")
+    whole, directory = tmp_path / "whole", tmp_path / "run"
+    text = undisturbed.parent / "text"
+    asked = (text, "--from", undisturbed, "--add-words", tmp_path / "words.txt", *FROM_A_MODEL)
+    answer = run(*asked, "--out", whole)
+    assert answer.returncode == 0, answer.stderr
+    first = (*asked, "--out", directory)
+    for step, saved in ((3, 0), (11, 10)):  # checkpoints: after every fifth step
+        killed_at(step, "pretrain", *first, BERTSMITH_FUSION="0")
+        assert reached(directory) == saved
+        assert steps_of(directory, "loss") == list(range(1, step + 1))
+    answer = run(*first)
+    assert answer.returncode == 0, answer.stderr
+    assert "going on after step 10 of 24" in answer.stdout
+    check_equal(directory, whole)
+    assert steps_of(directory, "evaluation_loss") == [0, 8, 16, 24]
+
+
+def test_a_killed_run_does_not_begin_again_from_other_weights(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    model, directory = tmp_path / "model", tmp_path / "run"
+    shutil.copytree(undisturbed / LAST, model)
+    text = undisturbed.parent / "text"
+    killed_at(3, "pretrain", text, "--from", model, *FROM_A_MODEL, "--out", directory)
+    other = undisturbed / "checkpoints" / "step-00000023" / "model.safetensors"
+    shutil.copy(other, model / "model.safetensors")
+    answer = run("--resume", directory)
+    assert answer.returncode == 2
+    assert f"the weights of {model} are others than those the run began with" in answer.stderr
+    shutil.rmtree(model)
+    answer = run("--resume", directory)
+    assert answer.returncode == 2
+    assert f"no model at {model}" in answer.stderr
+    shutil.copytree(undisturbed / LAST, model)
+    answer = run("--resume", directory)
+    assert answer.returncode == 0, answer.stderr
 
 
 @pytest.mark.slow

@@ -179,3 +179,24 @@ def test_pretrain_learns_a_vocabulary_with_every_choice_of_learn_vocab(
 def test_minutes_that_are_no_time_are_refused(minutes: float) -> None:
     with pytest.raises(ValueError, match="--minutes must be above 0"):
         request_of(Pretrain(texts=(Path("texts"),), minutes=minutes))
+
+
+def test_a_model_brings_the_values_of_going_on_and_typed_ones_stay() -> None:
+    assert parsed("texts", "--from", "mini-en").run == RECIPES["further"]()
+    assert parsed("texts", "--from=mini-en", "--recipe", "modern").run == RECIPES["modern"]()
+    request = request_of(parsed("texts", "--from", "mini-en"))
+    assert request.model is not None
+    assert request.model.place.name == "mini-en"
+    assert (request.size, request.minutes) == ("recipe", 60.0)
+    run = request.run
+    assert (run.model.hidden_size, run.model.num_hidden_layers) == (256, 4)
+    assert run.optimizer.learning_rate == 1.5e-4
+    typed = ("--optimizer.learning-rate", "5e-5", "--steps", "200", "--no-dropout")
+    run = request_of(parsed("texts", "--from", "mini-en", *typed)).run
+    assert (run.optimizer.learning_rate, run.num_steps, run.warmup_steps) == (5e-5, 200, 10)
+    assert not run.dropout
+
+
+def test_a_request_without_a_model_is_what_it_was_before_there_were_any() -> None:
+    asked = request_of(parsed("texts")).asked
+    assert set(asked) == {"texts", "text", "recipe", "size", "minutes", "run"}

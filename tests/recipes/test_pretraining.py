@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bertsmith.model.config import BASE, SIZES
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.recipes.pretraining import RECIPES, modern, paper_base, paper_large
+from bertsmith.recipes.pretraining import (
+    RECIPES,
+    further,
+    further_rate,
+    modern,
+    paper_base,
+    paper_large,
+)
+from bertsmith.runs.planning import PEAK_RATES
 
 
 def test_paper_base_is_the_papers_run() -> None:
@@ -56,3 +65,17 @@ def test_every_recipe_saves_and_evaluates_before_its_end(name: str) -> None:
     run = RECIPES[name]()
     assert run.save_every < run.num_steps
     assert run.evaluate_every < run.num_steps
+
+
+def test_going_on_changes_learned_weights_less_than_a_start_and_replaces_none() -> None:
+    run, paper = further(), paper_base()
+    assert run.optimizer.learning_rate < paper.optimizer.learning_rate
+    assert not run.count_embeddings
+    assert not run.tile_positions
+    assert (run.objectives, run.form, run.dropout) == (paper.objectives, paper.form, paper.dropout)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_going_on_takes_a_sixth_of_the_rate_that_a_size_starts_with(size: str) -> None:
+    assert 0.1 < further_rate(SIZES[size]) / PEAK_RATES[size] < 0.2
+    assert further_rate(BASE) == 5e-5
