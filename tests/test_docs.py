@@ -22,7 +22,7 @@ import torch
 
 from bertsmith import cli
 from tests.commands.small_files import RUN as TOY_RUN
-from tests.commands.small_run import TOY, write_text
+from tests.commands.small_run import FURTHER, TOY, write_text
 from tests.commands.small_task import write_model
 from tests.commands.toy_files import names_toy_files, write_toy_files
 from tests.commands.toy_runs import write_toy_runs
@@ -158,7 +158,7 @@ def cheap(arguments: tuple[str, ...]) -> list[str] | None:
     if arguments[0] in ("learn-vocab", "build-corpus"):
         return [*arguments, "--workers", "1"] if "--workers" not in arguments else list(arguments)
     if arguments[0] == "pretrain" and "--plan-only" in arguments and "--recipe" not in arguments:
-        return [*arguments, *TOY]
+        return [*arguments, *(FURTHER if "--from" in arguments else TOY)]
     if arguments[0] == "finetune" and names_toy_files(arguments):
         return [*arguments, *TOY_RUN]
     return None
@@ -175,6 +175,8 @@ def prepared(arguments: list[str]) -> None:
         return
     if not Path(arguments[1]).exists():
         write_text(Path(arguments[1]))
+    if "--add-words" in arguments:
+        Path(arguments[arguments.index("--add-words") + 1]).write_text("teachers\nboats\n")
     if "--vocab" in arguments:
         vocabulary = arguments[arguments.index("--vocab") + 1]
         if not Path(vocabulary).exists():
