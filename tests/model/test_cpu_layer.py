@@ -28,8 +28,7 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler
 @pytest.fixture(autouse=True)
 def anywhere(monkeypatch):
     """As on a processor where these functions are the fastest for both types."""
-    has = {**torch.cpu.get_capabilities(), "amx_bf16": False, "avx512_bf16": True}
-    monkeypatch.setattr(cpu_layer, "_has", lambda: has)
+    monkeypatch.setattr(cpu_layer, "_is_fast", lambda dtype: dtype in WITHIN)
 
 
 def a_layer(hidden=64, heads=2, inner=100, **values):
@@ -199,15 +198,26 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
     assert not goes_this_way(a_layer(30, 2))  # heads of an odd size
     with without_native():
         assert not goes_this_way(a_layer())
-    for has in ({"avx512_bf16": True, "amx_bf16": True}, {"avx512_bf16": False}, {}):
-        monkeypatch.setattr(cpu_layer, "_has", lambda it=has: it)
-        assert goes_this_way(a_layer())
-        assert not goes_this_way(a_layer().bfloat16())
-        assert can_lay_out(64, 2, torch.zeros(2, 2))
+    monkeypatch.setattr(cpu_layer, "_is_fast", lambda dtype: dtype == torch.float32)
+    assert goes_this_way(a_layer())
+    assert not goes_this_way(a_layer().bfloat16())
+    assert can_lay_out(64, 2, torch.zeros(2, 2))
+    assert not can_lay_out(64, 2, torch.zeros(2, 2), torch.zeros(2).bfloat16())
     layer = a_layer()
     monkeypatch.setattr(cpu_layer, "takes", lambda *_: False)
     lay_out(nn.Sequential(layer, Linear(2, 2)))
     assert layer._ready is None
+
+
+def test_what_was_measured_decides_which_products_are_the_faster(monkeypatch):
+    monkeypatch.undo()
+    for capability in ("AVX512", "AVX2", "DEFAULT"):
+        for has in ({}, {"avx512_bf16": True}, {"avx512_bf16": True, "amx_bf16": True}):
+            monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=capability: it)
+            monkeypatch.setattr(torch.cpu, "get_capabilities", lambda it=has: it)
+            is_measured = capability != "DEFAULT"
+            assert cpu_layer._is_fast(torch.float32) is is_measured
+            assert cpu_layer._is_fast(torch.bfloat16) is (is_measured and len(has) == 1)
 
 
 @pytest.mark.parametrize("capability", ["AVX2", "DEFAULT"])
