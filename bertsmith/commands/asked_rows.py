@@ -8,7 +8,7 @@ is said by `tasks.own.unlabelled`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,12 +18,12 @@ from bertsmith.reading import tables
 from bertsmith.reading.conll import marks_documents, tagged_sentences
 from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.faults import refuse
-from bertsmith.reading.lines import json_object
+from bertsmith.reading.lines import json_object, json_objects
 from bertsmith.reading.squad_json import read_questions
 from bertsmith.reading.tables import TEXT, Row
 from bertsmith.tasks.asked import Asked, TextToTag
 from bertsmith.tasks.own.files import UnusableRow
-from bertsmith.tasks.own.unlabelled import AskedRows, QuestionsAsked, Reader, WordsAsked
+from bertsmith.tasks.own.unlabelled import AskedRows, Columns, QuestionsAsked, Reader, WordsAsked
 
 KEY = "id"
 """What is kept of a question of SQuAD's JSON."""
@@ -58,7 +58,7 @@ class Entry:
     fault: str = ""
     """Why there is none."""
     kept: dict[str, object] = field(default_factory=dict)
-    """The values of the columns that are kept."""
+    """The values of the columns that are kept; of a broken row those that could be read."""
 
 
 Unit = tuple[list[Entry], int]
@@ -87,10 +87,12 @@ def units_of_file(file: Path, rows: AskedRows, how: RowFiles) -> Iterator[Unit]:
     if not can_be_read_twice(file):
         yield from reader.of_pipe()
     elif isinstance(rows, QuestionsAsked) and suffix_of(file.name) == ".json":
+        reader.refuse_to_keep("SQuAD's JSON")
         for question in read_questions(file).questions:
             kept: dict[str, object] = {KEY: question.key}
             yield [Entry(place=question.place, asked=question, kept=kept)], 0
     elif isinstance(rows, WordsAsked) and (how.is_conll or suffix_of(file.name) in _CONLL_SUFFIXES):
+        reader.refuse_to_keep("CoNLL's columns")
         yield from _of_conll(file, rows, how)
     elif tables.table_format(file) == "text":
         yield from reader.of_lines()
@@ -125,7 +127,7 @@ class _Reader:
 
     def of_lines(self) -> Iterator[Unit]:
         """Of plain text."""
-        self._refuse_to_keep("plain text")
+        self.refuse_to_keep("plain text")
         for row in tables.rows(self._file, [TEXT]):
             yield [self._entry(row, self._of_line)], row.bytes_read
 
@@ -136,23 +138,43 @@ class _Reader:
         names = tuple(dict.fromkeys((*columns.names, *self._how.keep)))
         self._require(names, found)
         faults: list[str] = []
-        read = tables.rows(
-            self._file,
-            names,
-            has_header=self._how.has_header,
-            on_malformed=faults.append if self._how.skip_malformed else None,
-        )
-        yield from _in_documents(self._with_faults(read, columns.read, faults))
+        if self._how.skip_malformed and tables.table_format(self._file) == "jsonl":
+            read = self._objects(faults.append)
+        else:
+            read = tables.rows(
+                self._file,
+                names,
+                has_header=self._how.has_header,
+                on_malformed=faults.append if self._how.skip_malformed else None,
+            )
+        yield from _in_documents(self._with_faults(read, self._whole(columns), faults))
 
     def of_pipe(self) -> Iterator[Unit]:
         """Of lines as they come: texts, or JSON objects."""
         is_text = self._how.piped == "lines"
         if is_text:
-            self._refuse_to_keep("plain text")
+            self.refuse_to_keep("plain text")
         for number, (place, line, num_bytes) in enumerate(piped_lines(self._file)):
             values = {TEXT: line} if is_text else json_object(line, place)
             row = Row(place=place, number=number, values=values, bytes_read=num_bytes)
             yield [self._entry(row, self._of_line if is_text else self._of_object)], num_bytes
+
+    def _objects(self, on_malformed: Callable[[str], None]) -> Iterator[Row]:
+        """Whole: of one that lacks a field the others can be kept."""
+        read = json_objects(self._file, on_malformed)
+        for number, (line, position, values) in enumerate(read):
+            if values is not None:
+                place = f"{self._file}:{line}"
+                yield Row(place=place, number=number, values=values, bytes_read=position)
+
+    def _whole(self, columns: Columns) -> Reader:
+        """Reads a row; raises ValueError for one that lacks what is read."""
+
+        def read(row: Row) -> Asked:
+            self._require(columns.names, tuple(row.values), row.place)
+            return columns.read(row)
+
+        return read
 
     def _with_faults(
         self, read: Iterable[Row], asked: Reader, faults: list[str]
@@ -167,7 +189,7 @@ class _Reader:
         yield from ((_broken(fault), num_bytes) for fault in faults)
 
     def _entry(self, row: Row, asked: Reader) -> Entry:
-        kept = {name: row.values[name] for name in self._how.keep}
+        kept = {name: row.values[name] for name in self._how.keep if name in row.values}
         try:
             return Entry(place=row.place, asked=asked(row), kept=kept)
         except UnusableRow as fault:
@@ -199,10 +221,12 @@ class _Reader:
                 f"{', '.join(map(repr, found)):.200}: name those to read with --columns"
             )
 
-    def _refuse_to_keep(self, what: str) -> None:
+    def refuse_to_keep(self, what: str) -> None:
+        """Raises ValueError where columns are to be kept of a file that has none of a name."""
         if self._how.keep:
             raise ValueError(
-                f"--keep names columns, and {self._file} is {what}, which has none: leave it out"
+                f"--keep names columns, and {self._file} is {what}, which has none of a name: "
+                f"leave it out"
             )
 
 

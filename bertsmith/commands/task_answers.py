@@ -60,7 +60,7 @@ def as_csv(task: AnyTask | AnyOwnTask, kept: Sequence[str], num_texts: int, file
     def show(entry: Entry, answer: TaskAnswer | None) -> None:
         nonlocal number
         number += 1
-        values = [_cell(entry.kept[name]) for name in kept]
+        values = [_cell(entry.kept.get(name)) for name in kept]
         if answer is None:
             row = [number] if isinstance(task, Tagging) else []
             blank = [""] * (len(columns) - len(row))

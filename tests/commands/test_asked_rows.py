@@ -1,0 +1,50 @@
+"""Every row of a file is a question or says why it is none, and keeps what could be read of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bertsmith.commands.asked_rows import Entry, RowFiles, units_of_file
+from bertsmith.tasks.own.unlabelled import AskedRows, QuestionsAsked, TextsAsked, WordsAsked
+
+TEXTS = TextsAsked(texts=("text",))
+WORDS = WordsAsked(words=("tokens", "words", "text"), document="", by_character=False)
+QUESTIONS = QuestionsAsked(question="question", passage="context", key="id")
+
+
+def entries(file: Path, rows: AskedRows, how: RowFiles) -> list[Entry]:
+    return [entry for unit, _ in units_of_file(file, rows, how) for entry in unit]
+
+
+def test_a_broken_row_keeps_what_could_be_read(tmp_path: Path) -> None:
+    how = RowFiles(keep=("id",), skip_malformed=True)
+    (tmp_path / "a.csv").write_text("text,id\na dog,1\na cat\n,3\n", "utf-8")
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "a dog", "id": 1}\n{"id": 2}\n{"text": "\n{"text": "a cat"}\n', "utf-8"
+    )
+    of_csv = entries(tmp_path / "a.csv", TEXTS, how)
+    assert [entry.kept for entry in of_csv] == [{"id": "1"}, {}, {"id": "3"}]
+    assert [entry.fault == "" for entry in of_csv] == [True, False, False]
+    of_jsonl = entries(tmp_path / "a.jsonl", TEXTS, how)
+    assert [entry.kept for entry in of_jsonl] == [{"id": 1}, {"id": 2}, {}, {}]
+    assert [entry.fault == "" for entry in of_jsonl] == [True, False, False, True]
+    assert "a.jsonl:2: no column 'text'" in of_jsonl[1].fault
+    assert "a.jsonl:3: not JSON" in of_jsonl[2].fault
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "content", "what"),
+    [
+        ("a.conll", WORDS, "paris O\n", "CoNLL's columns"),
+        ("a.json", QUESTIONS, '{"data": []}', "SQuAD's JSON"),
+        ("a.txt", TEXTS, "paris\n", "plain text"),
+    ],
+)
+def test_what_has_no_named_columns_keeps_none(
+    name: str, rows: AskedRows, content: str, what: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content, "utf-8")
+    with pytest.raises(ValueError, match=f"{name} is {what}, which has none of a name"):
+        entries(tmp_path / name, rows, RowFiles(keep=("id",)))
