@@ -52,7 +52,12 @@ def ask_task(run: AskTask) -> None:
     if run.null_threshold is not None:
         model.with_null_threshold(run.null_threshold)
     rows = rows_of(model.task, model.learned.columns, run.columns)
+    num_texts = len(rows.texts) if isinstance(rows, TextsAsked) else 1
+    names = task_answers.names_kept(model.task, run.keep, num_texts)
     notes = [*predictor.notes, *model.notes]
+    for name, called in names.items():
+        if name != called:
+            notes.append(f"the file's own column {name!r} is written as {called!r}")
     if isinstance(rows, TextsAsked) and not (run.columns or model.learned.columns):
         notes.append("assumed to read texts one by one: for pairs name two --columns")
     for note in notes:
@@ -66,7 +71,6 @@ def ask_task(run: AskTask) -> None:
     )
     questions = AskedQuestions(run.texts, files, rows, how)
     questions.check(model.unreadable)
-    num_texts = len(rows.texts) if isinstance(rows, TextsAsked) else 1
     num_cut = 0
     with shown(run, model.task, num_texts) as show:
         for entry, answer in answered(questions, predictor, WINDOW):
@@ -122,6 +126,7 @@ def require_free(run: AskTask) -> None:
 @contextlib.contextmanager
 def shown(run: AskTask, task: AnyTask | AnyOwnTask, num_texts: int) -> Iterator[Show]:
     """Where answers go; files appear when they are whole."""
+    names = task_answers.names_kept(task, run.keep, num_texts)
     if run.out is not None and run.squad is not None:
         assert isinstance(task, SpanAnswering)
         with squad_files(run.out, task.config) as show:
@@ -130,15 +135,15 @@ def shown(run: AskTask, task: AnyTask | AnyOwnTask, num_texts: int) -> Iterator[
         with atomic_file(run.out) as raw:
             file = io.TextIOWrapper(raw, encoding="utf-8", newline="")
             if run.out.suffix == ".csv":
-                yield task_answers.as_csv(task, run.keep, num_texts, file)
+                yield task_answers.as_csv(task, names, num_texts, file)
             else:
-                yield task_answers.as_json(run.top_k, file)
+                yield task_answers.as_json(run.top_k, file, names)
             file.detach()
         print(f"wrote {run.out}", file=sys.stderr)
     elif run.csv:
-        yield task_answers.as_csv(task, run.keep, num_texts, sys.stdout)
+        yield task_answers.as_csv(task, names, num_texts, sys.stdout)
     else:
-        yield (task_answers.as_json if run.jsonl else as_lines)(run.top_k)
+        yield task_answers.as_json(run.top_k, None, names) if run.jsonl else as_lines(run.top_k)
 
 
 def _report_cut(num_cut: int, num_asked: int, task: AnyTask) -> None:

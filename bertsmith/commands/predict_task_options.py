@@ -40,7 +40,8 @@ class AskTask:
     piped: Literal["lines", "jsonl"] = "lines"
     """What comes through a pipe."""
     keep: tuple[str, ...] = ()
-    """Columns of a table to repeat beside the answers, such as an id."""
+    """Columns of a table to repeat beside the answers, such as an id; `label` is called
+    `kept.label` where answers have a label of their own."""
     skip_malformed: bool = False
     """Give a broken row a fault for an answer, instead of stopping at it."""
     squad: Path | None = None

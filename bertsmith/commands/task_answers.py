@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import IO
 
@@ -32,35 +32,63 @@ SHOWN = 5
 """Likeliest answers that are shown where nobody says how many."""
 
 _FAULT = "fault"
+_KEPT = "kept."
 
 
-def as_json(top_k: int | None, file: IO[str] | None = None) -> Show:
-    """JSON objects, one a line: every label's and choice's probability, `top_k` spans'."""
+def names_kept(task: AnyTask | AnyOwnTask, keep: Sequence[str], num_texts: int) -> dict[str, str]:
+    """What each kept column is called: `kept.label` where an answer has a `label` of its own.
+
+    The same in JSON and CSV, whichever of them has it. Raises ValueError where that name is another
+    kept column's.
+    """
+    own = {*_columns(task, _sides(num_texts)), *_only_in_json(task), _FAULT}
+    names = {name: f"{_KEPT}{name}" if name in own else name for name in keep}
+    for name, called in names.items():
+        if name != called and called in names:
+            raise ValueError(
+                f"--keep {name} is written as {called}, because answers have a {name} of their "
+                f"own, and {called} is to be kept too: rename one of the file's columns"
+            )
+    return names
+
+
+def as_json(
+    top_k: int | None, file: IO[str] | None = None, names: Mapping[str, str] | None = None
+) -> Show:
+    """JSON objects, one a line: every label's and choice's probability, `top_k` spans'.
+
+    `names` are those of `names_kept`.
+    """
+    called = names or {}
 
     def show(entry: Entry, answer: TaskAnswer | None) -> None:
+        kept = {called.get(name, name): value for name, value in entry.kept.items()}
         said = {_FAULT: entry.fault} if answer is None else _object(answer, top_k or SHOWN)
         if file is None:
-            print_json({**entry.kept, **said})
+            print_json({**kept, **said})
         else:
-            file.write(json.dumps({**entry.kept, **said}, ensure_ascii=False) + "\n")
+            file.write(json.dumps({**kept, **said}, ensure_ascii=False) + "\n")
 
     return show
 
 
-def as_csv(task: AnyTask | AnyOwnTask, kept: Sequence[str], num_texts: int, file: IO[str]) -> Show:
+def as_csv(
+    task: AnyTask | AnyOwnTask, names: Mapping[str, str], num_texts: int, file: IO[str]
+) -> Show:
     """A header, then a record a row, of a text to tag a record a word.
 
-    `num_texts` are those of a question to classify: one, or two of a pair.
+    `names` are those of `names_kept`, `num_texts` those of a question to classify: one, or two of a
+    pair.
     """
     writer = csv.writer(file, lineterminator="\n")
     columns = _columns(task, _sides(num_texts))
-    writer.writerow([*kept, *columns, _FAULT])
+    writer.writerow([*names.values(), *columns, _FAULT])
     number = 0
 
     def show(entry: Entry, answer: TaskAnswer | None) -> None:
         nonlocal number
         number += 1
-        values = [_cell(entry.kept.get(name)) for name in kept]
+        values = [_cell(entry.kept.get(name)) for name in names]
         if answer is None:
             row = [number] if isinstance(task, Tagging) else []
             blank = [""] * (len(columns) - len(row))
@@ -169,6 +197,21 @@ def _columns(task: AnyTask | AnyOwnTask, sides: Sequence[str]) -> list[str]:
             ]  # fmt: skip
         case _:
             return ["answer"]
+
+
+def _only_in_json(task: AnyTask | AnyOwnTask) -> tuple[str, ...]:
+    """Fields of an answer that the columns have not."""
+    match task:
+        case Classification():
+            return ("labels", "probability", "probabilities")
+        case Tagging():
+            return ("text", "words", "entities")
+        case MultipleChoice():
+            return ("choices",)
+        case SpanAnswering():
+            return ("null_odds", "null_threshold", "candidates")
+        case _:
+            return ()
 
 
 def _records(answer: TaskAnswer, number: int) -> list[list[object]]:

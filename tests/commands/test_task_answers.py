@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from bertsmith import cli
-from tests.tasks.answering import TASKS, write_answering
+from bertsmith.commands.task_answers import names_kept
+from bertsmith.model.task import TaskKind
+from tests.tasks.answering import PASSAGE, TASKS, write_answering
 
 QUIET = ("--device", "cpu", "--precision", "fp32")
 
@@ -47,3 +49,38 @@ def test_broken_rows_stand_among_the_answers_with_what_is_kept(
     assert [record["id"] for record in records(table)] == ["1", "", "3", "4"]
     assert [bool(record["fault"]) for record in records(table)] == [False, True, True, False]
     assert [found.get("id") for found in objects(lines)] == ["1", None, "3", "4"]
+
+
+def test_a_kept_column_never_gives_way_to_an_answers_own(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, table, lines = (tmp_path / name for name in ("rows.csv", "out.csv", "out.jsonl"))
+    rows.write_text("text,label,fault,id\nthe dog,gold,none,1\n", "utf-8")
+    keep = ("--keep", "label", "fault", "id")
+    predicted(classifier, "--file", rows, *keep, "--out", table)
+    assert "the file's own column 'label' is written as 'kept.label'" in capsys.readouterr().err
+    predicted(classifier, "--file", rows, *keep, "--out", lines)
+    (record,), (found,) = records(table), objects(lines)
+    header = table.read_text("utf-8").splitlines()[0].split(",")
+    assert header[:3] == ["kept.label", "kept.fault", "id"]
+    assert len(header) == len(set(header))
+    assert record["label"] == found["label"] != "gold"
+    for each in (record, found):
+        assert (each["kept.label"], each["kept.fault"], each["id"]) == ("gold", "none", "1")
+
+
+@pytest.mark.parametrize("kind", list(TASKS))
+def test_every_field_of_an_answer_is_known_as_its_own(kind: TaskKind, tmp_path: Path) -> None:
+    write_answering(tmp_path / "model", TASKS[kind])
+    texts = {"question_answering": ("is he ?", PASSAGE), "multiple_choice": ("he", "a dog", "is")}
+    out = tmp_path / "out.jsonl"
+    predicted(tmp_path / "model", *texts.get(kind, ("the dog",)), "--out", out)
+    (found,) = objects(out)
+    names = names_kept(TASKS[kind], tuple(found), 1)
+    assert all(called == f"kept.{name}" for name, called in names.items())
+
+
+def test_two_kept_columns_of_one_name_are_refused() -> None:
+    task = TASKS["sequence_classification"]
+    with pytest.raises(ValueError, match=r"--keep label is written as kept\.label"):
+        names_kept(task, ("label", "kept.label"), 1)
