@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 
@@ -20,7 +20,10 @@ from bertsmith.model.layer import forget
 from bertsmith.model.task_model import TaskModel
 from bertsmith.runs.finetune_record import SCORES
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
+from bertsmith.tasks.classify import TextExample, absent
 from bertsmith.tasks.metrics import Interval
+from bertsmith.tasks.own_faults import is_own
+from bertsmith.tasks.task import Classification
 from bertsmith.train.config import Precision
 from bertsmith.train.device import cast_
 
@@ -34,15 +37,18 @@ class Scores:
     """The metrics by name, the one that chooses first."""
     intervals: dict[str, Interval]
     """What each would be on other examples of the same kind, 95 times in 100."""
+    lacks: str = ""
+    """Which labels that were learned the examples lack; empty for none."""
 
     def lines(self) -> list[str]:
-        """A line for each metric."""
+        """A line for each metric, and one on what the examples lack."""
         width = max(map(len, self.values))
-        return [
+        lines = [
             f"  {name:<{width}}  {value:.4g}  (95%: {self.intervals[name].low:.4g} to "
             f"{self.intervals[name].high:.4g})"
             for name, value in self.values.items()
         ]
+        return [*lines, *([f"  {self.lacks}"] if self.lacks else [])]
 
 
 def answering_model(
@@ -83,10 +89,15 @@ def report(
     examples: ReadExamples[ExampleT, EncodedT, AnswerT], answers: Sequence[AnswerT]
 ) -> Scores:
     """Scores the answers, and resamples the examples."""
+    task: object = examples.task
+    lacks = ""
+    if isinstance(task, Classification) and not is_own(type(task)):
+        lacks = absent(cast(Sequence[TextExample], examples.examples), task.scheme)
     return Scores(
         num_examples=len(examples.examples),
         values=examples.scores(answers),
         intervals=examples.intervals(answers),
+        lacks=lacks,
     )
 
 

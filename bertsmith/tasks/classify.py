@@ -23,7 +23,7 @@ from bertsmith.data.items import Item, one_text, two_texts
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.reading.counted import counted
 from bertsmith.tasks import metrics
-from bertsmith.tasks.label_lists import listed
+from bertsmith.tasks.label_lists import few, listed
 from bertsmith.tasks.metrics import Scorer
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -205,13 +205,28 @@ def balance(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
     return told
 
 
+def absent(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
+    """How many of the labels that were learned the examples lack; empty where they lack none."""
+    found = {label for example in examples for label in _labels(example)}
+    lacking = [name for name in scheme.names if name not in found]
+    if scheme.problem == "regression" or not lacking:
+        return ""
+    return (
+        f"{len(lacking):,} of the {len(scheme.names):,} labels that were learned "
+        f"{'stands' if len(lacking) == 1 else 'stand'} in none of these examples: {few(lacking)}: "
+        f"macro_f1 is the mean over those that stand there or in the answers"
+    )
+
+
 def _micro_f1(predicted: FloatArray, gold: FloatArray, num_labels: int) -> float:
     return metrics.binary_f1(predicted.ravel(), gold.ravel())
 
 
 def _mean_f1(predicted: FloatArray, gold: FloatArray, num_labels: int) -> float:
+    """Over the labels that stand on either side; 0 where none does."""
     pairs = zip(predicted.T, gold.T, strict=True)
-    return float(np.mean([metrics.binary_f1(*pair) for pair in pairs]))
+    found = [metrics.binary_f1(*pair) for pair in pairs if any(side.any() for side in pair)]
+    return float(np.mean(found)) if found else 0.0
 
 
 _SCORES: dict[Problem, dict[str, Score]] = {

@@ -49,10 +49,11 @@ def binary_f1(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> float:
 
 
 def macro_f1(predicted: npt.ArrayLike, gold: npt.ArrayLike, num_classes: int) -> float:
-    """The mean over classes of F1; 0 for a class that stands on neither side."""
+    """The mean of F1 over the classes that stand on either side, as scikit-learn has it."""
     table = confusion(predicted, gold, num_classes)
     right, found = np.diagonal(table), table.sum(axis=0) + table.sum(axis=1)
-    return float(np.mean(2 * right / np.maximum(found, 1)))
+    stands = found > 0
+    return float(np.mean(2 * right[stands] / found[stands]))
 
 
 def matthews(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,13 @@ def test_tables_have_columns_and_the_calibration_error_is_explained() -> None:
         "  calibration error (ECE) 0.350: how far the probabilities of 2 answers are from the "
         "share that is right, in the mean",
     ]
+
+
+def test_what_the_scored_examples_lack_is_told(tmp_path: Path) -> None:
+    lacking = replace(SCORES, lacks="1 of the 3 labels")
+    assert lacking.lines()[1:] == ["  1 of the 3 labels"]
+    write_report(tmp_path, DESCRIBED, lacking, JUDGED)
+    assert "\n1 of the 3 labels.\n" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.filterwarnings("error")

@@ -9,6 +9,7 @@ from bertsmith.tasks.classify import (
     LabelScheme,
     TextAnswer,
     TextExample,
+    absent,
     balance,
     encode,
     scorer,
@@ -125,6 +126,32 @@ def test_each_problem_is_scored_by_its_own_metrics() -> None:
     assert Classification(scheme=NUMBERS).score(numbers, read)["spearman"] == pytest.approx(1.0)
     with pytest.raises(ValueError, match="regression is scored by pearson, spearman, not by f1"):
         scorer(numbers, read, NUMBERS, ["f1"])
+
+
+def test_perfect_answers_reach_one_whatever_labels_a_set_has() -> None:
+    scheme = LabelScheme(("a", "b", "c"))
+    single = [_example("x", "a"), _example("y", "c"), _example("z", "c")]
+    right = [TextAnswer(labels=each.labels or (), scores=()) for each in single]
+    task = Classification(scheme=scheme, metrics=("macro_f1",))
+    assert task.score(single, right) == {"macro_f1": 1.0}
+    of_draw = task.scorer(single, right)
+    assert of_draw(np.array([1, 1, 2])) == {"macro_f1": 1.0}
+
+    several = [_example("x", "news"), _example("y", "news", "tech")]
+    right = [TextAnswer(labels=each.labels or (), scores=()) for each in several]
+    task = Classification(scheme=TOPICS, metrics=("macro_f1",))
+    assert task.score(several, right) == {"macro_f1": 1.0}
+    none = [TextAnswer(labels=(), scores=())]
+    assert task.score([_example("x")], none) == {"macro_f1": 0.0}
+
+
+def test_learned_labels_that_a_set_lacks_are_counted() -> None:
+    told = absent([_example("x", "news"), _example("y", "news")], TOPICS)
+    assert told.startswith("2 of the 3 labels that were learned stand in none of these examples: ")
+    assert told.endswith("sport, tech: macro_f1 is the mean over those that stand there or in the "
+                         "answers")  # fmt: skip
+    assert absent([_example("x", "news", "sport", "tech")], TOPICS) == ""
+    assert absent([_example("a", "1")], NUMBERS) == ""
 
 
 def test_an_unbalanced_set_is_told() -> None:

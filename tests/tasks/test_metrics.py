@@ -25,6 +25,12 @@ def test_scores_of_a_case_counted_by_hand() -> None:
     assert metrics.calibration_error([0.9, 0.9, 0.1, 0.1], [1, 0, 1, 0]) == pytest.approx(0.4)
 
 
+def test_macro_f1_is_of_the_classes_that_stand_on_either_side() -> None:
+    assert metrics.macro_f1([0, 2, 2], [0, 2, 2], 4) == 1.0
+    # Class 1 is answered and never right, 3 stands nowhere: F1 2/3, 0, 1.
+    assert metrics.macro_f1([0, 1, 2], [0, 0, 2], 4) == pytest.approx((2 / 3 + 0 + 1) / 3)
+
+
 @pytest.mark.parametrize("constant", [[1, 1, 1], [0, 0, 0]])
 def test_a_constant_answer_has_no_correlation(constant: list[int]) -> None:
     for correlation in (metrics.matthews, metrics.pearson, metrics.spearman):
@@ -47,6 +53,9 @@ def test_scores_equal_those_of_scikit_learn_and_scipy(seed: int) -> None:
     assert metrics.binary_f1(*binary) == pytest.approx(sklearn.f1_score(*binary[::-1]))
     assert metrics.macro_f1(first, second, 3) == pytest.approx(
         sklearn.f1_score(second, first, average="macro")
+    )
+    assert metrics.macro_f1(2 * first, 2 * second, 5) == pytest.approx(
+        sklearn.f1_score(2 * second, 2 * first, average="macro")
     )
     assert metrics.pearson(*reals) == pytest.approx(stats.pearsonr(*reals).statistic)
     assert metrics.spearman(*reals) == pytest.approx(stats.spearmanr(*reals).statistic)
