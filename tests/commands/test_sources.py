@@ -465,6 +465,21 @@ def test_a_run_reads_other_files_by_the_columns_it_learned_from(
     assert "no column 'x', found 'words', 'about'" in capsys.readouterr().err
 
 
+def test_choices_are_scored_by_their_own_columns(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    renamed, run = tmp_path / "own.csv", tmp_path / "run"
+    text = swag(tmp_path / "swag.csv", 12, 1).read_text()
+    renamed.write_text(text.replace("sent1,sent2,ending0", "begun,unread,ending0"))
+    choices = ("ending0", "ending1", "ending2", "ending3")
+    columns = ("--text-columns", "begun", "--choice-columns", *choices)
+    begin = ("finetune", model, "--choices", renamed, "--dev", renamed, *columns, *RUN)
+    assert bertsmith(*begin, "--epochs", 1, "--out", run) == 0
+    capsys.readouterr()
+    assert bertsmith("evaluate", run, "--choices", renamed) == 0
+    assert "own rows: --text-columns begun --begun-column ''" in capsys.readouterr().out
+
+
 ROW = {"q": "the dog", "a": "my", "b": "he", "right": 1, "text": "cat", "label": "x"}
 
 

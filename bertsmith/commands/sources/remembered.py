@@ -49,6 +49,8 @@ _GROUPS: dict[str, tuple[Group, ...]] = {
 _OF_CONLL: tuple[Group, ...] = ({"tag_column": "tag_column"}, {"is_one_document": "one_document"})
 _NO_NAMES = ("separator", "first_choice", "tag_names")
 """Options whose values name no column."""
+_OF_SEVERAL = ("text_columns",)
+"""Options that take several columns."""
 
 
 def remembered(source: Mapping[str, object], columns: Mapping[str, object]) -> dict[str, object]:
@@ -80,12 +82,18 @@ def _added(
     """The groups of which nothing is typed, that the files have, and that are not the default."""
     added: dict[str, object] = {}
     for group in groups:
-        values = {group[name]: columns[name] for name in group if name in columns}
+        said = ((group[name], columns[name]) for name in group if name in columns)
+        values = {option: _as_option(option, value) for option, value in said}
         is_typed = any(option in source for option in group.values())
         is_default = all(columns.get(name) == defaults.get(name) for name in group)
         if not is_typed and not is_default and (shared is None or _names(values) <= shared):
             added |= values
     return added
+
+
+def _as_option(option: str, value: object) -> object:
+    """Choices share one text, and the option that names it takes several."""
+    return [value] if option in _OF_SEVERAL and isinstance(value, str) else value
 
 
 def _names(values: Mapping[str, object]) -> set[str]:
