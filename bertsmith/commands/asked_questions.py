@@ -10,13 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bertsmith.commands.asked_rows import (
-    Entry,
-    RowFiles,
-    Unit,
-    units_of_arguments,
-    units_of_file,
-)
+from bertsmith.commands.asked_entry import Entry, RowFiles, Unit
+from bertsmith.commands.asked_rows import units_of_arguments, units_of_file
 from bertsmith.commands.questions import STANDARD_INPUT, WINDOW, can_be_read_twice
 from bertsmith.reading.squad_json import Question
 from bertsmith.tasks.asked import Asked, TextToTag

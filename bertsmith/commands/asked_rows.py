@@ -8,11 +8,10 @@ is said by `tasks.own.unlabelled`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
+from bertsmith.commands.asked_entry import Entry, RowFiles, Unit, broken, in_documents
 from bertsmith.commands.questions import can_be_read_twice, piped_lines
 from bertsmith.reading import tables
 from bertsmith.reading.conll import marks_documents, tagged_sentences
@@ -24,45 +23,10 @@ from bertsmith.reading.tables import TEXT, Row
 from bertsmith.tasks.asked import Asked, TextToTag
 from bertsmith.tasks.own.files import UnusableRow
 from bertsmith.tasks.own.unlabelled import AskedRows, Columns, QuestionsAsked, Reader, WordsAsked
+from bertsmith.tasks.own.word_lines import holds_words
 
 KEY = "id"
 """What is kept of a question of SQuAD's JSON."""
-Piped = Literal["lines", "jsonl"]
-
-_CONLL_SUFFIXES = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".tsv")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowFiles:
-    """How files are read, whatever is asked."""
-
-    has_header: bool = True
-    """Whether the first row of CSV and TSV names the columns; else they are 1, 2, ..."""
-    is_conll: bool = False
-    """Whether files to tag hold a word a line, whatever they are called."""
-    piped: Piped = "lines"
-    """What comes through a pipe."""
-    keep: tuple[str, ...] = ()
-    """Columns whose values go with the answers."""
-    skip_malformed: bool = False
-    """Whether a broken row gets a fault for an answer, instead of stopping everything."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """A row, and what is asked in it."""
-
-    place: str
-    asked: Asked | None
-    """None where nothing in it can be read."""
-    fault: str = ""
-    """Why there is none."""
-    kept: dict[str, object] = field(default_factory=dict)
-    """The values of the columns that are kept; of a broken row those that could be read."""
-
-
-Unit = tuple[list[Entry], int]
-"""Rows that are read together, as those of a document to tag; bytes of the file read so far."""
 
 
 def units_of_arguments(arguments: Sequence[str], rows: AskedRows) -> Iterator[Unit]:
@@ -91,13 +55,28 @@ def units_of_file(file: Path, rows: AskedRows, how: RowFiles) -> Iterator[Unit]:
         for question in read_questions(file).questions:
             kept: dict[str, object] = {KEY: question.key}
             yield [Entry(place=question.place, asked=question, kept=kept)], 0
-    elif isinstance(rows, WordsAsked) and (how.is_conll or suffix_of(file.name) in _CONLL_SUFFIXES):
+    elif isinstance(rows, WordsAsked) and _is_conll(file, rows, how):
+        if rows.is_named:
+            raise ValueError(
+                f"--columns names a column of a table, and {file} is read as CoNLL's columns, of "
+                f"which the first holds the words: leave it out"
+            )
         reader.refuse_to_keep("CoNLL's columns")
         yield from _of_conll(file, rows, how)
     elif tables.table_format(file) == "text":
         yield from reader.of_lines()
     else:
         yield from reader.of_table()
+
+
+def _is_conll(file: Path, rows: WordsAsked, how: RowFiles) -> bool:
+    return how.is_conll or holds_words(
+        file,
+        rows.words,
+        rows.tags,
+        is_table=rows.is_named or bool(how.keep),
+        has_header=how.has_header,
+    )
 
 
 def _of_conll(file: Path, rows: WordsAsked, how: RowFiles) -> Iterator[Unit]:
@@ -109,14 +88,14 @@ def _of_conll(file: Path, rows: WordsAsked, how: RowFiles) -> Iterator[Unit]:
 
     def entries() -> Iterator[tuple[Entry, int]]:
         for number, each in enumerate(read):
-            yield from ((_broken(fault), 0) for fault in faults)
+            yield from ((broken(fault), 0) for fault in faults)
             faults.clear()
             document = each.document if is_marked else number
             asked = TextToTag.of_words(each.words, blank, document=document, place=each.place)
             yield Entry(place=each.place, asked=asked), 0
-        yield from ((_broken(fault), 0) for fault in faults)
+        yield from ((broken(fault), 0) for fault in faults)
 
-    yield from _in_documents(entries())
+    yield from in_documents(entries())
 
 
 class _Reader:
@@ -147,15 +126,19 @@ class _Reader:
                 has_header=self._how.has_header,
                 on_malformed=faults.append if self._how.skip_malformed else None,
             )
-        yield from _in_documents(self._with_faults(read, self._whole(columns), faults))
+        yield from in_documents(self._with_faults(read, self._whole(columns), faults))
 
     def of_pipe(self) -> Iterator[Unit]:
         """Of lines as they come: texts, or JSON objects."""
+        if self._how.is_conll and isinstance(self._rows, WordsAsked):
+            raise ValueError("--conll reads files, and no pipe: name one with --file")
         is_text = self._how.piped == "lines"
         if is_text:
             self.refuse_to_keep("plain text")
         for number, (place, line, num_bytes) in enumerate(piped_lines(self._file)):
-            values = {TEXT: line} if is_text else json_object(line, place)
+            values: Mapping[str, object] = {TEXT: line}
+            if not is_text:
+                values = json_object(line, place)
             row = Row(place=place, number=number, values=values, bytes_read=num_bytes)
             yield [self._entry(row, self._of_line if is_text else self._of_object)], num_bytes
 
@@ -182,11 +165,11 @@ class _Reader:
         """Every row, those that are broken too, in the file's order."""
         num_bytes = 0
         for row in read:
-            yield from ((_broken(fault), num_bytes) for fault in faults)
+            yield from ((broken(fault), num_bytes) for fault in faults)
             faults.clear()
             num_bytes = row.bytes_read
             yield self._entry(row, asked), num_bytes
-        yield from ((_broken(fault), num_bytes) for fault in faults)
+        yield from ((broken(fault), num_bytes) for fault in faults)
 
     def _entry(self, row: Row, asked: Reader) -> Entry:
         kept = {name: row.values[name] for name in self._how.keep if name in row.values}
@@ -228,22 +211,3 @@ class _Reader:
                 f"--keep names columns, and {self._file} is {what}, which has none of a name: "
                 f"leave it out"
             )
-
-
-def _in_documents(read: Iterable[tuple[Entry, int]]) -> Iterator[Unit]:
-    """Rows one by one; those to tag together with the others of their document."""
-    together: list[Entry] = []
-    document, num_bytes = None, 0
-    for entry, read_so_far in read:
-        own = entry.asked.document if isinstance(entry.asked, TextToTag) else None
-        if together and (own is None or own != document):
-            yield together, num_bytes
-            together = []
-        together.append(entry)
-        document, num_bytes = own, read_so_far
-    if together:
-        yield together, num_bytes
-
-
-def _broken(fault: str) -> Entry:
-    return Entry(place=fault, asked=None, fault=fault)

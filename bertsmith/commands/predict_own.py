@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 
+from bertsmith.commands.asked_entry import Entry
 from bertsmith.commands.asked_questions import require_files
-from bertsmith.commands.asked_rows import Entry
 from bertsmith.commands.predict_task import loaded, require_free, shown
 from bertsmith.commands.predict_task_options import AskTask
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from bertsmith.commands import task_answers
 from bertsmith.commands.answering import watched
+from bertsmith.commands.asked_entry import Entry, RowFiles
 from bertsmith.commands.asked_questions import AskedQuestions, require_files
-from bertsmith.commands.asked_rows import Entry, RowFiles
 from bertsmith.commands.predict_options import QUESTIONS
 from bertsmith.commands.predict_task_options import AskTask
 from bertsmith.commands.questions import WINDOW

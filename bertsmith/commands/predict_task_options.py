@@ -36,7 +36,8 @@ class AskTask:
     header: bool = True
     """Whether CSV and TSV name their columns in the first row; else they are 1, 2, ..."""
     conll: bool = False
-    """Files to tag hold a word a line (.conll, .bio and .tsv do without saying)."""
+    """Files to tag hold a word a line (told by .conll, .bio, a .tsv without a known column, and by
+    tags in the first lines of plain text)."""
     piped: Literal["lines", "jsonl"] = "lines"
     """What comes through a pipe."""
     keep: tuple[str, ...] = ()

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from bertsmith.commands.asked_rows import KEY, Entry
+from bertsmith.commands.asked_entry import Entry
+from bertsmith.commands.asked_rows import KEY
 from bertsmith.commands.task_answers import Show
 from bertsmith.files import atomic_file
 from bertsmith.tasks.answered import AnsweredQuestion, TaskAnswer

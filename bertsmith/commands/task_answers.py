@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import IO
 
-from bertsmith.commands.asked_rows import Entry
+from bertsmith.commands.asked_entry import Entry
 from bertsmith.commands.json_lines import print_json
 from bertsmith.tasks.answered import (
     AnsweredQuestion,

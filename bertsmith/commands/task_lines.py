@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from bertsmith.commands.asked_rows import Entry
+from bertsmith.commands.asked_entry import Entry
 from bertsmith.commands.task_answers import SHOWN, Show
 from bertsmith.tasks.answered import (
     AnsweredQuestion,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bertsmith.commands.asked_rows import Entry, RowFiles, units_of_file
+from bertsmith.commands.asked_entry import Entry, RowFiles
+from bertsmith.commands.asked_rows import units_of_file
+from bertsmith.commands.questions import STANDARD_INPUT
+from bertsmith.tasks.asked import TextToTag
 from bertsmith.tasks.own.unlabelled import AskedRows, QuestionsAsked, TextsAsked, WordsAsked
 
 TEXTS = TextsAsked(texts=("text",))
@@ -48,3 +52,33 @@ def test_what_has_no_named_columns_keeps_none(
     (tmp_path / name).write_text(content, "utf-8")
     with pytest.raises(ValueError, match=f"{name} is {what}, which has none of a name"):
         entries(tmp_path / name, rows, RowFiles(keep=("id",)))
+
+
+def texts(file: Path, rows: AskedRows, how: RowFiles) -> list[str]:
+    return [
+        entry.asked.text for entry in entries(file, rows, how) if isinstance(entry.asked, TextToTag)
+    ]
+
+
+def test_a_table_between_tabs_is_tagged_by_its_texts(tmp_path: Path) -> None:
+    table = tmp_path / "a.tsv"
+    table.write_text("id\ttext\n1\tthe dog\n2\tmy cat\n", "utf-8")
+    assert texts(table, WORDS, RowFiles()) == ["the dog", "my cat"]
+    assert texts(table, WORDS, RowFiles(is_conll=True)) == ["id 1 2"]
+    named = replace(WORDS, words=("id",), is_named=True)
+    assert texts(table, named, RowFiles()) == ["1", "2"]
+    with pytest.raises(ValueError, match=r"a\.tsv is read as CoNLL's columns, of which"):
+        entries(table, named, RowFiles(is_conll=True))
+
+
+def test_tags_are_never_tagged(tmp_path: Path) -> None:
+    lines, how = tmp_path / "a.txt", RowFiles()
+    lines.write_text("paris B-LOC\nlikes O\n\ndog O\n", "utf-8")
+    assert texts(lines, WORDS, how) == ["paris likes", "dog"]
+    lines.write_text("paris likes\nmy dog\n", "utf-8")
+    assert texts(lines, WORDS, how) == ["paris likes", "my dog"]
+
+
+def test_a_pipe_has_no_sentences_of_word_lines() -> None:
+    with pytest.raises(ValueError, match="--conll reads files, and no pipe"):
+        entries(STANDARD_INPUT, WORDS, RowFiles(is_conll=True))

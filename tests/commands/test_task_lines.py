@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bertsmith.commands.asked_rows import Entry
+from bertsmith.commands.asked_entry import Entry
 from bertsmith.commands.task_answers import as_json
 from bertsmith.commands.task_lines import as_lines
 from bertsmith.reading.squad_json import Question

@@ -68,6 +68,10 @@ class WordsAsked:
     by_character: bool
     is_one_document: bool = False
     """Whether a file of CoNLL's columns that marks no documents is one, not each sentence alone."""
+    is_named: bool = False
+    """Whether a person said where they stand."""
+    tags: tuple[str, ...] = ()
+    """Those that a model gives, by which lines of words and tags are known."""
     takes_one: bool = True
 
     def of_fields(self, fields: Sequence[str], place: str) -> TextToTag:
@@ -174,6 +178,8 @@ def rows_of(task: AnyTask, learned: Mapping[str, object], named: Sequence[str]) 
                 document=_text(learned, "document", ""),
                 by_character=task.scheme.is_by_character,
                 is_one_document=learned.get("is_one_document") is True,
+                is_named=bool(named),
+                tags=task.scheme.labels,
             )
         case SpanAnswering():
             question, passage = named or (
