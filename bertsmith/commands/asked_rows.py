@@ -136,11 +136,20 @@ class _Reader:
         if is_text:
             self.refuse_to_keep("plain text")
         for number, (place, line, num_bytes) in enumerate(piped_lines(self._file)):
-            values: Mapping[str, object] = {TEXT: line}
-            if not is_text:
+            if is_text or line.strip():
+                yield [self._piped(place, number, line, num_bytes)], num_bytes
+
+    def _piped(self, place: str, number: int, line: str, num_bytes: int) -> Entry:
+        values: Mapping[str, object] = {TEXT: line}
+        if self._how.piped == "jsonl":
+            try:
                 values = json_object(line, place)
-            row = Row(place=place, number=number, values=values, bytes_read=num_bytes)
-            yield [self._entry(row, self._of_line if is_text else self._of_object)], num_bytes
+            except ValueError as fault:
+                if not self._how.skip_malformed:
+                    raise
+                return broken(str(fault))
+        row = Row(place=place, number=number, values=values, bytes_read=num_bytes)
+        return self._entry(row, self._of_object if self._how.piped == "jsonl" else self._of_line)
 
     def _objects(self, on_malformed: Callable[[str], None]) -> Iterator[Row]:
         """Whole: of one that lacks a field the others can be kept."""
@@ -191,7 +200,8 @@ class _Reader:
 
     def _of_object(self, row: Row) -> Asked:
         columns = self._rows.columns(tuple(row.values))
-        self._require((*columns.names, *self._how.keep), tuple(row.values), row.place)
+        kept = () if self._how.skip_malformed else self._how.keep
+        self._require((*columns.names, *kept), tuple(row.values), row.place)
         return columns.read(row)
 
     def _require(self, names: Sequence[str], found: Sequence[str], place: str = "") -> None:

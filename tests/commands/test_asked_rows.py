@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,3 +84,17 @@ def test_tags_are_never_tagged(tmp_path: Path) -> None:
 def test_a_pipe_has_no_sentences_of_word_lines() -> None:
     with pytest.raises(ValueError, match="--conll reads files, and no pipe"):
         entries(STANDARD_INPUT, WORDS, RowFiles(is_conll=True))
+
+
+def test_a_broken_row_of_a_pipe_is_told_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = b'{"text": "a dog", "id": 1}\n{"text": \n\n{"id": 3}\n[]\n{"text": "a cat"}\n'
+    how = RowFiles(keep=("id",), piped="jsonl", skip_malformed=True)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
+    found = entries(STANDARD_INPUT, TEXTS, how)
+    assert [entry.fault == "" for entry in found] == [True, False, False, False, True]
+    assert [entry.kept for entry in found] == [{"id": 1}, {}, {"id": 3}, {}, {}]
+    assert "standard input:2: not JSON" in found[1].fault
+    assert "standard input:4: no column 'text'" in found[2].fault
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
+    with pytest.raises(ValueError, match="standard input:2: not JSON"):
+        entries(STANDARD_INPUT, TEXTS, replace(how, skip_malformed=False))
