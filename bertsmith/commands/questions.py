@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
 from bertsmith.reading.compressed import checked_utf8, is_compressed_start
-from bertsmith.reading.lines import numbered_lines
+from bertsmith.reading.lines import numbered_lines, require_line_feeds
 
 Question = TypeVar("Question")
 
@@ -139,8 +139,12 @@ def piped_lines(file: Path) -> Iterator[tuple[str, str, int]]:
                 raise ValueError(f"{name} is compressed: name the file itself with --file")
             text, _ = checked_utf8(line, name, num_bytes, number, final=True)
             num_bytes += len(line)
-            text = text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
-            yield f"{name}:{number}", text.rstrip("\r\n"), num_bytes
+            if number == 1:
+                text = text.removeprefix(_BYTE_ORDER_MARK)
+                if not text.endswith("\n"):
+                    require_line_feeds(text, name)
+            end = "\r\n" if text.endswith("\r\n") else "\n"
+            yield f"{name}:{number}", text.removesuffix(end), num_bytes
 
 
 def can_be_read_twice(file: Path) -> bool:

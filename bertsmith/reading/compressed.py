@@ -83,13 +83,16 @@ def is_compressed_start(start: bytes) -> bool:
     return _compression(start) is not None
 
 
-def text_blocks(member: Member, block_bytes: int = BLOCK_BYTES) -> Iterator[str]:
+def text_blocks(
+    member: Member, block_bytes: int = BLOCK_BYTES, *, keeps_returns: bool = False
+) -> Iterator[str]:
     r"""Yields the member's text in blocks, in bounded memory: UTF-8 checked, line ends made `\n`.
 
-    A byte order mark is dropped. Raises ValueError with byte offset and line for a byte that is not
-    UTF-8, for a NUL byte (a binary file, or UTF-16), and for damaged compression.
+    With `keeps_returns` a `\r` that stands alone is no line end. A byte order mark is dropped.
+    Raises ValueError with byte offset and line for a byte that is not UTF-8, for a NUL byte (a
+    binary file, or UTF-16), and for damaged compression.
     """
-    newlines = io.IncrementalNewlineDecoder(None, translate=True)
+    newlines = _LineFeeds() if keeps_returns else io.IncrementalNewlineDecoder(None, translate=True)
     pending, offset, line, first = b"", 0, 1, True
     with naming_damage(member.name):
         while block := member.stream.read(block_bytes):
@@ -133,6 +136,19 @@ def checked_utf8(
             f"{offset + error.start} ({error.reason}). Convert the file to UTF-8 first, "
             f"{_conversion(data)}"
         ) from error
+
+
+class _LineFeeds:
+    r"""Makes `\n` of every `\r\n`, wherever blocks of text are cut."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def decode(self, text: str, final: bool = False) -> str:
+        """The text so far, but a return at its end, which may be the half of a line end."""
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") and not final else ""
+        return text.removesuffix(self._held).replace("\r\n", "\n")
 
 
 def _conversion(data: bytes) -> str:

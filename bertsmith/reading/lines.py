@@ -22,11 +22,23 @@ Numbered = tuple[int, int, Content]
 
 
 def numbered_lines(path: Path) -> Iterator[Numbered[str]]:
-    """Every line without its end, the last one's end not needed. Raises ValueError for no text."""
+    r"""Every line without its end, `\n` or `\r\n`, the last one's end not needed.
+
+    Raises ValueError for no text, and for a file whose lines end in `\r` alone.
+    """
     for member in _members(path):
         lines = _Lines(member)
         for line in lines:
             yield lines.number, lines.position, line
+
+
+def require_line_feeds(text: str, name: str) -> None:
+    r"""Raises ValueError where the only line of `name` has a `\r` inside."""
+    if "\r" in text:
+        raise ValueError(
+            f"{name}: its lines end in carriage returns alone, as on an old Macintosh: convert it "
+            f"first: tr '\\r' '\\n'"
+        )
 
 
 def json_objects(
@@ -81,6 +93,11 @@ def comma_separated(path: Path) -> Iterator[Numbered[list[str]]]:
             try:
                 fields = next(reader, None)
             except csv.Error as error:
+                if "\r" in lines.latest:
+                    raise ValueError(
+                        f"{path}:{lines.number}: a carriage return stands alone in the row: remove "
+                        f"it, or write the field in quotes"
+                    ) from error
                 raise ValueError(
                     f"{path}:{number}: not CSV ({error}): a field that holds a quote stands in "
                     f"quotes, its own doubled; where quotes mean nothing, separate by tabs (.tsv)"
@@ -92,16 +109,17 @@ def comma_separated(path: Path) -> Iterator[Numbered[list[str]]]:
 
 
 class _Lines:
-    """A text's lines, with the number of the latest and where in the file it ends."""
+    """A text's lines, with the latest, its number, and where in the file it ends."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
         self.number = 0
         self.position = 0
+        self.latest = ""
 
     def __iter__(self) -> Iterator[str]:
         rest, end = "", 0
-        for block in text_blocks(self._member):
+        for block in text_blocks(self._member, keeps_returns=True):
             start, end = end, self._member.position()
             text = rest + block
             *lines, rest = text.split("\n")
@@ -111,12 +129,16 @@ class _Lines:
                 self.number += 1
                 # A block is a mebibyte of text: too long a step for a progress bar.
                 self.position = start + (end - start) * num_characters // len(text)
+                self.latest = line
                 yield line
             if len(rest) > LONGEST_LINE:
                 place = f"{self._member.name}:{self.number + 1}"
                 raise ValueError(f"{place}: a line of over {LONGEST_LINE:,} characters")
         if rest:
             self.number, self.position = self.number + 1, end
+            if self.number == 1:
+                require_line_feeds(rest, self._member.name)
+            self.latest = rest
             yield rest
 
 

@@ -157,3 +157,14 @@ def test_bytes_are_counted_up_to_the_window_in_hand(tmp_path):
     assert questions.num_bytes == 16
     assert [questions.bytes_read for _ in questions.windows(size=2)] == [6, 10, 16]
     assert Questions([], [], upper).num_bytes == 0
+
+
+def test_a_file_and_a_pipe_have_the_same_lines(tmp_path, monkeypatch):
+    content = b"x\ry\r\nz\r\r\n\nlast"
+    (tmp_path / "a").write_bytes(content)
+    of_file = list(Questions([], [tmp_path / "a"], str).windows())
+    monkeypatch.setattr(sys, "stdin", piped(content))
+    assert list(Questions([], [], str).windows()) == of_file == [["x\ry", "z\r", "last"]]
+    monkeypatch.setattr(sys, "stdin", piped(b"x\ry\r"))
+    with pytest.raises(ValueError, match="standard input: its lines end in carriage returns"):
+        list(Questions([], [], str).windows())

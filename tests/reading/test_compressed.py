@@ -157,3 +157,10 @@ def test_a_nul_byte_means_binary():
         list(text_blocks(member_of(b"ab\0c")))
     with pytest.raises(ValueError, match=r"book\.txt:3: NUL byte at byte 5"):
         list(text_blocks(member_of(b"a\nb\nc\0d"), block_bytes=4))
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 7, 1 << 20])
+def test_a_lone_carriage_return_is_kept_where_that_is_asked_for(block_bytes):
+    data = "\ufeff한글 a\r\nb\rc\nd\r\r\n\r\ne\r".encode()
+    blocks = text_blocks(member_of(data), block_bytes, keeps_returns=True)
+    assert "".join(blocks) == "한글 a\nb\rc\nd\r\n\ne\r"

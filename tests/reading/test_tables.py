@@ -327,3 +327,19 @@ def test_json_in_one_piece_is_told_what_rows_are_read_from(tmp_path: Path) -> No
     path.write_text('[{"text": "a"}]', "utf-8")
     with pytest.raises(ValueError, match=r"a\.json: rows are read from JSONL.*an object a line"):
         columns(path)
+
+
+def test_rows_break_where_a_line_feed_stands_and_nowhere_else(tmp_path):
+    (tmp_path / "a.tsv").write_bytes(b"id\ttext\r\n1\tone\rrow\r\n2\ttwo\n")
+    assert values(tmp_path / "a.tsv", ["text"]) == [("one\rrow",), ("two",)]
+    (tmp_path / "a.csv").write_bytes(b'id,text\r\n1,"one\rrow"\r\n2,two\n3,th\rree\n')
+    found = rows(tmp_path / "a.csv", ["text"])
+    assert [next(found).values["text"] for _ in range(2)] == ["one\rrow", "two"]
+    with pytest.raises(ValueError, match=r"a\.csv:4: a carriage return stands alone"):
+        next(found)
+
+
+def test_lines_that_end_in_returns_alone_are_told(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"id,text\r1,one\r2,two\r")
+    with pytest.raises(ValueError, match=r"a\.csv: .*convert it first: tr '\\r' '\\n'"):
+        columns(tmp_path / "a.csv")
