@@ -212,6 +212,7 @@ class _Reader:
             raise ValueError(
                 f"{place or self._file}: no column {missing[0]!r}; {told}the columns are "
                 f"{', '.join(map(repr, found)):.200}: name those to read with --columns"
+                f"{'' if place else tables.misread(self._file, found, missing[0])}"
             )
 
     def refuse_to_keep(self, what: str) -> None:

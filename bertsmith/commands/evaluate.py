@@ -141,8 +141,8 @@ def _read(
             f"{loaded.directory} has no {TASK}, which says how its task reads examples: evaluate a "
             f"run of bertsmith finetune"
         )
-    columns = read_learned(loaded.directory).columns
-    added = [remembered(each, columns) for each in sources]
+    learned = read_learned(loaded.directory)
+    added = [remembered(each, learned) for each in sources]
     notes = [*loaded.notes]
     for each, more in zip(sources, added, strict=True):
         try:

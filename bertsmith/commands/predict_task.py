@@ -15,6 +15,7 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertsmith.commands import task_answers
@@ -23,11 +24,12 @@ from bertsmith.commands.asked_entry import Entry, RowFiles
 from bertsmith.commands.asked_questions import AskedQuestions, require_files
 from bertsmith.commands.predict_options import QUESTIONS
 from bertsmith.commands.predict_task_options import AskTask
-from bertsmith.commands.questions import WINDOW
+from bertsmith.commands.questions import WINDOW, can_be_read_twice
 from bertsmith.commands.squad_files import squad_files
 from bertsmith.commands.task_answers import Show
 from bertsmith.commands.task_lines import as_lines
 from bertsmith.files import atomic_file
+from bertsmith.reading.detect import suffix_of
 from bertsmith.tasks.answered import TaskAnswer, num_unread
 from bertsmith.tasks.imported import AnyOwnTask
 from bertsmith.tasks.own.unlabelled import TextsAsked, rows_of
@@ -60,10 +62,16 @@ def ask_task(run: AskTask) -> None:
             notes.append(f"the file's own column {name!r} is written as {called!r}")
     if isinstance(rows, TextsAsked) and not (run.columns or model.learned.columns):
         notes.append("assumed to read texts one by one: for pairs name two --columns")
+    has_header = run.header and model.learned.has_header_with(run.columns)
+    if run.header and not has_header and any(map(_has_named_columns, files)):
+        notes.append(
+            "the first row is read as one of them, as in the rows that the run learned from; where "
+            "it names columns, name those to read with --columns"
+        )
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     how = RowFiles(
-        has_header=run.header,
+        has_header=has_header,
         is_conll=run.conll,
         piped=run.piped,
         keep=run.keep,
@@ -144,6 +152,10 @@ def shown(run: AskTask, task: AnyTask | AnyOwnTask, num_texts: int) -> Iterator[
         yield task_answers.as_csv(task, names, num_texts, sys.stdout)
     else:
         yield task_answers.as_json(run.top_k, None, names) if run.jsonl else as_lines(run.top_k)
+
+
+def _has_named_columns(file: Path) -> bool:
+    return can_be_read_twice(file) and suffix_of(file.name) in (".csv", ".tsv", ".tab")
 
 
 def _report_cut(num_cut: int, num_asked: int, task: AnyTask) -> None:

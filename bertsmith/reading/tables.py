@@ -192,17 +192,30 @@ def _require(path: Path, name: str, found: Sequence[str]) -> None:
         told = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(
             f"{path}: no column {name!r}; {told}the columns are {', '.join(map(repr, found))}"
-            f"{misread(path, found)}"
+            f"{misread(path, found, name)}"
         )
     if found.count(name) > 1:
         raise ValueError(f"{path}: {found.count(name)} columns are named {name!r}: rename one")
 
 
-def misread(path: Path, found: Sequence[str]) -> str:
-    """Advice where the only column's name holds what separates columns elsewhere; else empty."""
+def misread(path: Path, found: Sequence[str], name: str) -> str:
+    """Advice on a name that is not among those found; empty where none is at hand.
+
+    Where the only column's name holds what separates columns elsewhere, and where a number was
+    asked for of a file whose first row is taken for names.
+    """
     others = {";": "semicolons: export it with commas", "\t": "tabs: name it .tsv"}
     told = [advice for mark, advice in others.items() if len(found) == 1 and mark in found[0]]
-    return f" (its columns seem to be separated by {told[0]})" if told else ""
+    if told:
+        return f" (its columns seem to be separated by {told[0]})"
+    if name.isdigit() and has_named_columns(path) and "1" not in found:
+        return " (its first row is taken for names: where it is none say --no-header)"
+    return ""
+
+
+def has_named_columns(path: Path) -> bool:
+    """Whether it is for the first row to name the columns, as of CSV and TSV."""
+    return table_format(path) in _SEPARATED
 
 
 def _text_rows(path: Path) -> Iterator[Row]:

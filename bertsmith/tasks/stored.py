@@ -5,7 +5,7 @@ With it a fine-tuned checkpoint is whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from bertsmith.tasks.task import AnyTask, from_json, to_json
 __all__ = ["TASK", "Learned", "read_learned", "read_task", "task_json"]
 
 _LEARNED = "learned"
+_HEADER = "header"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +27,20 @@ class Learned:
     """Of the examples, as of a task of GLUE; empty where they have none."""
     columns: Mapping[str, object] = field(default_factory=dict)
     """Where things stood in a row: the fields of `texts.TextColumns` and its like."""
+    has_header: bool = True
+    """Whether the columns had names; else they are numbers, of CSV and TSV."""
+
+    def has_header_with(self, named: Iterable[str]) -> bool:
+        """Whether other rows have one, of which these columns were named: by number or not."""
+        return self.has_header or not all(map(str.isdigit, named))
 
 
 def task_json(task: AnyTask, learned: Learned) -> dict[str, object]:
     """What stands in the file, as JSON values."""
-    return {**to_json(task), _LEARNED: {"name": learned.name, "columns": dict(learned.columns)}}
+    said: dict[str, object] = {"name": learned.name, "columns": dict(learned.columns)}
+    if not learned.has_header:
+        said[_HEADER] = False
+    return {**to_json(task), _LEARNED: said}
 
 
 def read_task(directory: Path) -> AnyTask | None:
@@ -66,5 +76,5 @@ def read_learned(directory: Path) -> Learned:
     if isinstance(said, dict):
         name, columns = said.get("name", ""), said.get("columns", {})
         if isinstance(name, str) and isinstance(columns, dict):
-            return Learned(name=name, columns=columns)
+            return Learned(name=name, columns=columns, has_header=said.get(_HEADER) is not False)
     raise ValueError(f"{path}: {_LEARNED} must hold a name and columns, found {said!r:.80}")

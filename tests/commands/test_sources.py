@@ -19,7 +19,7 @@ from bertsmith.commands.task_files import typed_words
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import RECIPES
 from bertsmith.runs.finetune_report import answering_model
-from bertsmith.tasks.stored import read_learned, read_task
+from bertsmith.tasks.stored import Learned, read_learned, read_task
 from bertsmith.train.config import Precision
 from tests.commands.small_files import (
     RUN,
@@ -480,6 +480,35 @@ def test_choices_are_scored_by_their_own_columns(
     assert "own rows: --text-columns begun --begun-column ''" in capsys.readouterr().out
 
 
+def test_a_run_remembers_that_rows_have_no_header(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare, run, named = tmp_path / "bare.csv", tmp_path / "run", tmp_path / "named.csv"
+    _, *rows = texts(named, 12, 1).read_text().splitlines()
+    bare.write_text("\n".join(rows) + "\n")
+    columns = ("--text-columns", "1", "--label-column", "2")
+    begin = ("finetune", model, "--texts", bare, "--dev", bare, *columns)
+    assert bertsmith(*begin, *RUN, "--out", run) == 2
+    assert "where it is none say --no-header" in capsys.readouterr().err
+    assert bertsmith(*begin, "--no-header", *RUN, "--epochs", 1, "--out", run) == 0
+    capsys.readouterr()
+    for typed in ((), columns):
+        assert bertsmith("evaluate", run, "--texts", bare, *typed) == 0
+        told = capsys.readouterr().out
+        assert "12 examples" in told
+        assert "the model's own rows: --no-header" in told
+    assert bertsmith("evaluate", run, "--texts", named, *TEXTS) == 0
+    assert "12 examples" in capsys.readouterr().out
+    assert bertsmith("predict", run, "--file", bare, "--jsonl") == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 12
+    assert "note: the first row is read as one of them" in printed.err
+    assert bertsmith("predict", run, "--file", named, "--columns", "words", "--jsonl") == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 12
+    assert "the first row" not in printed.err
+
+
 ROW = {"q": "the dog", "a": "my", "b": "he", "right": 1, "text": "cat", "label": "x"}
 
 
@@ -521,7 +550,7 @@ def test_what_is_typed_wins_and_columns_that_a_file_has_not_are_forgotten(
     path = tmp_path / name
     path.write_text(json.dumps(ROW) + "\n")
     source = {option: str(path), **typed}
-    assert shlex.join(typed_words(remembered(source, columns))) == added
+    assert shlex.join(typed_words(remembered(source, Learned(columns=columns)))) == added
 
 
 def test_malformed_rows_of_glue_are_left_out_where_that_is_asked_for(

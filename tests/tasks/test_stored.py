@@ -21,6 +21,10 @@ def test_the_task_of_a_directory_is_the_one_that_was_written(tmp_path: Path) -> 
     learned = Learned(name="후기", columns={"texts": ["후기"]})
     write_json(tmp_path / TASK, task_json(task, learned))
     assert (read_task(tmp_path), read_learned(tmp_path)) == (task, learned)
+    assert "header" not in task_json(task, learned)["learned"]  # type: ignore[operator]
+    numbered = Learned(columns={"texts": ["1"]}, has_header=False)
+    write_json(tmp_path / TASK, task_json(task, numbered))
+    assert read_learned(tmp_path) == numbered
     write_json(tmp_path / TASK, {**to_json(task), "learned": "x"})
     with pytest.raises(ValueError, match="learned must hold a name and columns, found 'x'"):
         read_learned(tmp_path)

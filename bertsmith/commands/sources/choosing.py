@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bertsmith.commands.sources.files import SHARED_OPTIONS, require_columns
+from bertsmith.commands.sources.files import SHARED_OPTIONS, learned_header, require_columns
 from bertsmith.commands.sources.source import require_read, wrong_kind
 from bertsmith.commands.task_files import TaskFiles, TaskValues
 from bertsmith.reading import tables
@@ -65,7 +65,11 @@ class ChoiceFiles:
     def to_json(self, task: _Chooser, name: str) -> Mapping[str, object]:
         """As `stored.task_json`."""
         columns = dataclasses.asdict(self._columns(self.files.choices))
-        return task_json(self.fitting(task), Learned(name=name, columns=columns))
+        path = self.files.choices
+        assert path is not None
+        has_header = learned_header(path, self.files)
+        learned = Learned(name=name, columns=columns, has_header=has_header)
+        return task_json(self.fitting(task), learned)
 
     def answerable(self, examples: Sequence[ChoiceExample], task: _Chooser) -> MultipleChoice:
         """As it is: a label that is no choice was refused with its row."""

@@ -192,8 +192,13 @@ def require_columns(path: Path, found: Sequence[str], named: Mapping[str, str]) 
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(
                 f"{path}: no column {column!r}, found {', '.join(map(repr, found)):.200}: name the "
-                f"right one with --{option}{meant}{tables.misread(path, found)}"
+                f"right one with --{option}{meant}{tables.misread(path, found, column)}"
             )
+
+
+def learned_header(path: Path, files: TaskFiles) -> bool:
+    """Whether the rows of `path` are read by names: False for numbered columns of CSV and TSV."""
+    return files.header or not tables.has_named_columns(path)
 
 
 _PURPOSES: dict[Split, str] = {"train": "train on", "dev": "evaluate on"}

@@ -16,6 +16,7 @@ from bertsmith.tasks.own.choices import ChoiceColumns
 from bertsmith.tasks.own.questions import QuestionColumns, is_squad_json
 from bertsmith.tasks.own.texts import TextColumns
 from bertsmith.tasks.own.words import WordColumns
+from bertsmith.tasks.stored import Learned
 
 Group = Mapping[str, str]
 """Fields of a kind's columns, each with its option; they are taken together or not at all."""
@@ -52,12 +53,21 @@ _NO_NAMES = ("separator", "first_choice", "tag_names")
 _OF_SEVERAL = ("text_columns",)
 """Options that take several columns."""
 
+_COLUMN_OPTIONS = tuple(
+    option
+    for groups in _GROUPS.values()
+    for group in groups
+    for option in group.values()
+    if option not in _NO_NAMES
+)
 
-def remembered(source: Mapping[str, object], columns: Mapping[str, object]) -> dict[str, object]:
-    """What `columns` of a task.json add to the options that name examples, as JSON values.
+
+def remembered(source: Mapping[str, object], learned: Learned) -> dict[str, object]:
+    """What a task.json adds to the options that name examples, as JSON values.
 
     Raises FileNotFoundError and ValueError for files that are not there or hold no rows.
     """
+    columns = learned.columns
     kind = next((name for name in _GROUPS if name in source), None)
     if kind is None or not columns:
         return {}
@@ -66,10 +76,20 @@ def remembered(source: Mapping[str, object], columns: Mapping[str, object]) -> d
         return _added(_OF_CONLL, columns, source, _plain(WordColumns()), None)
     if kind == "squad" and any(map(is_squad_json, paths)):
         return {}
-    has_header = source.get("header") is not False
+    header = _header(source, learned, paths)
+    has_header = {**source, **header}.get("header") is not False
     found = [tables.columns(path, has_header=has_header) for path in paths]
     shared = set(found[0]).intersection(*found[1:])
-    return _added(_GROUPS[kind], columns, source, _defaults(kind, found[0]), shared)
+    return header | _added(_GROUPS[kind], columns, source, _defaults(kind, found[0]), shared)
+
+
+def _header(
+    source: Mapping[str, object], learned: Learned, paths: Iterable[Path]
+) -> dict[str, object]:
+    """That there is none, as in the rows learned from, but where a column is typed by its name."""
+    typed = _names({option: source[option] for option in _COLUMN_OPTIONS if option in source})
+    is_known = "header" in source or learned.has_header_with(typed)
+    return {} if is_known or not all(map(tables.has_named_columns, paths)) else {"header": False}
 
 
 def _added(

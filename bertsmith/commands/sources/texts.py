@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertsmith.commands.sources.files import SHARED_OPTIONS, require_columns
+from bertsmith.commands.sources.files import SHARED_OPTIONS, learned_header, require_columns
 from bertsmith.commands.sources.source import require_read, wrong_kind
 from bertsmith.commands.task_files import TaskFiles, TaskValues
 from bertsmith.reading import tables
@@ -74,7 +74,11 @@ class TextFiles:
     def to_json(self, task: _Classifier, name: str) -> Mapping[str, object]:
         """As `stored.task_json`."""
         columns = dataclasses.asdict(self._columns(self.problem))
-        return task_json(self.fitting(task), Learned(name=name, columns=columns))
+        path = self.files.texts
+        assert path is not None
+        has_header = learned_header(path, self.files)
+        learned = Learned(name=name, columns=columns, has_header=has_header)
+        return task_json(self.fitting(task), learned)
 
     def answerable(self, examples: Sequence[TextExample], task: _Classifier) -> Classification:
         """As it is. Raises ValueError, with the place, for a label that was not learned."""
