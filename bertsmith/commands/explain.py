@@ -21,6 +21,7 @@ from bertsmith.commands.explain_options import Explain
 from bertsmith.commands.explanation import terminal
 from bertsmith.commands.explanation.words import Chosen
 from bertsmith.commands.json_lines import print_json
+from bertsmith.commands.named_texts import refuse_files
 from bertsmith.text.scripts import main_script
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def explain(options: Explain) -> None:
     Raises ValueError or FileNotFoundError for sentences that the model cannot read, a model that is
     not there, and a layer or a head that it has not.
     """
+    refuse_files(options.sentences, lambda name: "explain takes one sentence, or the two of a pair")
     model = options.model or _model_for(options.sentences)
     found = _explained(options, model)
     layer = found.config.num_hidden_layers if options.layer is None else options.layer

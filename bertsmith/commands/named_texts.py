@@ -1,8 +1,9 @@
-"""Paths of text that a person typed -> whether they are there, told before anything is read."""
+"""Paths that a person typed -> whether they are there, or stand for text, told before the work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -17,3 +18,10 @@ def require_there(texts: Iterable[Path]) -> None:
     for path in texts:
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file or folder")
+
+
+def refuse_files(texts: Iterable[str], advice: Callable[[str], str]) -> None:
+    """Raises ValueError for a text that is a file's name, with advice on what to do with it."""
+    for text in texts:
+        if os.path.isfile(text):  # any text may be asked: pathlib raises for a long one
+            raise ValueError(f"{text} is a file: {advice(text)}")

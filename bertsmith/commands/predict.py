@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from bertsmith.commands import answers
 from bertsmith.commands.answering import watched
+from bertsmith.commands.named_texts import refuse_files
 from bertsmith.commands.predict_options import (
     Asking,
     Attention,
@@ -64,6 +66,7 @@ def predict(run: Question) -> None:
     and files before the model is loaded.
     """
     files = (*run.file, run.squad) if isinstance(run, AskTask) else run.asking.file
+    refuse_files(run.texts, _to_answer_rows)
     if not run.texts and not any(files) and sys.stdin.isatty():
         raise ValueError("nothing to answer: give a text, a --file, or pipe texts in")
     match run:
@@ -81,6 +84,11 @@ def predict(run: Question) -> None:
             _score(run)
         case Attention():
             _look(run)
+
+
+def _to_answer_rows(name: str) -> str:
+    quoted = shlex.quote(name)
+    return f"to answer its rows, --file {quoted}; to answer its name, echo {quoted} | bertsmith ..."
 
 
 def _fill_masks(run: FillMask) -> None:
