@@ -180,17 +180,24 @@ def submission_lines(task: GlueTask, answers: Iterable[TextAnswer]) -> Iterator[
 
 
 def file_of(glue: Path, task: GlueTask, split: Split) -> Path:
-    """The file of a split.
+    """The file of a split; `glue` holds a folder for each task, or is that of this one.
 
     Raises ValueError for a split that the task has not, FileNotFoundError for no file.
     """
     name = dict(zip(("train", "dev", "test"), task.files, strict=True))[split]
     if not name:
         raise ValueError(f"{task.name} has no {split} set: it is answered by the model of MNLI-m")
-    directory = glue / (task.directory or task.name)
-    for suffix in _SUFFIXES:
-        if (path := directory / f"{name}{suffix}").is_file():
-            return path
+    own = task.directory or task.name
+    directory = glue / own
+    for folder in (directory, *([glue] if glue.resolve().name == own else [])):
+        for suffix in _SUFFIXES:
+            if (path := folder / f"{name}{suffix}").is_file():
+                return path
+    if any((glue / f"{name}{suffix}").is_file() for suffix in _SUFFIXES):
+        raise FileNotFoundError(
+            f"{directory} has no {name}{' or '.join(_SUFFIXES)}, and {glue} has: call it {own}, "
+            f"and name that folder, or the one above it"
+        )
     others = sorted(path.name for path in directory.glob("*") if path.is_file())
     there = f"; it holds {', '.join(others):.200}" if others else ""
     raise FileNotFoundError(f"{directory} has no {name}{' or '.join(_SUFFIXES)}{there}")

@@ -159,6 +159,17 @@ def test_a_missing_file_is_told_with_what_lies_there(tmp_path: Path) -> None:
         file_of(tmp_path, task_named("QNLI"), "train")
 
 
+def test_a_tasks_own_folder_may_be_named(tmp_path: Path) -> None:
+    own, other = tmp_path / "RTE", tmp_path / "mine"
+    for folder in (own, other):
+        folder.mkdir()
+        (folder / "train.tsv").touch()
+    task = task_named("RTE")
+    assert file_of(own, task, "train") == file_of(tmp_path, task, "train") == own / "train.tsv"
+    with pytest.raises(FileNotFoundError, match=r"mine/RTE has no .*mine has: call it RTE, and"):
+        file_of(other, task, "train")
+
+
 @pytest.mark.data
 def test_only_sets_of_another_size_are_told_to_be_no_official_ones() -> None:
     if "BERTSMITH_DATA" not in os.environ:
