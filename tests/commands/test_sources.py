@@ -465,6 +465,29 @@ def test_a_run_reads_other_files_by_the_columns_it_learned_from(
     assert "no column 'x', found 'words', 'about'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("renamed", "option"),
+    [
+        ("question", "question-column"), ("context", "passage-column"),
+        ("answers", "answers-column"), ("id", "key-column"),
+    ],
+)  # fmt: skip
+def test_questions_in_rows_name_the_option_of_each_column(
+    renamed: str, option: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"id": "1", "question": "is he ?", "context": "my dog",
+           "answers": {"text": ["my"], "answer_start": [0]}}  # fmt: skip
+    row[f"{renamed}_own"] = row.pop(renamed)
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    assert bertsmith("finetune", model, "--squad", path, *SPANS, "--plan-only") == 2
+    told = capsys.readouterr().err
+    assert f"no column '{renamed}', found " in told
+    assert f"name the right one with --{option}" in told
+    assert (f"; did you mean '{renamed}_own'?" in told) is (renamed != "id")
+    assert (f"--{option} ('' for none)" in told) is (renamed == "id")
+
+
 def test_choices_are_scored_by_their_own_columns(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -190,9 +190,10 @@ def require_columns(path: Path, found: Sequence[str], named: Mapping[str, str]) 
         if column and column not in found:
             near = difflib.get_close_matches(column, found, n=1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
+            none = " ('' for none)" if option == "key-column" else ""
             raise ValueError(
                 f"{path}: no column {column!r}, found {', '.join(map(repr, found)):.200}: name the "
-                f"right one with --{option}{meant}{tables.misread(path, found, column)}"
+                f"right one with --{option}{none}{meant}{tables.misread(path, found, column)}"
             )
 
 

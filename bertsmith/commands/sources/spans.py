@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bertsmith.commands.sources.files import SHARED_OPTIONS
+from bertsmith.commands.sources.files import SHARED_OPTIONS, require_columns
 from bertsmith.commands.sources.question_columns import columns_of
 from bertsmith.commands.sources.source import chosen_values, require_read, wrong_kind
 from bertsmith.commands.task_files import TaskFiles, TaskValues
+from bertsmith.reading import tables
 from bertsmith.reading.squad_json import Question
 from bertsmith.tasks.own import questions
 from bertsmith.tasks.own.files import FileOptions, OwnFile
@@ -43,7 +44,16 @@ class SpanFiles:
     def read(self, path: Path, task: object) -> OwnFile[Question]:
         """As `questions.read`."""
         options = FileOptions(skip_malformed=self.files.skip_malformed)
-        return questions.read(path, columns_of(self.files), options)
+        columns = columns_of(self.files)
+        if questions.has_rows(path):
+            named = {
+                columns.question: "question-column",
+                columns.passage: "passage-column",
+                columns.answers or "": "answers-column",
+                columns.key: "key-column",
+            }
+            require_columns(path, tables.columns(path), named)
+        return questions.read(path, columns, options)
 
     def contents(self, examples: Sequence[Question]) -> list[str]:
         """Their passages."""

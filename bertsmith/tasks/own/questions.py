@@ -97,6 +97,11 @@ def is_squad_json(path: Path) -> bool:
     return path.is_file() and suffix_of(path.name) in _SQUAD_SUFFIXES
 
 
+def has_rows(path: Path) -> bool:
+    """Whether each row is a question. Raises as `tables.table_format` does."""
+    return not is_squad_json(path) and table_format(path) in ("jsonl", "parquet")
+
+
 def contents(examples: Sequence[Question]) -> list[str]:
     """What keeps questions on one side of a split: their passage."""
     passages = dict.fromkeys(example.passage for example in examples)
@@ -151,7 +156,7 @@ class _Rows:
 
     def read(self, options: FileOptions) -> OwnFile[Question]:
         """Every row's question; raises ValueError for other files, and as `read_rows` does."""
-        if table_format(self._path) not in ("jsonl", "parquet"):
+        if not has_rows(self._path):
             raise ValueError(
                 f"{self._path}: questions are read from SQuAD's .json, or from .jsonl or .parquet "
                 f"with the columns id, question, context, answers"
