@@ -16,6 +16,7 @@ from bertsmith.tasks import metrics
 from bertsmith.tasks.judged import Groups, Judged, Mistake
 
 README, WORST, CURVES = "README.md", "worst.md", "curves.png"
+_MARK = "<!-- bertsmith wrote this report, and replaces it where it is asked for again -->"
 _MOST_ROWS = 20
 """Of a table on the console; the README has them all."""
 _NO_PICTURES = "no pictures: matplotlib is not installed (pip install matplotlib)"
@@ -40,16 +41,22 @@ def require_place(directory: Path) -> None:
     """Raises ValueError where a report would stand among files that are none of one."""
     if directory.is_file():
         raise ValueError(f"{directory} is a file; a report is a folder: name another one")
+    names = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+    is_ours = _is_report(directory / README)
     others = [
-        path.name
-        for path in (sorted(directory.iterdir()) if directory.is_dir() else [])
-        if path.name not in (README, WORST) and path.suffix != ".png"
+        name
+        for name in names
+        if not is_ours or (name not in (README, WORST) and not name.endswith(".png"))
     ]
     if others:
         raise ValueError(
-            f"{directory} holds other files, {others[0]} among them, and README.md would be "
-            f"replaced there: name a new folder for the report"
+            f"{directory} holds other files, {others[0]} among them, and what a report is called "
+            f"would be replaced there: name a new folder, or one that holds a report alone"
         )
+
+
+def _is_report(readme: Path) -> bool:
+    return readme.is_file() and _MARK in readme.read_text(encoding="utf-8", errors="replace")
 
 
 def told(judged: Judged) -> list[str]:
@@ -125,7 +132,7 @@ def _readme(
         lines += [*_markdown((groups.name, "count", *groups.metrics), parts), ""]
     if judged.mistakes:
         lines += [f"The worst answers, to read: [{WORST}]({WORST}).", ""]
-    return [*lines, *described.after]
+    return [*lines, *described.after, _MARK]
 
 
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -105,6 +105,19 @@ def test_a_report_does_not_go_among_other_files(tmp_path: Path) -> None:
         require_place(tmp_path / "model.safetensors")
 
 
+def test_a_persons_own_readme_is_never_replaced(tmp_path: Path) -> None:
+    mine = tmp_path / "README.md"
+    mine.write_text("# What I know of this model\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"holds other files, README\.md among them"):
+        require_place(tmp_path)
+    mine.unlink()
+    (tmp_path / "confusion.png").touch()
+    with pytest.raises(ValueError, match=r"holds other files, confusion\.png among them"):
+        require_place(tmp_path)
+    write_report(tmp_path, DESCRIBED, SCORES, JUDGED)
+    require_place(tmp_path)
+
+
 def test_long_tables_are_cut_on_the_console_and_that_is_said() -> None:
     rows = tuple((str(number), 1, (0.5,)) for number in range(answers_report._MOST_ROWS + 5))
     groups = Groups(name="label", metrics=("f1",), rows=rows)
