@@ -154,7 +154,8 @@ def _train(ongoing: OngoingRun, shown: progress.Display) -> bool:
         before = ongoing.evaluate_first()
         if before is not None:
             shown.note(f"before the first step  {before.sentence()}")
-    with Interruption() as interruption, contextlib.closing(batches):
+    asked = Interruption(is_told=ongoing.processes.is_first)
+    with asked as interruption, contextlib.closing(batches):
         begin_phase(run, ongoing.start, parts)
         for update in train(
             parts.learner,

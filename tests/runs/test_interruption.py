@@ -1,17 +1,34 @@
-"""The first Ctrl-C asks, the second stops."""
+"""The first Ctrl-C asks and says so, the second stops; a closed terminal asks too."""
 
 from __future__ import annotations
 
 import os
+import pty
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from bertsmith.runs.interruption import Interruption, agreed
 from bertsmith.train.device import ALONE
 
+WAITING = """
+import pathlib, sys, time
+from bertsmith.runs.interruption import Interruption
+with Interruption() as interruption:
+    print("waiting", flush=True)
+    while not interruption.requested:
+        time.sleep(0.01)
+    print("as nobody reads any more", flush=True)
+    print("and nobody hears", file=sys.stderr, flush=True)
+    time.sleep(0.2)
+    pathlib.Path(sys.argv[1]).write_text("saved")
+"""
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_only_asks(number: signal.Signals) -> None:
     with Interruption() as interruption:
         assert not interruption.requested
@@ -19,11 +36,22 @@ def test_the_first_signal_only_asks(number: signal.Signals) -> None:
         assert interruption.requested
 
 
-def test_the_second_signal_stops_at_once() -> None:
-    with Interruption():
-        os.kill(os.getpid(), signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
+def test_what_a_signal_does_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
+    for is_told, num_told in ((True, 1), (False, 0)):
+        with Interruption(is_told=is_told):
             os.kill(os.getpid(), signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        assert capfd.readouterr().err.count("stopping once the step in hand is saved") == num_told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_stops_at_once(number: signal.Signals) -> None:
+    with Interruption():
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)  # the shell and the kernel both send it
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
 
 
 def test_signals_are_given_back() -> None:
@@ -31,6 +59,31 @@ def test_signals_are_given_back() -> None:
     with Interruption():
         assert signal.getsignal(signal.SIGINT) != before
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_a_run_under_nohup_outlives_its_terminal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interruption() as interruption:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interruption.requested
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_closed_terminal_leaves_time_to_save(tmp_path: Path) -> None:
+    terminal, other = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING, str(tmp_path / "saved")],
+        stdin=other, stdout=other, stderr=other, start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(other)
+        assert os.read(terminal, 7) == b"waiting"
+        os.close(terminal)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(60) == 0
+    assert (tmp_path / "saved").read_text() == "saved"
 
 
 @pytest.mark.parametrize("requested", [True, False])
