@@ -29,6 +29,8 @@ _KEEPING = ((-4, 0), (-1, (1 << 31) - 1))
 
 _HELD = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES)  # what POSIX and Windows answer
 
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+
 
 class InUseError(RuntimeError):
     """Another process holds the directory."""
@@ -41,7 +43,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with naming(path), os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -51,6 +53,17 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Gives the name of what is being written to an OSError of a full disk that names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -93,11 +106,12 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         _put_back(moved_aside)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
     try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                file.chmod(0o644)  # some libraries write files that only their owner may read
-                _sync_file(file)
+        with naming(path):
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    file.chmod(0o644)  # some libraries write files that only their owner may read
+                    _sync_file(file)
         sync_directory(temporary)
         temporary.chmod(0o755)
         _swap(temporary, path)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from bertsmith.checkpoints.places import WEIGHTS
@@ -20,6 +19,7 @@ from bertsmith.checkpoints.sentence_transformers import dense_directory
 from bertsmith.checkpoints.weights import module_tensors
 from bertsmith.model.pooling import Dense
 from bertsmith.model.sentence import SentenceConfig
+from bertsmith.tensor_files import save_tensors
 
 _PREFIX = "sentence.dense."
 
@@ -83,7 +83,7 @@ def write(directory: Path, state: Mapping[str, Tensor]) -> None:
     folder = dense_directory(directory)
     if folder is not None:
         tensors = {name: tensor.contiguous() for name, tensor in _own(state).items()}
-        save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+        save_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
 
 
 def _own(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

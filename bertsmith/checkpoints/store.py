@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from bertsmith.checkpoints import sentence_dense, sentence_transformers
@@ -39,6 +38,7 @@ from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.pooling import Dense
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.task import TaskHeadConfig
+from bertsmith.tensor_files import save_tensors
 from bertsmith.text.tokenizer import Tokenizer
 
 
@@ -119,7 +119,7 @@ def write(
     said = head.config if head is not None else None
     content = config_to_json(config, objectives, stored.removeprefix("torch."), said)
     write_json(directory / CONFIG, content)
-    save_file(written, directory / WEIGHTS, metadata={"format": "pt"})
+    save_tensors(directory / WEIGHTS, written, {"format": "pt"})
     tokenizer.save(directory, max_tokens=config.max_position_embeddings)
     if card is not None:
         write_text(directory / "README.md", card)

@@ -40,17 +40,20 @@ class MetricsLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.num_dropped = _cut_back(path, resumed_step) if path.exists() else 0
         """Lines dropped at opening."""
+        self._path = path
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, record: Record) -> None:
         """Appends one line."""
         _check_step(record)
-        self._file.write(json.dumps(dict(record), ensure_ascii=False) + "\n")
-        self._file.flush()
+        with files.naming(self._path):
+            self._file.write(json.dumps(dict(record), ensure_ascii=False) + "\n")
+            self._file.flush()
 
     def close(self) -> None:
         """Closes the file."""
-        self._file.close()
+        with files.naming(self._path):
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from bertsmith import files
+from bertsmith.tensor_files import save_tensors
 from bertsmith.train.optimizer import Optimizer
 
 TENSORS_NAME = "trainer.safetensors"
@@ -40,7 +41,7 @@ def save_state(
     rest of the checkpoint. Raises TypeError when `extra` is not JSON.
     """
     tensors = {name: tensor.cpu() for name, tensor in optimizer.state().items()}
-    save_file(tensors, directory / TENSORS_NAME)
+    save_tensors(directory / TENSORS_NAME, tensors)
     facts = {"step": step, "optimizer": optimizer.config.name, "extra": dict(extra)}
     files.write_json(directory / FACTS_NAME, facts)
 

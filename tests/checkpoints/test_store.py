@@ -97,7 +97,7 @@ def test_a_failed_save_leaves_the_older_checkpoint_whole(saved, monkeypatch):
     def full_disk(*_: object, **__: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(store, "save_file", full_disk)
+    monkeypatch.setattr(store, "save_tensors", full_disk)
     with pytest.raises(OSError, match="No space"):
         store.save(saved, tiny_model(seed=4), CONFIG, tiny_tokenizer())
     assert (saved / "model.safetensors").read_bytes() == before
