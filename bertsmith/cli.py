@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from bertsmith.commands import memory
 from bertsmith.commands.mistakes import (
     hint,
     misspelt_option,
@@ -28,7 +29,7 @@ from bertsmith.commands.spelling import in_their_case
 from bertsmith.files import InUseError
 from bertsmith.tasks.generation import refusal
 
-PERSON_MISTAKES = (ValueError, OSError, InUseError, ModuleNotFoundError)
+PERSON_MISTAKES = (ValueError, OSError, InUseError, ModuleNotFoundError, MemoryError)
 EXIT_MISTAKE, EXIT_INTERRUPTED = 2, 130
 
 
@@ -226,7 +227,14 @@ def _chosen(name: str) -> Command:
 
 def _run(command: Command, name: str, arguments: list[str]) -> None:
     options = _parsed(command, name, arguments)
-    cast(Callable[[object], None], _found(command.function))(options)
+    function = cast(Callable[[object], None], _found(command.function))
+    try:
+        function(options)
+    except (MemoryError, RuntimeError) as error:  # PyTorch's own, of a GPU and of a CPU
+        told = memory.told(error, type(options))
+        if told is None:
+            raise
+        raise MemoryError(told) from error
 
 
 def _parsed(command: Command, name: str, arguments: list[str]) -> object:
