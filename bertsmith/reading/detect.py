@@ -7,6 +7,7 @@ of the rest: the time does not grow with the files.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Literal
@@ -35,11 +36,15 @@ _WIKIEXTRACTOR = re.compile(r"\s*<doc id=")
 _MEDIAWIKI = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<mediawiki\b")
 
 
-def format_of(member: Member, start: bytes, *, is_named: bool) -> Format | None:
+def format_of(
+    member: Member, start: bytes, *, is_named: bool, text_field: str = "text"
+) -> Format | None:
     """The format that the content, then the name, says; None for a name that says nothing.
 
     `start` is the first `SAMPLE_BYTES`; `is_named` is True for a file the user named, which is read
-    as text when it has no extension. Raises ValueError for binary or wrongly encoded text.
+    as text when it has no extension. Lines of JSON are known by a first one that is an object with
+    the `text_field`, in a file of text that the user named by any object. Raises ValueError for
+    binary or wrongly encoded text.
     """
     if start.startswith(b"PAR1"):
         return "parquet"
@@ -55,9 +60,25 @@ def format_of(member: Member, start: bytes, *, is_named: bool) -> Format | None:
         return "wikiextractor"
     if _MEDIAWIKI.match(text):
         return "mediawiki"
-    if suffix in _JSONL_SUFFIXES:
+    if suffix in _JSONL_SUFFIXES or _is_json_lines(text, text_field, is_named and known):
         return "jsonl"
     return lines_or_prose(text) if known else None
+
+
+def _is_json_lines(text: str, text_field: str, has_any_field: bool) -> bool:
+    first, line_end, _ = text.lstrip().partition("\n")
+    if not first.startswith("{"):
+        return False
+    try:
+        record = json.loads(first)
+    except (ValueError, RecursionError):
+        # The sample's end may have cut a long line.
+        return not line_end and re.search(_named_string(text_field), first) is not None
+    return has_any_field or isinstance(record.get(text_field), str)
+
+
+def _named_string(field: str) -> str:
+    return rf"{re.escape(json.dumps(field))}\s*:\s*\""
 
 
 def lines_or_prose(text: str) -> Literal["lines", "prose"]:

@@ -191,14 +191,16 @@ def _source(
     unknown: list[Path],
 ) -> Source | None:
     """Decides one file's format and checks what its beginning can tell."""
-    opening = _opening(path)
+    opening = _opening(path, text_field)
     if opening is None:
         if is_named:
             raise ValueError(f"{path}: the file is empty")
         skipped[EMPTY_FILES] += 1
         return None
     member, start = opening
-    found = format_of(member, start, is_named=is_named) if format == "auto" else format
+    found: Format | None = format
+    if format == "auto":
+        found = format_of(member, start, is_named=is_named, text_field=text_field)
     if found is None:
         if is_named:
             raise ValueError(_unknown(member.name))
@@ -214,7 +216,7 @@ def _source(
     )
 
 
-def _opening(path: Path) -> tuple[Member, bytes] | None:
+def _opening(path: Path, text_field: str) -> tuple[Member, bytes] | None:
     """The member that speaks for the file, and its beginning; None where all members are blank.
 
     In an archive it is the first one of a known format, else the first that is not blank.
@@ -226,7 +228,9 @@ def _opening(path: Path) -> tuple[Member, bytes] | None:
         if not start.strip():
             continue
         first = first or (member, start)
-        if member.name == str(path) or format_of(member, start, is_named=False) is not None:
+        if member.name == str(path):
+            return member, start
+        if format_of(member, start, is_named=False, text_field=text_field) is not None:
             return member, start
     return first
 

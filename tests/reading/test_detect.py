@@ -6,6 +6,7 @@ import pytest
 
 from bertsmith.reading.compressed import Member
 from bertsmith.reading.detect import format_of, lines_or_prose, suffix_of
+from bertsmith.reading.documents import find_sources
 
 SENTENCES = [
     "The rain had only ceased with the gray streaks of morning at Blazing Star.",
@@ -44,9 +45,11 @@ def test_one_sentence_a_line_is_told_from_prose(text, expected):
     assert lines_or_prose(text) == expected
 
 
-def kind(name: str, start: bytes, *, is_named: bool = False) -> str | None:
+def kind(
+    name: str, start: bytes, *, is_named: bool = False, text_field: str = "text"
+) -> str | None:
     member = Member(name=name, stream=io.BytesIO(), position=lambda: 0)
-    return format_of(member, start, is_named=is_named)
+    return format_of(member, start, is_named=is_named, text_field=text_field)
 
 
 def test_content_beats_the_name():
@@ -65,6 +68,32 @@ def test_unknown_names_are_nothing_unless_named_without_extension():
     assert kind("picture.png", b"\x89PNG\0\0") is None
     with pytest.raises(ValueError, match=r"a\.txt:1: NUL byte at byte 1"):
         kind("a.txt", b"a\0")
+
+
+@pytest.mark.parametrize("name", ["wiki_00", "wiki_00.bz2", "a.txt", "a.json", "b.tar:c/wiki_01"])
+def test_lines_of_json_are_known_by_the_first(name):
+    lines = b'\n{"id": "12", "title": "A", "text": "Anarchism is\\n"}\n{"id": "13"}\n'
+    assert kind(name, lines) == "jsonl"
+    assert kind(name, lines.replace(b"text", b"body"), text_field="body") == "jsonl"
+    assert kind(name, b"\xef\xbb\xbf" + lines[1:]) == "jsonl"
+    cut = b'{"id": "12", "text": "' + b"Anarchism is " * 100
+    assert kind(name, cut) == "jsonl"
+
+
+def test_what_only_looks_like_lines_of_json_is_none():
+    assert kind("notes", b'{"text" is how it begins.\n', is_named=True) == "lines"
+    assert kind("a.txt", b'{"id": 1}\n{"id": 2}\n') == "lines"
+    assert kind("a.json", b'{\n  "text": "a"\n}\n') is None
+    assert kind("settings", b'{"text": 12}\n') is None
+
+
+def test_a_named_file_of_other_objects_is_told_so(tmp_path):
+    path = tmp_path / "wiki_00"
+    path.write_text('{"body": "Anarchism is"}\n')
+    with pytest.raises(ValueError, match="no text field 'text', found 'body'"):
+        find_sources([path])
+    (found,) = find_sources([tmp_path], text_field="body")
+    assert (found.format, found.path) == ("jsonl", path)
 
 
 def test_the_extension_leaves_out_compression_and_archives():
