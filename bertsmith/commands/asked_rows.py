@@ -23,7 +23,7 @@ from bertsmith.reading.tables import TEXT, Row
 from bertsmith.tasks.asked import Asked, TextToTag
 from bertsmith.tasks.own.files import UnusableRow
 from bertsmith.tasks.own.unlabelled import AskedRows, Columns, QuestionsAsked, Reader, WordsAsked
-from bertsmith.tasks.own.word_lines import holds_words
+from bertsmith.tasks.own.word_lines import holds_words, is_word_and_tag
 
 KEY = "id"
 """What is kept of a question of SQuAD's JSON."""
@@ -141,13 +141,18 @@ class _Reader:
 
     def _piped(self, place: str, number: int, line: str, num_bytes: int) -> Entry:
         values: Mapping[str, object] = {TEXT: line}
-        if self._how.piped == "jsonl":
-            try:
+        try:
+            if self._how.piped == "jsonl":
                 values = json_object(line, place)
-            except ValueError as fault:
-                if not self._how.skip_malformed:
-                    raise
-                return broken(str(fault))
+            elif isinstance(self._rows, WordsAsked) and is_word_and_tag(line, self._rows.tags):
+                raise ValueError(
+                    f"{place}: {line!r:.60} is a word and its tag: name the file with --file, "
+                    f"which reads CoNLL's columns; a pipe holds texts"
+                )
+        except ValueError as fault:
+            if not self._how.skip_malformed:
+                raise
+            return broken(str(fault))
         row = Row(place=place, number=number, values=values, bytes_read=num_bytes)
         return self._entry(row, self._of_object if self._how.piped == "jsonl" else self._of_line)
 

@@ -98,3 +98,9 @@ def test_a_broken_row_of_a_pipe_is_told_in_its_place(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
     with pytest.raises(ValueError, match="standard input:2: not JSON"):
         entries(STANDARD_INPUT, TEXTS, replace(how, skip_malformed=False))
+
+
+def test_words_with_tags_through_a_pipe_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"paris is big\nparis B-LOC\n")))
+    with pytest.raises(ValueError, match="standard input:2: 'paris B-LOC' is a word and its tag"):
+        entries(STANDARD_INPUT, replace(WORDS, tags=("O", "B-LOC")), RowFiles())

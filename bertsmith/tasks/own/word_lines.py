@@ -21,7 +21,8 @@ _OF_WORDS = (".conll", ".conllu", ".bio", ".iob", ".iob2")
 _FIRST_LINES = 100
 _NEARLY_ALL = 0.9
 """The share of lines that are alike: one may be broken, and is told of when it is read."""
-_ENTITY_TAG = re.compile(r"O|[BIESLU]-\S+")
+_OUTSIDE = "O"
+_ENTITY = re.compile(r"[BIESLU]-\S+")
 
 
 def holds_words(
@@ -41,6 +42,12 @@ def holds_words(
     if format != "tsv" or is_table:
         return False
     return not (has_header and _has_header(path, columns))
+
+
+def is_word_and_tag(line: str, tags: Collection[str]) -> bool:
+    """Whether a line ends in one of the tags that is an entity's, as no text does."""
+    _, *others = line.split() or [""]
+    return bool(others) and others[-1] in tags and _ENTITY.fullmatch(others[-1]) is not None
 
 
 def _has_header(path: Path, columns: Sequence[str]) -> bool:
@@ -69,7 +76,7 @@ def _holds_tags(path: Path, tags: Collection[str]) -> bool:
 
 
 def _is_tag(field: str, tags: Collection[str]) -> bool:
-    return field in tags or _ENTITY_TAG.fullmatch(field) is not None
+    return field in (*tags, _OUTSIDE) or _ENTITY.fullmatch(field) is not None
 
 
 def _beginning(path: Path) -> list[str]:

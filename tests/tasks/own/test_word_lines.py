@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.tasks.own.word_lines import holds_words
+from bertsmith.tasks.own.word_lines import holds_words, is_word_and_tag
 
 COLUMNS, TAGS = ("tokens", "words", "text"), ("O", "B-PER", "I-PER")
 
@@ -61,3 +61,10 @@ def test_tabs_part_words_and_tags_unless_a_column_is_named(tmp_path: Path) -> No
     assert not is_words(path, "text\tlabel\nbooks\tO\n\n\n")
     assert not is_words(tmp_path / "a.csv", "text\nthe dog\n")
     assert not is_words(tmp_path / "a.jsonl", '{"text": "the dog"}\n')
+
+
+def test_a_line_that_ends_in_an_entitys_tag_is_no_text() -> None:
+    assert is_word_and_tag("EU NNP B-NP B-PER", TAGS)
+    assert is_word_and_tag("п\tI-PER", TAGS)
+    for text in ("", "B-PER", "EU O", "the dog .", "an E-mail", "vitamin B-12", "-"):
+        assert not is_word_and_tag(text, (*TAGS, "."))
