@@ -51,6 +51,8 @@ def ask_task(run: AskTask) -> None:
     model = predictor.fine_tuned
     if run.squad is not None:
         model.require(SpanAnswering)
+        if suffix_of(run.squad.name) != ".json":
+            raise ValueError(f"{run.squad} is not SQuAD's .json: answer its rows with --file")
     if run.null_threshold is not None:
         model.with_null_threshold(run.null_threshold)
     rows = rows_of(model.task, model.learned.columns, run.columns)

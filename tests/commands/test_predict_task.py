@@ -293,6 +293,8 @@ def test_the_evaluators_files_hold_every_question(
         ("pairs", {"file": (Path("a.txt"),), "keep": ("id",)}, "plain text, which has none"),
         ("multiple_choice", {"squad": Path("a.csv"), "out": Path("o")},
          "learned MultipleChoice, and was asked for SpanAnswering"),
+        ("null", {"squad": Path("a.csv"), "out": Path("o")},
+         r"a\.csv is not SQuAD's \.json: answer its rows with --file"),
         ("pairs", {"null_threshold": 0.0, "texts": ("a", "b")}, "was asked for SpanAnswering"),
         ("null", {"squad": Path("a.csv"), "out": Path("a.txt")}, "a.txt is a file"),
     ],
