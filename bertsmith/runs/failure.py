@@ -8,6 +8,7 @@ Source: Devlin et al. 2018, section 4.1; Mosbach et al. 2021.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from bertsmith.tasks.guessing import constant_score, guessing_loss
 
 _LATE_SHARE = 1.0 / 3.0
 _ROUNDING = 1e-9  # scores of equal answers are equal, however their sums were rounded
+_AND = ", and "
+_BY_LOSS = "training loss "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +58,24 @@ def failure_of(scores: Mapping[str, float], loss: float | None, guessing: Guessi
     if guessing.is_reached(score):
         told.append(f"Dev {name} {score:.4g}; one answer to all has {guessing.score:.4g}")
     if loss is not None and loss >= guessing.loss:
-        told.append(f"training loss {loss:.4g}; guessing by frequency has {guessing.loss:.4g}")
-    return ", and ".join(told)
+        told.append(f"{_BY_LOSS}{loss:.4g}; guessing by frequency has {guessing.loss:.4g}")
+    return _AND.join(told)
+
+
+def failure_by(
+    metric: str, failure: str, scores: Mapping[str, float], reached_by_guessing: float
+) -> str:
+    """What `failure_of` said, its Dev score replaced by another metric of the same run.
+
+    A run without scores has failed by any metric, and a training loss is of none.
+    """
+    if not scores:
+        return failure
+    by_loss = [part for part in failure.split(_AND) if part.startswith(_BY_LOSS)]
+    by_score = failure_of(
+        {metric: scores[metric]}, None, Guessing(score=reached_by_guessing, loss=math.inf)
+    )
+    return _AND.join([by_score] * bool(by_score) + by_loss)
 
 
 def advice_on(scores: Mapping[str, float], loss: float | None, guessing: Guessing) -> str:

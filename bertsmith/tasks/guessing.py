@@ -24,13 +24,15 @@ from bertsmith.tasks.task import Classification, MultipleChoice, SpanAnswering, 
 _NOTHING = Candidate(text="", start=0, probability=1.0, start_score=0.0, end_score=0.0)
 
 
-def constant_score(task: Task[Any, Any, Any], examples: Sequence[Any]) -> float | None:
-    """The task's first metric for the best answer that is the same to every example.
+def constant_score(
+    task: Task[Any, Any, Any], examples: Sequence[Any], metric: str = ""
+) -> float | None:
+    """A metric, by default the task's first, of the best answer that is the same to every example.
 
     A correlation with what never changes counts as 0. None for a kind of task that is not known.
     """
     found = [task.score(examples, answers) for answers in _constant_answers(task, examples)]
-    return max((next(iter(scores.values())) for scores in found), default=None)
+    return max((each[metric or next(iter(each))] for each in found), default=None)
 
 
 def guessing_loss(head: TaskHeadConfig, labelled: LabelledItems) -> float:

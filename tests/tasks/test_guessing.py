@@ -58,6 +58,12 @@ def test_one_answer_to_all_has_its_score(task: Any, examples: list[Any], expecte
     assert constant_score(task, examples) == pytest.approx(expected)
 
 
+def test_another_metric_has_its_own_best_constant_answer() -> None:
+    examples = texts("0", "0", "1")
+    assert constant_score(classes("f1", "accuracy"), examples) == pytest.approx(0.5)  # always 1
+    assert constant_score(classes("f1", "accuracy"), examples, "accuracy") == pytest.approx(2 / 3)
+
+
 def test_of_a_task_of_another_kind_no_constant_answer_is_known() -> None:
     class Mine:
         pass

@@ -180,7 +180,7 @@ def _tell(experiment: Experiment, workshop: Workshop, scale: Scale, console: Con
     """Prints the table, and writes it as Markdown, CSV and a picture."""
     site, sets = workshop.site, workshop.sets
     experiment = replace(experiment, notes=(*experiment.notes, *sets.notes(experiment)))
-    found = findings(experiment, site, sets.gaps)
+    found = findings(experiment, site, sets.gaps, sets.reached_by_guessing)
     if count := sum(each.is_elsewhere for each in found.values()):
         note = f"{counted(count, 'cell')} told by {FOUND}, where runs on other machines are."
         experiment = replace(experiment, notes=(*experiment.notes, note))

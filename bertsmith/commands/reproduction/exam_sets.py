@@ -25,6 +25,7 @@ from bertsmith.recipes.experiments.experiment import (
 )
 from bertsmith.runs.experiments.places import files_of, source_of
 from bertsmith.runs.learning_set import LearningSet
+from bertsmith.tasks.guessing import constant_score
 from bertsmith.tasks.task import Classification
 
 _SEED = 0
@@ -96,6 +97,11 @@ class ExamSets:
     def sizes(self, score: Score) -> tuple[int, int]:
         """How many examples a fine-tuning learns from, and how many it is measured on."""
         return self.num_examples(score), len(self.sets[_key(score)].dev)
+
+    def reached_by_guessing(self, score: Score) -> float | None:
+        """Of one answer to all of Dev, in the metric that a cell tells; None if that is unknown."""
+        found = self.sets[_key(score)]
+        return constant_score(found.task, found.dev, score.metric)
 
     def notes(self, experiment: Experiment) -> list[str]:
         """What its sets are, where they are not the official ones, or not read whole."""

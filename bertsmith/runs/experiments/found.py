@@ -6,7 +6,7 @@ It reads results and trains nothing; a cell that has none yet, or can have none,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -31,6 +31,7 @@ from bertsmith.runs.experiments.presence import (
     reason_lost,
     sound_runs,
 )
+from bertsmith.runs.failure import failure_by
 from bertsmith.runs.search_record import Results, RunResult, name_of
 from bertsmith.tasks.means import mean_interval
 from bertsmith.tasks.metrics import Interval
@@ -48,7 +49,8 @@ class Finding:
     num_runs: int = 0
     """Of the point that counts, those that have ended, with a value or without."""
     num_failed: int = 0
-    """Of these, those no better than guessing, which count, and those without a value."""
+    """Of these, those no better than guessing by the metric that is told, which count, and those
+    without a value."""
     num_lost: int = 0
     """Of these, those without a value."""
     gap: str = ""
@@ -88,10 +90,18 @@ class Finding:
 
 
 Findings = Mapping[Place, Finding]
+Guesses = Callable[[Score], float | None]
+"""What one answer to all reaches on a cell's Dev examples, in the metric that it tells."""
 _NOT_YET = Finding(gap="not run yet")
 
 
-def findings(experiment: Experiment, site: Site, gaps: Mapping[str, str]) -> dict[Place, Finding]:
+def _not_known(score: Score) -> None:
+    return None
+
+
+def findings(
+    experiment: Experiment, site: Site, gaps: Mapping[str, str], guesses: Guesses = _not_known
+) -> dict[Place, Finding]:
     """Every cell of ours; `gaps` says, by exam, why its examples are not there."""
     found: dict[Place, Finding] = {}
     for row, column, cell in experiment.cells():
@@ -99,31 +109,39 @@ def findings(experiment: Experiment, site: Site, gaps: Mapping[str, str]) -> dic
         if isinstance(cell, Average):
             found[place] = _average([found[Place(row=row.title, column=c)] for c in cell.columns])
         else:
-            found[place] = finding(cell, site, gaps)
+            found[place] = finding(cell, site, gaps, guesses)
     return found
 
 
-def finding(cell: Score | Perplexity, site: Site, gaps: Mapping[str, str]) -> Finding:
-    """What one cell's runs have left."""
+def finding(
+    cell: Score | Perplexity,
+    site: Site,
+    gaps: Mapping[str, str],
+    guesses: Guesses = _not_known,
+) -> Finding:
+    """What one cell's runs have left.
+
+    Where nobody knows what guessing reaches, runs are guessing by the metric that chooses.
+    """
     for exam in exams_of(cell):
         if exam in gaps:
             return Finding(gap=gaps[exam])
     if isinstance(cell, Perplexity):
         found = _perplexity(cell, site)
     else:
-        found = _score(cell, outcome_of(cell, site), site)
+        found = _score(cell, outcome_of(cell, site), site, guesses)
     reason = "" if found.is_elsewhere else reason_lost(cell.model, site)
     return Finding(gap=reason) if reason else found
 
 
-def _score(score: Score, outcome: Outcome, site: Site) -> Finding:
+def _score(score: Score, outcome: Outcome, site: Site, guesses: Guesses) -> Finding:
     results = outcome.results
     ended = _best_point(score, results)
     if not ended:
         return _NOT_YET
     about = Finding(
         num_runs=len(ended),
-        num_failed=sum(bool(each.failure) for each in ended),
+        num_failed=_num_failed(score, ended, guesses),
         num_lost=sum(not each.scores for each in ended),
         seconds=sum(each.seconds for each in results.runs.values()),
         is_elsewhere=outcome.is_elsewhere,
@@ -139,6 +157,15 @@ def _score(score: Score, outcome: Outcome, site: Site) -> Finding:
             return _NOT_YET
         scores = {name: dict(also[name]) for name in scores}
     return replace(about, values=tuple(_in_units(score, each) for each in scores.values()))
+
+
+def _num_failed(score: Score, ended: Sequence[RunResult], guesses: Guesses) -> int:
+    """Runs without a value, and those no better than guessing by the metric that the cell tells."""
+    failures = [each.failure for each in ended]
+    is_other = score.metric not in ("", EXAMS[score.exam].metric)
+    if is_other and (reached := guesses(score)) is not None:
+        failures = [failure_by(score.metric, each.failure, each.scores, reached) for each in ended]
+    return sum(map(bool, failures))
 
 
 def _best_point(score: Score, results: Results) -> list[RunResult]:

@@ -85,6 +85,31 @@ def test_runs_no_better_than_guessing_count(site: Site) -> None:
     assert (len(finding.values), finding.num_failed, finding.num_lost) == (3, 3, 0)
 
 
+def test_a_run_is_guessing_by_the_metric_that_its_cell_tells(site: Site) -> None:
+    # As of MRPC: F1 chooses, and Tables 5 and 6 tell accuracy.
+    told = cell(metric="other")
+    reached: list[Scored] = [
+        {"accuracy": 0.3, "other": 0.7},
+        {"accuracy": 0.5, "other": 0.6},
+        {"accuracy": 0.5, "other": 0.7},
+    ]
+    results = write(site, told, *reached)
+    reasons = (
+        "Dev accuracy 0.3; one answer to all has 0.4",
+        "",
+        "Dev accuracy 0.5; one answer to all has 0.5, and training loss 1.1; guessing by frequency "
+        "has 1",
+    )
+    for each, reason in zip(list(results.runs.values()), reasons, strict=True):
+        results.runs[each.name] = replace(each, failure=reason)
+    write_results(site.of_score(told), results)
+    assert finding(told, site, {}).num_failed == 2
+    # 0.7 is above what one answer has, 0.6 is not, and a loss stays what it is.
+    assert finding(told, site, {}, lambda score: 0.6).num_failed == 2
+    assert finding(told, site, {}, lambda score: 0.5).num_failed == 1
+    assert finding(cell(), site, {}, lambda score: 0.5).num_failed == 2
+
+
 def test_runs_without_any_number_are_a_gap(site: Site) -> None:
     write(site, cell(), None, None, None)
     assert found(site, cell()).gap == "all 3 runs failed, and gave no number"
