@@ -168,6 +168,18 @@ def test_the_list_says_what_each_needs(capsys: pytest.CaptureFixture[str]) -> No
     assert all(name in printed for name in ("table1", "table8", "figure5", "contemporaries"))
     assert "glue/MNLI" in printed
     assert "missing" not in printed
+    assert "4,000 uncased word pieces" in printed
+    assert bertsmith("reproduce", "--list", "--scale", "paper") == 0
+    assert "30,522 uncased word pieces and 28,996 cased" in capsys.readouterr().out
+
+
+def test_the_list_tells_a_set_that_cannot_be_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "data" / "glue" / "SST-2" / "train.tsv"
+    path.write_text("no such header\n", "utf-8")
+    assert bertsmith("reproduce", "--list", "--data", folder / "data") == 0
+    assert "glue/SST-2: there, and cannot be read: " in capsys.readouterr().out
 
 
 def test_the_list_says_which_sets_are_there(
@@ -176,7 +188,16 @@ def test_the_list_says_which_sets_are_there(
     assert bertsmith("reproduce", "--list", "--data", folder / "data") == 0
     lines = capsys.readouterr().out.splitlines()
     told = {name: line for line in lines for name in ("SST-2", "TriviaQA") if line.startswith(name)}
-    assert told["SST-2"].endswith(": there")
+    assert told["SST-2"].startswith(
+        "SST-2          glue/SST-2: there, not the official set: 40 training examples are there, "
+        "and 67,349 are official"
+    )
+    at = next(number for number, line in enumerate(lines) if line.startswith("table5"))
+    assert "8,000 uncased word pieces" in lines[at + 1]
+    assert lines[at + 2].strip() == (
+        "missing here: MNLI-m, QNLI, MRPC, SQuAD 1.1; their cells are left out"
+    )
+    assert any("--plan-only" in line for line in lines)
     assert bertsmith("reproduce", "--list", "--data", folder / "nowhere") == 2
     assert "nowhere: no such folder of labelled sets" in capsys.readouterr().err
     assert f": missing, there is no {folder / 'data' / 'triviaqa'}" in told["TriviaQA"]

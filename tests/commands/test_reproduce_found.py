@@ -109,6 +109,9 @@ def test_a_line_tells_its_machine_and_no_place_on_it(first: Path) -> None:
     auto = choose_precision("auto", torch.device("cpu"))
     # The small scale says with what it pre-trains; fine-tuning takes the machine's best.
     assert [line["precision"] for line in lines] == ["fp32", auto, auto]
+    for line in lines[1:]:
+        assert line["set"]["num_learned"] == line["set"]["num_train"] > 0
+        assert "are official" in line["set"]["not_official"][0]
     for line in lines:
         assert line["versions"]["torch"]
         assert line["seconds"] > 0

@@ -111,13 +111,13 @@ def _carry_out(parts: Sequence[Part], workshop: Workshop, console: Console) -> N
     absent = sum(not part.is_there(site) for part in parts)
     idle = f"; not needed any more: {absent - len(left)}" if absent > len(left) else ""
     say(console, f"{len(parts) - absent} of {len(parts)} parts are there{idle}")
-    _hand_on(parts, site)
+    _hand_on(parts, workshop)
     is_waiting = False
     while left:
         number = len(parts) - len(left) + 1
         if any(_made(p, workshop, f"[{number}/{len(parts)}]", console) for p in left):
             is_waiting = False
-            _hand_on(parts, site)
+            _hand_on(parts, workshop)
         else:
             if not is_waiting:
                 say(console, f"[{number}/{len(parts)}] other processes are at it: waiting")
@@ -126,12 +126,13 @@ def _carry_out(parts: Sequence[Part], workshop: Workshop, console: Console) -> N
         left = left_of(parts, site)
 
 
-def _hand_on(parts: Sequence[Part], site: Site) -> None:
+def _hand_on(parts: Sequence[Part], workshop: Workshop) -> None:
     """Writes what is found for other machines; waits while another process does."""
+    site = workshop.site
     cells = {part.title: part.cell for part in parts if part.cell}
     while True:
         with contextlib.suppress(InUseError):
-            write_found(site.directory / FOUND, cells, site)
+            write_found(site.directory / FOUND, cells, site, workshop.sets.about)
             return
         time.sleep(_SECONDS_BETWEEN_TRIES)
 

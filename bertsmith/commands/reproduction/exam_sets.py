@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.examples import learning_set
+from bertsmith.commands.examples import labelled_examples, learning_set
 from bertsmith.randomness import Stream, permutation
-from bertsmith.recipes.experiments.exams import EXAMS
+from bertsmith.recipes.experiments.exams import EXAMS, Exam
 from bertsmith.recipes.experiments.experiment import (
     Average,
     Cell,
@@ -103,27 +103,42 @@ class ExamSets:
         found = self.sets[_key(score)]
         return constant_score(found.task, found.dev, score.metric)
 
+    def about(self, score: Score) -> dict[str, object]:
+        """How large a cell's set is, and how it differs from the official one, as JSON values."""
+        found = self.sets[_key(score)]
+        whole, measured = len(found.train), len(found.dev)
+        departures = EXAMS[score.exam].departures(whole, measured)
+        return {
+            "num_train": whole,
+            "num_learned": self.num_examples(score),
+            "num_dev": measured,
+            **({"not_official": departures} if departures else {}),
+        }
+
     def notes(self, experiment: Experiment) -> list[str]:
         """What its sets are, where they are not the official ones, or not read whole."""
         told: dict[str, None] = {}
         cells = [cell for _, _, cell in experiment.cells() if not self.lacks(cell)]
         for each in (each for cell in cells for each in scores_of(cell)):
             exam, found = EXAMS[each.exam], self.sets[_key(each)]
-            whole, measured = len(found.train), len(found.dev)
-            learned = self.num_examples(each)
-            if exam.num_train is not None and whole != exam.num_train:
-                told[
-                    f"{exam.name} is not the official set here: {whole:,} training examples are "
-                    f"there, and {exam.num_train:,} are official."
-                ] = None
-            if measured != exam.num_dev:
-                told[
-                    f"{exam.name}: measured on {measured:,} examples of Dev, and {exam.num_dev:,} "
-                    f"are official."
-                ] = None
+            whole, learned = len(found.train), self.num_examples(each)
+            if departures := exam.departures(whole, len(found.dev)):
+                said = "; ".join(departures)
+                told[f"{exam.name} is not the official set here: {said}."] = None
             if learned < whole:
                 told[f"{exam.name}: {learned:,} examples drawn from {whole:,} are learned."] = None
         return list(told)
+
+
+def sizes_of(exam: Exam, data: Path) -> tuple[int, int]:
+    """Training and Dev examples in a folder. Raises as `ExamSets.read` does."""
+    files_of(exam, data)
+    first = EXAMS["MNLI-m"] if exam.name == "MNLI-mm" else exam
+    learned = learning_set(source_of(first, data, {}), None)
+    if first is exam:
+        return len(learned.train), len(learned.dev)
+    other = labelled_examples(source_of(exam, data, {}), learned.task, "dev")
+    return len(learned.train), len(other.examples)
 
 
 def _checked(learning: AnySet) -> AnySet:

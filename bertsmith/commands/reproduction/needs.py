@@ -1,11 +1,11 @@
 """Experiments -> what they need, each thing once, in numbers and in words.
 
-It measures nothing, and looks no further than whether a file is there.
+It measures nothing. Sets are read where a folder is named, to say how large they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from bertsmith.recipes.experiments.experiment import (
     Pretrained,
     Score,
     Tuned,
+    exams_of,
     models_of,
 )
 from bertsmith.recipes.experiments.scales import Scale
@@ -89,20 +90,28 @@ def listed(scale: Scale, data: Path | None) -> Iterator[str]:
     """
     if data is not None and not data.is_dir():
         raise FileNotFoundError(f"{data}: no such folder of labelled sets")
+    gaps = {name: gap for name in EXAMS if data and (gap := _gap(name, data))}
     yield f"at --scale {scale.name} (tiny, mini and paper are there):"
     for make in EXPERIMENTS.values():
         experiment = make(scale)
         needs = Needs.of([experiment])
-        exams = list(dict.fromkeys(score.exam for score in needs.scores))
+        exams = _exams(experiment)
         yield f"{experiment.name:<15}{experiment.title} ({experiment.source})"
         yield (
             f"{'':<15}{counted(len(needs.runs), 'pre-training run')} of "
             f"{tokens(needs.runs.values())}, {needs.num_finetunings} fine-tunings; "
-            f"{', '.join(exams)}"
+            f"{', '.join(exams)}; {_vocabularies(scale, needs)}"
         )
+        if missing := [name for name in exams if name in gaps]:
+            yield f"{'':<15}missing here: {', '.join(missing)}; their cells are left out"
+    yield (
+        "--text is any text in documents, which the vocabulary is learned from too; where it holds "
+        "fewer tokens than a run reads, it is read again"
+    )
+    yield "--plan-only tells what any of them takes on this machine: time, memory, disk"
     yield "where --data holds a set:"
     for exam in EXAMS.values():
-        yield f"{exam.name:<15}{_where(exam)}{_told_there(exam, data)}"
+        yield f"{exam.name:<15}{_where(exam)}{_told_there(exam, data, gaps)}"
 
 
 def tokens(models: Iterable[Pretrained]) -> str:
@@ -132,15 +141,43 @@ def _add(scores: list[Score], score: Score) -> None:
     scores.append(plain)
 
 
-def _told_there(exam: Exam, data: Path | None) -> str:
-    """Whether its files are there; empty where nobody says where."""
+def _exams(experiment: Experiment) -> list[str]:
+    """The sets that its cells need, each once."""
+    return list(dict.fromkeys(name for _, _, cell in experiment.cells() for name in exams_of(cell)))
+
+
+def _vocabularies(scale: Scale, needs: Needs) -> str:
+    """How many word pieces are learned from the text, cased or not."""
+    cased = {model.cased for model in needs.runs.values()}
+    sizes = {False: (scale.vocab_size, "uncased"), True: (scale.cased_vocab_size, "cased")}
+    return " and ".join("{:,} {} word pieces".format(*sizes[each]) for each in sorted(cased))
+
+
+def _gap(name: str, data: Path) -> str:
+    """Why a set's files are not there; empty where they are."""
+    try:
+        files_of(EXAMS[name], data)
+    except FileNotFoundError as error:
+        return str(error)
+    return ""
+
+
+def _told_there(exam: Exam, data: Path | None, gaps: Mapping[str, str]) -> str:
+    """Whether its files are there and how large the set is; empty where nobody says where."""
     if data is None:
         return ""
+    if exam.name in gaps:
+        return f": missing, {gaps[exam.name]}"
+    # It imports what reads files, which takes seconds: only where there are any.
+    from bertsmith.commands.reproduction.exam_sets import sizes_of
+
     try:
-        files_of(exam, data)
-    except FileNotFoundError as error:
-        return f": missing, {error}"
-    return ": there"
+        num_train, num_dev = sizes_of(exam, data)
+    except ValueError as error:
+        return f": there, and cannot be read: {error}"
+    if departures := exam.departures(num_train, num_dev):
+        return f": there, not the official set: {'; '.join(departures)}"
+    return f": there, {num_train:,} examples to learn from, {num_dev:,} of Dev"
 
 
 def _where(exam: Exam) -> str:

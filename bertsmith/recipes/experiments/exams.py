@@ -45,6 +45,19 @@ class Exam:
     remark: str = ""
     """What its file has to hold."""
 
+    def departures(self, num_train: int, num_dev: int) -> list[str]:
+        """How a set of these sizes differs from the official one; nothing for the official one."""
+        told = []
+        if self.num_train is not None and num_train != self.num_train:
+            told.append(
+                f"{num_train:,} training examples are there, and {self.num_train:,} are official"
+            )
+        if num_dev != self.num_dev:
+            told.append(
+                f"measured on {num_dev:,} examples of Dev, and {self.num_dev:,} are official"
+            )
+        return told
+
 
 def _glue(name: str, mean_tokens: float, *, is_small: bool = False, also: str = "") -> Exam:
     task = glue.task_named(name)

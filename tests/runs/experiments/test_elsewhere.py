@@ -31,14 +31,39 @@ SCORE: dict[str, Any] = {
     "also": {"MNLI-mm": {"examples": "ab", "scores": {"a": {"accuracy": 0.5}}}},
     "seconds": 1.0,
 }
+SET = {"num_train": 80, "num_learned": 80, "num_dev": 80, "not_official": ["few are there"]}
 PERPLEXITY: dict[str, Any] = {"cell": "pretrained/a", "perplexity": 12.5, "seconds": 3}
+
+
+def about(score: Score) -> dict[str, object]:
+    """What is said of every cell's set."""
+    return SET
 
 
 def elsewhere(site: Site, *cells: Score | Perplexity) -> Site:
     """Another machine, that has the lines of this one."""
     path = site.directory / "found.jsonl"
-    write_found(path, {f"cell {number}": each for number, each in enumerate(cells)}, site)
+    write_found(path, {f"cell {number}": each for number, each in enumerate(cells)}, site, about)
     return replace(site, directory=site.directory / "elsewhere", elsewhere=read_found([path]))
+
+
+def test_a_line_says_of_its_set_that_it_is_no_official_one_and_older_lines_get_it_too(
+    site: Site,
+) -> None:
+    write(site, cell(), *accuracy(0.5, 0.6, 0.7))
+    search(site, cell())
+    path = site.directory / "found.jsonl"
+    write_found(path, {"cell": cell()}, site, about)
+    line = json.loads(path.read_text("utf-8"))
+    assert line["set"] == SET
+    # As lines of before were written.
+    del line["set"]
+    path.write_text(json.dumps(line), "utf-8")
+    there = replace(site, directory=site.directory / "elsewhere", elsewhere=read_found([path]))
+    assert finding(cell(), there, {}).values == (50.0, 60.0, 70.0)
+    handed_on = there.directory / "found.jsonl"
+    write_found(handed_on, {"cell": cell()}, there, about)
+    assert json.loads(handed_on.read_text("utf-8"))["set"] == SET
 
 
 def test_lines_are_read_by_cell_and_the_last_of_a_cell_counts(tmp_path: Path) -> None:
@@ -160,14 +185,14 @@ def test_a_line_is_replaced_by_one_that_has_all_of_it_and_by_no_poorer_one(site:
     (site.of_score(cell()) / ALSO).unlink()
     write(site, cell(), *accuracy(0.6, 0.6, 0.6))
     path = site.directory / "found.jsonl"
-    write_found(path, {"cell": cell()}, site)
+    write_found(path, {"cell": cell()}, site, about)
     assert next(iter(read_found([path]).values())) == rich
     poor = {**rich.line, "also": {}}
     for lines in ([poor, rich.line], [rich.line, poor]):
         path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
         assert next(iter(read_found([path]).values())) == rich
     also(site, cell(), 0.3, 0.3, 0.3)
-    write_found(path, {"cell": cell()}, site)
+    write_found(path, {"cell": cell()}, site, about)
     assert next(iter(read_found([path]).values())).results.runs != rich.results.runs
 
 
@@ -189,7 +214,7 @@ def test_what_was_lost_here_and_found_elsewhere_counts(site: Site) -> None:
     (directory / DIVERGED).write_text("nan", "utf-8")
     assert finding(cell(), there, {}).values == (50.0, 50.0, 50.0)
     path = there.directory / "found.jsonl"
-    write_found(path, {"cell": cell()}, there)
+    write_found(path, {"cell": cell()}, there, about)
     [found] = read_found([path]).values()
     assert found.line[IS_ELSEWHERE]
 
