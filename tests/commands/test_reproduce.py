@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def test_a_table_is_made_told_and_found_again(finished: tuple[Path, str]) -> Non
     assert all(row["runs"] == "2" and row["mean"] for row in ours)
     assert (folder / "out" / "table5-tiny.png").stat().st_size > 1_000
     assert "Left to right is worse on all tasks" in printed
+    # The note says how many of the pairs were random, and so does the verdict on them.
+    share = re.search(r"B was random in (\d+)% of the sequences of at most 32 tokens\.", report)
+    assert share is not None
+    assert 50 < int(share[1]) <= 100
+    assert report.count(share[0]) == 2
+    (claim,) = [line for line in report.splitlines() if line.startswith("- Without NSP")]
+    assert claim.endswith(share[0])
 
     before = {path: path.stat().st_mtime_ns for path in (folder / "out").rglob("metrics.jsonl")}
     assert len(before) == 3 + 4 * 2  # models, and two seeds of four rows

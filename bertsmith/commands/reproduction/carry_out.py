@@ -26,6 +26,7 @@ from bertsmith.commands.reproduction.making import Workshop, make
 from bertsmith.commands.reproduction.needs import counted
 from bertsmith.commands.reproduction.parts import Part, left_of, parts_of
 from bertsmith.commands.reproduction.plan import planned
+from bertsmith.corpus.store import Corpus
 from bertsmith.files import InUseError, claimed, write_text
 from bertsmith.recipes.experiments.experiment import Experiment, Score
 from bertsmith.recipes.experiments.scales import Scale
@@ -43,6 +44,7 @@ from bertsmith.runs.experiments.found import finding, findings
 from bertsmith.runs.experiments.handing_on import write_found
 from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import reason_lost
+from bertsmith.runs.experiments.random_pairs import told_random_pairs
 from bertsmith.runs.finetune_pictures import can_draw
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import duration, say
@@ -169,6 +171,15 @@ def _require_free(place: Path) -> None:
             pass
 
 
+def _with_random_pairs(experiment: Experiment, workshop: Workshop, scale: Scale) -> Experiment:
+    """The same, saying of claims that depend on it how many of the pairs are random."""
+    if False not in workshop.corpora or not any(each.is_of_pairs for each in experiment.claims):
+        return experiment
+    told = told_random_pairs(scale.base, Corpus.open(workshop.corpora[False]))
+    claims = (replace(c, remark=told) if c.is_of_pairs else c for c in experiment.claims)
+    return replace(experiment, claims=tuple(claims), notes=(*experiment.notes, told))
+
+
 def _reached(part: Part, site: Site) -> str:
     """What has come of it, in words."""
     if not isinstance(part.what, Score):
@@ -180,6 +191,7 @@ def _reached(part: Part, site: Site) -> str:
 def _tell(experiment: Experiment, workshop: Workshop, scale: Scale, console: Console) -> None:
     """Prints the table, and writes it as Markdown, CSV and a picture."""
     site, sets = workshop.site, workshop.sets
+    experiment = _with_random_pairs(experiment, workshop, scale)
     experiment = replace(experiment, notes=(*experiment.notes, *sets.notes(experiment)))
     found = findings(experiment, site, sets.gaps, sets.reached_by_guessing)
     if count := sum(each.is_elsewhere for each in found.values()):

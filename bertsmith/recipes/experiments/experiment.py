@@ -132,6 +132,11 @@ class Claim:
     kind: ClaimKind = "higher"
     margin: float = 0.0
     """Points."""
+    is_of_pairs: bool = False
+    """Whether it depends on which pairs are read: how many are random is told beside its verdict.
+    """
+    remark: str = ""
+    """What a reader of its verdict has to know."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from bertsmith.recipes.experiments.pieces import (
     higher,
     large,
     notes_on_entities,
+    notes_on_first_vectors,
     pair,
 )
 from bertsmith.recipes.experiments.scales import Scale
@@ -66,7 +67,11 @@ def table7(scale: Scale) -> Experiment:
                 margin=1.0,
             ),
         ),
-        notes=(*notes_on_entities(scale), "The test set is not read here: ours are of Dev."),
+        notes=(
+            *notes_on_entities(scale),
+            *notes_on_first_vectors(scale, "the row of embeddings has more than its model taught"),
+            "The test set is not read here: ours are of Dev.",
+        ),
     )
 
 
@@ -119,6 +124,9 @@ def contemporaries(scale: Scale) -> Experiment:
             "The paper's models learned from different texts. Its figures: MNLI and SST-2 of "
             "GLUE's test (Table 1), named entities of Dev (Table 7; BERT's features are its last "
             "four layers side by side).",
+            *notes_on_first_vectors(
+                scale, "one-way models have something of the other side from the start"
+            ),
             UNCASED,
         ),
     )  # fmt: skip

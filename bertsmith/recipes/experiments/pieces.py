@@ -32,6 +32,16 @@ def notes_on_entities(scale: Scale) -> tuple[str, ...]:
     )
 
 
+def notes_on_first_vectors(scale: Scale, bearing: str) -> tuple[str, ...]:
+    """That embeddings began as counted vectors, and what that bears on; nothing if they did not."""
+    if not scale.base.count_embeddings:
+        return ()
+    return (
+        "Token embeddings begin as vectors counted from neighbours on both sides in the text, in "
+        f"the paper as drawn ones: {bearing}.",
+    )
+
+
 def dev_score(scale: Scale, model: Pretrained, exam: str) -> Score:
     """As Tables 5 and 6 tell it: paraphrases in accuracy, of which GLUE counts F1."""
     score = scale.score(model, exam)

@@ -62,15 +62,32 @@ class Scale:
         """What it is, in a sentence."""
         config, phases = self.base.model, self.base.phases
         tokens = sum(each.steps * each.batch_size * each.sequence_length for each in phases)
-        rate = f"{self.learning_rate:g}"
-        if self.learning_rate is None:
-            rate = "the paper's rates, of several at the one with the best mean on Dev"
+        rate = "the paper's rates, of several at the one with the best mean on Dev"
+        if self.learning_rate is not None:
+            rate = f"{self.learning_rate:g}"
         return (
             f"in place of BASE L{config.num_hidden_layers} H{config.hidden_size} "
             f"A{config.num_attention_heads}, {self.vocab_size:,} word pieces, "
             f"{self.base.num_steps:,} steps of at most {tokens / 1e6:,.1f} M tokens; fine-tuned "
-            f"at {rate}; the model of the last step counts."
+            f"at {rate}; the model of the last step counts.{self._begun_otherwise()}"
         )
+
+    def _begun_otherwise(self) -> str:
+        """How pre-training differs from the paper's in what no table changes; empty if it doesn't.
+
+        It holds for left-to-right models, LSTMs and early checkpoints too.
+        """
+        told = []
+        if not self.base.dropout:
+            told.append("pre-training is without dropout")
+        if self.base.count_embeddings:
+            told.append(
+                "all models begin with token embeddings counted from neighbours on both sides in "
+                "the text, not drawn"
+            )
+        if self.base.tile_positions:
+            told.append("new positions of a longer phase begin as copies of those before")
+        return f" Unlike the paper's: {'; '.join(told)}." if told else ""
 
     def bert(self, *, cased: bool = False, step: int | None = None) -> Pretrained:
         """The model in place of BASE, whose checkpoints Figure 5 reads."""

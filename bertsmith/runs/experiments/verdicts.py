@@ -63,7 +63,8 @@ def sentence(experiment: Experiment, claim: Claim, found: Findings) -> str:
         told += f" (of {len(each)} comparisons {kinds})"
     margin = f" (within {claim.margin:g} points)" if claim.kind == "close" else ""
     numbers = "; ".join(_told(one) for one in each)
-    return f"{claim.sentence}{margin}: {told}. {numbers}.{_guesses(each, found)}"
+    remark = f" {claim.remark}" if claim.remark else ""
+    return f"{claim.sentence}{margin}: {told}. {numbers}.{_guesses(each, found)}{remark}"
 
 
 def _guesses(each: Sequence[Judged], found: Findings) -> str:

@@ -197,6 +197,25 @@ def test_narrow_models_begin_with_weights_scaled_to_their_width() -> None:
             assert config == scaled(config)
 
 
+@pytest.mark.parametrize("name", ["table5", "table7", "figure5", "contemporaries"])
+def test_counted_first_embeddings_are_told_where_they_bear_on_the_rows(name: str) -> None:
+    for make in SCALES.values():
+        scale = make()
+        is_told = "counted from neighbours on both sides" in " ".join(
+            EXPERIMENTS[name](scale).notes
+        )
+        assert is_told == scale.base.count_embeddings == (scale.name != "paper")
+
+
+def test_a_scale_says_how_its_pre_training_differs_from_the_papers() -> None:
+    assert "Unlike" not in paper().described()
+    for scale in (tiny(), mini()):
+        told = scale.described()
+        assert "without dropout" in told
+        assert "token embeddings counted from neighbours on both sides" in told
+        assert "copies of those before" in told
+
+
 @pytest.mark.parametrize("name", ["table5", "table6"])
 def test_paraphrases_are_told_in_accuracy_where_the_paper_does(name: str) -> None:
     cells = [(c, cell) for _, c, cell in EXPERIMENTS[name](mini()).cells() if c == "MRPC"]
