@@ -3,7 +3,7 @@
 Runs differ by their seeds; what the intervals say is how far other seeds would be. This file knows
 no tasks and no metrics.
 
-Source: Student 1908; Welch 1947, for two kinds of runs with deviations of their own.
+Source: Student 1908; Welch 1947, for kinds of runs with deviations of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FEWEST_RUNS = 3  # of two the interval of a mean is 18 deviations wide
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Of two means."""
+    """Of two means, or of more."""
 
     value: float
     half_width: float
@@ -50,14 +50,23 @@ def mean_interval(
 
 def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     """Of the means of runs, with Welch's interval; single, missing and all equal runs have none."""
-    value = (mean(first) if first else math.nan) - (mean(second) if second else math.nan)
-    if min(len(first), len(second)) < 2:
+    return combination([(1.0, first), (-1.0, second)])
+
+
+def combination(terms: Sequence[tuple[float, Sequence[float]]]) -> Difference:
+    """A sum of means of runs, each times a number, with the interval of Welch and Satterthwaite.
+
+    Runs of one term are independent of those of another. Single, missing and all equal runs have no
+    interval.
+    """
+    value = sum(weight * (mean(each) if each else math.nan) for weight, each in terms)
+    if min(len(each) for _, each in terms) < 2:
         return Difference(value=value, half_width=math.nan)
-    parts = [stdev(each) ** 2 / len(each) for each in (first, second)]
+    parts = [weight**2 * stdev(each) ** 2 / len(each) for weight, each in terms]
     if not sum(parts):
         return Difference(value=value, half_width=math.nan)
     freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(each) - 1) for part, each in zip(parts, (first, second), strict=True)
+        part**2 / (len(each) - 1) for part, (_, each) in zip(parts, terms, strict=True)
     )
     return Difference(value=value, half_width=student(freedom) * math.sqrt(sum(parts)))
 

@@ -17,7 +17,7 @@ from bertsmith.recipes.run import PretrainRun
 Taken = Literal["mean", "ensemble"]
 """Of restarts: their mean, or their averaged answers."""
 Layout = Literal["table", "curves"]
-ClaimKind = Literal["higher", "close"]
+ClaimKind = Literal["higher", "close", "more", "ordered", "above_paper"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +128,13 @@ class Claim:
 
     sentence: str
     pairs: tuple[tuple[Place, Place], ...]
-    """Of `higher`, each first place is above the second; of `close`, no further than `margin`."""
+    """Of `higher`, each first place is above the second; of `close`, no further than `margin`; of
+    `ordered`, above it as the numbers are, of which one or both are of a single run; of
+    `above_paper`, above the figure that the paper has at the second; of `more`, all of them
+    together are further above their second places than those of `against` are."""
     kind: ClaimKind = "higher"
+    against: tuple[tuple[Place, Place], ...] = ()
+    """Of `more`, what the pairs are compared with, mean gap with mean gap."""
     margin: float = 0.0
     """Points."""
     is_of_pairs: bool = False
@@ -166,9 +171,22 @@ class Experiment:
                         f"{len(self.columns)} columns"
                     )
         titles = {row.title for row in self.rows}
-        for place in (place for claim in self.claims for pair in claim.pairs for place in pair):
-            if place.row not in titles or place.column not in self.columns:
-                raise ValueError(f"{self.name}: a claim names {place}, which is not in the table")
+        for claim in self.claims:
+            for place in (place for pair in (*claim.pairs, *claim.against) for place in pair):
+                if place.row not in titles or place.column not in self.columns:
+                    raise ValueError(
+                        f"{self.name}: a claim names {place}, which is not in the table"
+                    )
+            if bool(claim.against) != (claim.kind == "more"):
+                raise ValueError(
+                    f"{self.name}: `against` is of claims that one gap is more than another, found "
+                    f"{claim.kind!r} in {claim.sentence!r}"
+                )
+
+    def figure_of_paper(self, place: Place) -> float | None:
+        """What the paper has in a cell; None where it has nothing."""
+        row = next(row for row in self.rows if row.title == place.row)
+        return row.paper[self.columns.index(place.column)] if row.paper else None
 
     def cells(self) -> Iterator[tuple[Row, str, Cell]]:
         """Every cell that is ours, row by row."""

@@ -15,6 +15,10 @@ from bertsmith.recipes.experiments.the_paper import Figures
 
 ENSEMBLE_SIZE = 7
 ON_DEV = "The paper's figures are of the test sets, ours of Dev."
+OF_OTHERS = (
+    "Where a claim is of another system, ours of Dev is compared with the figure that the paper "
+    "tells of it, which is of a test set and has no interval here."
+)
 ONLY_DEV = "Nobody but the benchmark has the labels of its test set: ours are of Dev alone."
 UNCASED = (
     "Named entities are read by the uncased model here, and by a cased one in the paper: lower "
@@ -50,7 +54,17 @@ def dev_score(scale: Scale, model: Pretrained, exam: str) -> Score:
 
 def higher(sentence: str, above: str, below: str, columns: Sequence[str]) -> Claim:
     """One row is above another in each of these columns."""
-    return Claim(sentence=sentence, pairs=tuple(pair(above, below, name) for name in columns))
+    return Claim(sentence=sentence, pairs=gaps(above, below, columns))
+
+
+def gaps(above: str, below: str, columns: Sequence[str]) -> tuple[tuple[Place, Place], ...]:
+    """Two rows' cells of each of these columns."""
+    return tuple(pair(above, below, name) for name in columns)
+
+
+def above_paper(sentence: str, ours: Place, theirs: Place) -> Claim:
+    """A row of ours is above what the paper tells of another system."""
+    return Claim(sentence=sentence, pairs=((ours, theirs),), kind="above_paper")
 
 
 def pair(first: str, second: str, column: str) -> tuple[Place, Place]:

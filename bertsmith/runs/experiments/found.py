@@ -14,6 +14,7 @@ from statistics import mean
 from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import (
     Average,
+    Cell,
     Experiment,
     Perplexity,
     Place,
@@ -33,7 +34,7 @@ from bertsmith.runs.experiments.presence import (
 )
 from bertsmith.runs.failure import failure_by
 from bertsmith.runs.search_record import Results, RunResult, name_of
-from bertsmith.tasks.means import mean_interval
+from bertsmith.tasks.means import combination, mean_interval
 from bertsmith.tasks.metrics import Interval
 from bertsmith.train.log import read_metrics
 
@@ -59,6 +60,8 @@ class Finding:
     """Training time of all its runs."""
     is_elsewhere: bool = False
     """Whether another machine has found it."""
+    average_half_width: float = math.nan
+    """Of an average, half its 95% interval, which follows from its columns; else NaN."""
 
     @property
     def num_guessing(self) -> int:
@@ -84,7 +87,9 @@ class Finding:
 
     @property
     def half_width(self) -> float:
-        """Of the mean's 95% interval (Student); NaN where none is told."""
+        """Of the mean's 95% interval (Student; of an average Welch); NaN where none is told."""
+        if not math.isnan(self.average_half_width):
+            return self.average_half_width
         interval = mean_interval(self.values, _WITHOUT_LIMITS)[2] if self.values else None
         return math.nan if interval is None else (interval.high - interval.low) / 2
 
@@ -107,7 +112,13 @@ def findings(
     for row, column, cell in experiment.cells():
         place = Place(row=row.title, column=column)
         if isinstance(cell, Average):
-            found[place] = _average([found[Place(row=row.title, column=c)] for c in cell.columns])
+            found[place] = _average(
+                [
+                    (part, found[Place(row=row.title, column=name)])
+                    for name, part in zip(experiment.columns, row.cells, strict=True)
+                    if name in cell.columns
+                ]
+            )
         else:
             found[place] = finding(cell, site, gaps, guesses)
     return found
@@ -225,7 +236,17 @@ def perplexity_reached(directory: Path) -> tuple[float | None, float]:
     return float(found[-1] or math.nan) if found else None, seconds
 
 
-def _average(parts: Sequence[Finding]) -> Finding:
-    if missing := sum(not part.values for part in parts):
+def _average(parts: Sequence[tuple[Cell | None, Finding]]) -> Finding:
+    """Of a row's columns; those of the same runs, such as both of MNLI's, vary together."""
+    if missing := sum(not part.values for _, part in parts):
         return Finding(gap=f"{missing} of its columns are missing")
-    return Finding(values=(mean(part.mean for part in parts),))
+    runs: list[tuple[Cell | None, list[float]]] = []
+    for cell, part in parts:
+        plain = replace(cell, metric="", measured_on="") if isinstance(cell, Score) else cell
+        same = next((values for before, values in runs if before == plain), None)
+        if same is None or len(same) != len(part.values):
+            runs.append((plain, list(part.values)))
+        else:
+            same[:] = map(sum, zip(same, part.values, strict=True))
+    average = combination([(1.0 / len(parts), values) for _, values in runs])
+    return Finding(values=(average.value,), average_half_width=average.half_width)

@@ -35,7 +35,6 @@ from bertsmith.runs.experiments.presence import (
 )
 from bertsmith.runs.search_record import content_of
 
-
 About = Callable[[Score], Mapping[str, object]]
 """A cell -> what is said of its set, as JSON values."""
 SET = "set"

@@ -143,10 +143,9 @@ def _ours(experiment: Experiment, row: Row, column: str, found: Mapping[Place, F
     if not finding.values:
         return "-"
     digits = 2 if column in experiment.lower_is_better else 1  # as the paper tells perplexities
-    if len(finding.values) == 1:
-        return f"{finding.mean:.{digits}f}"
-    told = f"{finding.mean:.{digits}f} +- {finding.deviation:.{digits}f} ({len(finding.values)})"
-    half_width = finding.half_width
+    told, half_width = f"{finding.mean:.{digits}f}", finding.half_width
+    if len(finding.values) > 1:
+        told += f" +- {finding.deviation:.{digits}f} ({len(finding.values)})"
     return told if math.isnan(half_width) else f"{told}, 95%: {half_width:.{digits}f}"
 
 

@@ -4,8 +4,10 @@ Two rows differ where the difference of their means lies outside its own 95% int
 from the deviations over seeds of fine-tuning; each model is pre-trained once). What one seed says
 decides nothing, and so do runs that are all equal, which do not say how far others would be, and
 two rows that are no better than guessing. Two rows are close where the whole interval lies within
-the margin, and are not where it lies wholly outside. A claim is reproduced where all its
-comparisons are, and is not where one is not.
+the margin, and are not where it lies wholly outside. A mean gap of several columns is compared
+with that of others by the same interval, and a row with a figure of the paper by its own. An
+ensemble and a perplexity are of one run: they are taken as the numbers are, and that is said. A
+claim is reproduced where all its comparisons are, and is not where one is not.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from bertsmith.recipes.experiments.experiment import Claim, Experiment, Place
 from bertsmith.runs.experiments.found import Findings
-from bertsmith.tasks.means import Difference, difference
+from bertsmith.tasks.means import Difference, combination, difference
 
 Verdict = Literal["reproduced", "not reproduced", "not decidable"]
 
@@ -27,22 +29,26 @@ Verdict = Literal["reproduced", "not reproduced", "not decidable"]
 class Judged:
     """One comparison of a claim."""
 
-    first: Place
-    second: Place
+    where: str
+    """What is compared with what."""
+    places: tuple[Place, ...]
+    """Of ours."""
     difference: Difference
     verdict: Verdict
+    is_of_single_runs: bool = False
+    """Whether it goes by the numbers as they are."""
 
 
 def judged(experiment: Experiment, claim: Claim, found: Findings) -> Iterator[Judged]:
     """Every comparison that the claim makes."""
-    for first, second in claim.pairs:
-        gap = difference(found[first].values, found[second].values)
-        if first.column in experiment.lower_is_better:
-            gap = Difference(value=-gap.value, half_width=gap.half_width)
-        verdict = _higher(gap) if claim.kind == "higher" else _close(gap, claim.margin)
-        if found[first].is_guessing and found[second].is_guessing:
-            verdict = "not decidable"
-        yield Judged(first=first, second=second, difference=gap, verdict=verdict)
+    if claim.kind == "more":
+        yield _judged_together(experiment, claim, found)
+    elif claim.kind == "above_paper":
+        for pair in claim.pairs:
+            yield _judged_by_figure(experiment, *pair, found)
+    else:
+        for pair in claim.pairs:
+            yield _judged_pair(experiment, claim, *pair, found)
 
 
 def overall(each: Sequence[Judged]) -> Verdict:
@@ -67,9 +73,76 @@ def sentence(experiment: Experiment, claim: Claim, found: Findings) -> str:
     return f"{claim.sentence}{margin}: {told}. {numbers}.{_guesses(each, found)}{remark}"
 
 
+def _judged_pair(
+    experiment: Experiment, claim: Claim, first: Place, second: Place, found: Findings
+) -> Judged:
+    """One row and another."""
+    gap = difference(found[first].values, found[second].values)
+    if first.column in experiment.lower_is_better:
+        gap = replace(gap, value=-gap.value)
+    if claim.kind == "ordered":
+        verdict = _ordered(gap)
+    else:
+        verdict = _higher(gap) if claim.kind == "higher" else _close(gap, claim.margin)
+    if found[first].is_guessing and found[second].is_guessing:
+        verdict = "not decidable"
+    return Judged(
+        where=_where(first, second),
+        places=(first, second),
+        difference=gap,
+        verdict=verdict,
+        is_of_single_runs=claim.kind == "ordered",
+    )
+
+
+def _judged_by_figure(
+    experiment: Experiment, first: Place, second: Place, found: Findings
+) -> Judged:
+    """A row of ours and a figure of the paper, which has no interval."""
+    figure = experiment.figure_of_paper(second)
+    gap = Difference(
+        value=found[first].mean - (math.nan if figure is None else figure),
+        half_width=found[first].half_width,
+    )
+    is_single = len(found[first].values) == 1 and math.isnan(gap.half_width)
+    verdict = _ordered(gap) if is_single else _higher(gap)
+    return Judged(
+        where=f"{first.column}, {first.row} - the paper's {second.row} ({second.column} {figure})",
+        places=(first,),
+        difference=gap,
+        verdict="not decidable" if found[first].is_guessing else verdict,
+        is_of_single_runs=is_single,
+    )
+
+
+def _judged_together(experiment: Experiment, claim: Claim, found: Findings) -> Judged:
+    """The mean gap of some columns, and that of others."""
+    terms = [
+        (sign / len(pairs), found[place].values)
+        for side, pairs in ((1.0, claim.pairs), (-1.0, claim.against))
+        for pair in pairs
+        for sign, place in zip((side, -side), pair, strict=True)
+    ]
+    gap, pairs = combination(terms), (*claim.pairs, *claim.against)
+    places = tuple(dict.fromkeys(place for pair in pairs for place in pair))
+    is_guess = all(found[place].is_guessing for place in places)
+    first, second = claim.pairs[0]
+    sides = (", ".join(one.column for one, _ in each) for each in (claim.pairs, claim.against))
+    return Judged(
+        where=f"{first.row} - {second.row}, mean gap: {' less that of '.join(sides)}",
+        places=places,
+        difference=gap,
+        verdict="not decidable" if is_guess else _higher(gap),
+    )
+
+
+def _where(first: Place, second: Place) -> str:
+    return f"{first.column}, {first.row} - {second.row}"
+
+
 def _guesses(each: Sequence[Judged], found: Findings) -> str:
     """How many of the runs compared have learned nothing; empty for none."""
-    places = {place for one in each for place in (one.first, one.second)}
+    places = {place for one in each for place in one.places}
     num_guessing = sum(found[place].num_guessing for place in places)
     num_runs = sum(len(found[place].values) for place in places)
     if not num_guessing:
@@ -85,6 +158,13 @@ def _higher(gap: Difference) -> Verdict:
     return "not reproduced" if gap.value < -gap.half_width else "not decidable"
 
 
+def _ordered(gap: Difference) -> Verdict:
+    """By the numbers as they are: of single runs nobody knows more."""
+    if math.isnan(gap.value) or not gap.value:
+        return "not decidable"
+    return "reproduced" if gap.value > 0 else "not reproduced"
+
+
 def _close(gap: Difference, margin: float) -> Verdict:
     if math.isnan(gap.value) or math.isnan(gap.half_width):
         return "not decidable"
@@ -94,9 +174,10 @@ def _close(gap: Difference, margin: float) -> Verdict:
 
 
 def _told(one: Judged) -> str:
-    where = f"{one.first.column}, {one.first.row} - {one.second.row}"
     if math.isnan(one.difference.value):
-        return f"{where}: not measured"
+        return f"{one.where}: not measured"
+    if one.is_of_single_runs:
+        return f"{one.where}: {one.difference.value:+.1f} (as the numbers are: a single run)"
     if math.isnan(one.difference.half_width):
-        return f"{where}: {one.difference.value:+.1f} (no interval: single runs, or equal ones)"
-    return f"{where}: {one.difference.value:+.1f} +- {one.difference.half_width:.1f}"
+        return f"{one.where}: {one.difference.value:+.1f} (no interval: single runs, or equal ones)"
+    return f"{one.where}: {one.difference.value:+.1f} +- {one.difference.half_width:.1f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -237,10 +238,51 @@ def test_every_claim_is_of_cells_that_have_several_seeds(name: str, scale: str) 
     experiment = EXPERIMENTS[name](SCALES[scale]())
     cells = {Place(row=row.title, column=column): cell for row, column, cell in experiment.cells()}
     for claim in experiment.claims:
-        for place in (place for pair in claim.pairs for place in pair):
+        pairs = (*claim.pairs, *claim.against)
+        if claim.kind == "above_paper":
+            for first, second in pairs:
+                assert first in cells
+                assert experiment.figure_of_paper(second) is not None
+        for place in (place for pair in pairs for place in pair):
+            if claim.kind in ("ordered", "above_paper"):
+                continue
             cell = cells[place]
             assert isinstance(cell, Score), place
             assert (cell.taken, cell.restarts >= 3) == ("mean", True), place
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_numbers_are_taken_as_they_are_of_ensembles_and_perplexities_alone(scale: str) -> None:
+    asked = []
+    for name, make in EXPERIMENTS.items():
+        experiment = make(SCALES[scale]())
+        cells = {Place(row=r.title, column=c): cell for r, c, cell in experiment.cells()}
+        for claim in (each for each in experiment.claims if each.kind == "ordered"):
+            for first, _ in claim.pairs:
+                cell = cells[first]
+                is_one = isinstance(cell, Score) and cell.taken == "ensemble"
+                assert is_one or isinstance(cell, Perplexity)
+                asked.append(name)
+    assert (asked.count("table2"), asked.count("table6")) == (4, 5)
+
+
+def test_the_papers_own_figures_bear_its_claims_out() -> None:
+    for make in EXPERIMENTS.values():
+        experiment = make(paper())
+        for claim in experiment.claims:
+            for first, second in claim.pairs if claim.kind == "ordered" else ():
+                ours, theirs = map(experiment.figure_of_paper, (first, second))
+                if ours is not None and theirs is not None:
+                    is_lower = first.column in experiment.lower_is_better
+                    assert (ours < theirs) == is_lower
+            if claim.kind == "more":
+                assert gap(experiment, claim.pairs) > gap(experiment, claim.against)
+
+
+def gap(experiment: Experiment, pairs: Sequence[tuple[Place, Place]]) -> float:
+    """The paper's mean gap."""
+    found = [[experiment.figure_of_paper(place) or 0.0 for place in pair] for pair in pairs]
+    return sum(first - second for first, second in found) / len(found)
 
 
 @pytest.mark.parametrize("scale", SCALES)

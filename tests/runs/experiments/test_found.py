@@ -10,13 +10,22 @@ import pytest
 
 from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import write_json
-from bertsmith.recipes.experiments.experiment import Perplexity, Score
+from bertsmith.recipes.experiments.experiment import (
+    Average,
+    Experiment,
+    Perplexity,
+    Place,
+    Row,
+    Score,
+)
 from bertsmith.recipes.experiments.scales import mini, paper
 from bertsmith.runs.directory import RECORD
-from bertsmith.runs.experiments.found import Finding, finding
+from bertsmith.runs.experiments import told
+from bertsmith.runs.experiments.found import Finding, finding, findings
 from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import ALSO, is_there, points_of
 from bertsmith.runs.search_record import PointEnsemble, Results, RunResult, name_of, write_results
+from bertsmith.tasks.means import student
 from tests.commands.small_reproduction import write_mnli
 
 Scored = dict[str, float] | None
@@ -192,6 +201,31 @@ def test_a_perplexity_is_of_the_last_step(site: Site) -> None:
 
 def found_perplexity(site: Site) -> Finding:
     return finding(Perplexity(model=mini().bert()), site, {})
+
+
+def test_an_average_has_the_interval_that_follows_from_its_columns(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Site, "hash_of", lambda _, exam: exam)
+    matched, other = cell(), replace(cell(), exam="SST-2")
+    both = replace(matched, measured_on="MNLI-mm")
+    columns = ("m", "mm", "other", "average")
+    row = Row(title="x", cells=(matched, both, other, Average(columns=columns[:3])))
+    table = Experiment(name="t", title="", source="", columns=columns, rows=(row,))
+    reached = accuracy(0.5, 0.6, 0.7)
+    names = list(write(site, matched, *reached).runs)
+    measured = {"examples": "MNLI-mm", "scores": dict(zip(names, reached, strict=True))}
+    write_json(site.of_score(matched) / ALSO, {"MNLI-mm": measured})
+    write(site, other, *accuracy(0.8, 0.9, 0.85))
+    average = findings(table, site, {})[Place(row="x", column="average")]
+    assert average.values == (pytest.approx((60 + 60 + 85) / 3),)
+    # Both columns of the same runs are one sum, of a deviation of 20; the third has one of 5.
+    parts = [(20 / 3) ** 2 / 3, (5 / 3) ** 2 / 3]
+    freedom = sum(parts) ** 2 / sum(part**2 / 2 for part in parts)
+    half_width = student(freedom) * math.sqrt(sum(parts))
+    assert average.half_width == pytest.approx(half_width)
+    line = told.table(table, {Place(row="x", column="average"): average})[1]
+    assert line[-1] == f"68.3, 95%: {half_width:.1f}"
 
 
 def test_a_finding_knows_its_mean_deviation_and_interval() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bertsmith.recipes.experiments.experiment import Claim, Experiment, Place, Row
@@ -86,6 +88,70 @@ def test_a_claim_of_several_comparisons_has_one_verdict_and_their_count() -> Non
     ):
         found = {ABOVE: high, BELOW: low, third: other}
         assert f"both: {expected}" in verdicts.sentence(experiment(claim), claim, found)
+
+
+def test_a_mean_gap_is_compared_with_another_by_one_interval() -> None:
+    columns = ("small", "large")
+    places = {
+        (row, column): Place(row=row, column=column)
+        for row in ("above", "below")
+        for column in columns
+    }
+    pairs = {each: ((places["above", each], places["below", each]),) for each in columns}
+    claim = Claim(sentence="More", pairs=pairs["small"], against=pairs["large"], kind="more")
+    rows = tuple(Row(title=title, cells=(None, None)) for title in ("above", "below"))
+    table = Experiment(name="x", title="", source="", columns=columns, rows=rows, claims=(claim,))
+    found = {
+        places["above", "small"]: Finding(values=(80.0, 80.4, 80.2)),
+        places["below", "small"]: Finding(values=(70.0, 70.4, 70.2)),
+        places["above", "large"]: Finding(values=(60.0, 60.4, 60.2)),
+        places["below", "large"]: Finding(values=(58.0, 58.4, 58.2)),
+    }
+    (one,) = verdicts.judged(table, claim, found)
+    assert one.difference.value == pytest.approx(8.0)
+    # Four means of deviation 0.2, three runs each: Student's 95% point of 8 degrees is 2.306.
+    assert one.difference.half_width == pytest.approx(2.306 * (4 * 0.04 / 3) ** 0.5)
+    assert one.verdict == "reproduced"
+    told = verdicts.sentence(table, claim, found)
+    assert "above - below, mean gap: small less that of large: +8.0 +- 0.5." in told
+    found[places["below", "large"]] = Finding()
+    (one,) = verdicts.judged(table, claim, found)
+    assert one.verdict == "not decidable"
+
+
+def test_single_runs_are_taken_as_they_are_and_that_is_said() -> None:
+    claim = Claim(sentence="", pairs=CLAIM.pairs, kind="ordered")
+    assert verdict(claim, (80.0,), (70.0, 70.1, 80.2)) == "reproduced"
+    assert verdict(claim, (70.0,), (80.0,)) == "not reproduced"
+    assert verdict(claim, (), (80.0,)) == verdict(claim, (80.0,), (80.0,)) == "not decidable"
+    found = {ABOVE: Finding(values=(3.0,)), BELOW: Finding(values=(9.0,))}
+    told = verdicts.sentence(experiment(claim, is_lower_better=True), claim, found)
+    assert told.endswith("score, above - below: +6.0 (as the numbers are: a single run).")
+
+
+def test_a_row_is_compared_with_a_figure_of_the_paper_by_its_own_interval() -> None:
+    claim = Claim(sentence="", pairs=CLAIM.pairs, kind="above_paper")
+    table = experiment(claim)
+    rows = (*table.rows[:1], Row(title="below", cells=(None,), paper=(78.0,)))
+    table = replace(table, rows=rows)
+
+    def of(*values: float, **changes: int) -> Verdict:
+        found = {ABOVE: Finding(values=values, **changes)}  # type: ignore[arg-type]
+        (one,) = verdicts.judged(table, claim, found)
+        return one.verdict
+
+    assert of(80.0, 80.4, 80.2) == "reproduced"
+    assert of(70.0, 70.4, 70.2) == "not reproduced"
+    assert of(70.0, 86.4, 79.2) == "not decidable"
+    assert of() == "not decidable"
+    assert of(80.0, 80.4, 80.2, num_runs=3, num_failed=3) == "not decidable"
+    assert of(79.0) == "reproduced"  # an ensemble is one
+
+
+def test_a_remark_stands_behind_the_verdict() -> None:
+    claim = replace(CLAIM, remark="Half of the pairs are random.")
+    found = {ABOVE: Finding(values=(80.0,)), BELOW: Finding(values=(70.0,))}
+    assert verdicts.sentence(experiment(claim), claim, found).endswith(" random.")
 
 
 def test_two_rows_that_only_guess_decide_nothing_and_guesses_are_told() -> None:
