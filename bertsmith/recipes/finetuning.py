@@ -258,7 +258,7 @@ RECIPES: dict[str, Callable[[], FinetuneRun]] = {
     **{f"ner-features-{layers}": partial(ner_features, layers) for layers in TABLE_7},
     "probe": probe,
 }
-_FEATURE_GRID = Grid(batch_sizes=(16,), learning_rates=(1e-3, 5e-4), epochs=(10.0,))
+FEATURE_GRID = Grid(batch_sizes=(16,), learning_rates=(1e-3, 5e-4), epochs=(10.0,))
 """Ours: the paper does not say what it tried."""
 GRIDS = {
     "glue": GLUE_GRID,
@@ -266,7 +266,7 @@ GRIDS = {
     "squad2": Grid(batch_sizes=(48,), learning_rates=(5e-5,), epochs=(2.0,)),
     "swag": Grid(batch_sizes=(16,), learning_rates=(2e-5,), epochs=(3.0,)),
     "ner": PAPER_GRID,
-    **{f"ner-features-{layers}": _FEATURE_GRID for layers in TABLE_7},
+    **{f"ner-features-{layers}": FEATURE_GRID for layers in TABLE_7},
     "probe": Grid(batch_sizes=(32,), learning_rates=(1e-2, 1e-3), epochs=(10.0,)),
 }
 """What is tried, by the recipe's name: what the paper did where it says so."""

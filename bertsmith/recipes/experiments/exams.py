@@ -132,8 +132,8 @@ _ALL = (
         None,
         10_570,
         384.0,
-        remark="questions in SQuAD's layout, each with the first 400 tokens of its document, as in "
-        "the paper",
+        remark="questions in SQuAD's layout; each passage the first 400 tokens of a document, if "
+        "they hold at least one of the answers, as in the paper",
     ),
     Exam(
         name="SWAG",

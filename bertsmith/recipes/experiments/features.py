@@ -5,6 +5,9 @@ Source: Devlin et al. 2018, section 5.3, Figure 3, appendix A.4; Peters et al. 2
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from bertsmith.model.layer_choice import LayerChoice
 from bertsmith.recipes import ablations
 from bertsmith.recipes.experiments import the_paper
 from bertsmith.recipes.experiments.experiment import (
@@ -36,6 +39,7 @@ def table7(scale: Scale) -> Experiment:
     `bertsmith reproduce table7 --scale mini --text TEXT --data DATA`
     """
     model, exam = scale.bert(cased=True), "CoNLL-2003"
+    num_layers = scale.base.model.num_hidden_layers
     large_title, base, *features = [name for name in the_paper.TABLE_7 if name not in _OTHERS]
     concat = "Concat Last Four Hidden"
     ours = {
@@ -46,6 +50,7 @@ def table7(scale: Scale) -> Experiment:
             for title, layers in zip(features, LAYERS, strict=True)
         },
     }
+    distinct = _distinct({title: ours[title].run.layers for title in features}, num_layers)
     return Experiment(
         name="table7",
         title="CoNLL-2003 named entities",
@@ -58,7 +63,7 @@ def table7(scale: Scale) -> Experiment:
         claims=(
             Claim(
                 sentence="The last four layers side by side are the best features",
-                pairs=tuple(pair(concat, each, "Dev F1") for each in features if each != concat),
+                pairs=tuple(pair(concat, each, "Dev F1") for each in distinct if each != concat),
             ),
             Claim(
                 sentence="and stay 0.3 points behind fine-tuning: both ways work",
@@ -69,9 +74,30 @@ def table7(scale: Scale) -> Experiment:
         ),
         notes=(
             *notes_on_entities(scale),
+            *_notes_on_equal_choices(features, distinct),
             *notes_on_first_vectors(scale, "the row of embeddings has more than its model taught"),
             "The test set is not read here: ours are of Dev.",
         ),
+    )
+
+
+def _distinct(layers: Mapping[str, str], num_layers: int) -> list[str]:
+    """Of rows by title, those that read other states, or join them otherwise, than one before."""
+    found: dict[object, str] = {}
+    for title, name in layers.items():
+        choice = LayerChoice(name=name)
+        found.setdefault((choice.is_sum, choice.numbers(num_layers)), title)
+    return list(found.values())
+
+
+def _notes_on_equal_choices(features: Sequence[str], distinct: Sequence[str]) -> tuple[str, ...]:
+    """Which rows are another row once more; nothing where none is."""
+    again = [title for title in features if title not in distinct]
+    if not again:
+        return ()
+    return (
+        f"{' and '.join(again)} reads what a row above it reads, so that {len(distinct)} of the "
+        f"{len(features)} choices are distinct here; the claim counts none twice.",
     )
 
 

@@ -13,7 +13,7 @@ from bertsmith.model.config import LARGE, MINI, TABLE_6, TINY, BertConfig, sized
 from bertsmith.recipes.ablations import one_way
 from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score
-from bertsmith.recipes.finetuning import GLUE_GRID, FinetuneRun, ner_features
+from bertsmith.recipes.finetuning import FEATURE_GRID, GRIDS, FinetuneRun, ner_features
 from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.train.config import OptimizerConfig
@@ -107,7 +107,7 @@ class Scale:
     def score(self, model: Model, exam: str) -> Score:
         """The model fine-tuned on a set in the way of this scale."""
         known = EXAMS[exam]
-        run, grid = known.run, GLUE_GRID if known.run.name == "glue" else None
+        run, grid = known.run, _SEARCHED.get(known.run.name)
         if self.learning_rate is not None:
             optimizer = replace(run.optimizer, learning_rate=self.learning_rate)
             run, grid = replace(run, optimizer=optimizer), None
@@ -143,9 +143,14 @@ class Scale:
             exam="CoNLL-2003",
             run=run,
             restarts=self.restarts,
+            grid=FEATURE_GRID if self.learning_rate is None else None,
             most_examples=self.most_examples.get("CoNLL-2003"),
             max_tokens=self.max_tokens,
         )
+
+
+_SEARCHED = {"glue": GRIDS["glue"], "ner": GRIDS["ner"]}
+"""What the paper chose on Dev, by recipe (sections 4.1 and 5.3)."""
 
 
 def _there(layers: str, num_layers: int) -> str:

@@ -28,7 +28,7 @@ from bertsmith.recipes.experiments.experiment import (
 )
 from bertsmith.recipes.experiments.scales import SCALES, mini, paper, tiny
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
-from bertsmith.recipes.finetuning import GLUE_GRID
+from bertsmith.recipes.finetuning import FEATURE_GRID, GLUE_GRID, PAPER_GRID
 from bertsmith.recipes.pretraining import scaled
 
 
@@ -60,6 +60,13 @@ def test_paper_scale_has_the_papers_sizes_and_values() -> None:
     swag = scale.score(scale.bert(), "SWAG")
     assert (swag.run.optimizer.learning_rate, swag.run.batch_size) == (2e-5, 16)
     assert scale.score(scale.bert(), "SQuAD 2.0").run.batch_size == 48
+    # Table 7: "hyperparameters were selected using the Dev set".
+    assert scale.score(scale.bert(cased=True), "CoNLL-2003").grid == PAPER_GRID
+    assert scale.features(scale.bert(cased=True), "concat-last-four").grid == FEATURE_GRID
+    assert [scale.score(scale.bert(), exam).grid for exam in ("SQuAD 1.1", "SWAG")] == [None, None]
+    for other in (tiny(), mini()):
+        assert other.score(other.bert(), "CoNLL-2003").grid is None
+        assert other.features(other.bert(), "concat-last-four").grid is None
 
 
 def test_table_5_changes_one_thing_at_a_time() -> None:
@@ -315,6 +322,24 @@ def test_trivia_qa_is_read_in_part_where_squad_is() -> None:
         assert isinstance(cell, Score)
         assert isinstance(cell.model, Tuned)
         assert cell.model.learned.most_examples == cell.most_examples is not None
+
+
+def test_two_sums_of_the_same_layers_are_not_counted_twice() -> None:
+    for scale, count in ((paper(), 6), (mini(), 5), (tiny(), 5)):
+        table = EXPERIMENTS["table7"](scale)
+        best = table.claims[0]
+        assert len(best.pairs) == count - 1
+        others = {other.row for _, other in best.pairs}
+        assert ("Weighted Sum All Layers" in others) == (count == 6)
+        told = [note for note in table.notes if "distinct" in note]
+        assert len(told) == (count < 6)
+        assert all(f"{count} of the 6 choices are distinct" in note for note in told)
+
+
+def test_trivia_qa_is_told_as_the_paper_made_it() -> None:
+    remark = EXAMS["TriviaQA"].remark
+    assert "first 400 tokens" in remark
+    assert "at least one of the answers" in remark
 
 
 def test_table_7_has_the_papers_fine_tuned_models_and_elmo() -> None:
