@@ -204,6 +204,15 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def forget_peak_memory() -> bool:
+    """Lets `peak_memory_bytes` begin at what is held now; False where the platform cannot."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
 def keep_freed_memory() -> bool:
     """Lets this process keep the memory that it frees; False where the platform cannot.
 

@@ -1,5 +1,6 @@
 import errno
 import json
+import mmap
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from bertsmith.files import (
     atomic_directory,
     atomic_file,
     claimed,
+    forget_peak_memory,
     lock,
+    peak_memory_bytes,
     read_json,
     remove_leftovers,
     sha256,
@@ -248,3 +251,13 @@ def test_a_claimed_directory_in_which_work_failed_leaves_no_lock_where_nothing_e
         refuse(directory, written)
     found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
     assert found == left
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forgets a peak")
+def test_a_peak_of_memory_can_be_forgotten() -> None:
+    with mmap.mmap(-1, 200_000_000) as block:  # given back whatever the allocator keeps
+        for start in range(0, len(block), 4096):
+            block[start] = 1
+        high = peak_memory_bytes()
+    assert forget_peak_memory()
+    assert peak_memory_bytes() < high - 100_000_000

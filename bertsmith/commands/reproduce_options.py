@@ -45,6 +45,8 @@ class Reproduce:
     """Keep the weights of every fine-tuning, not its scores and reports alone."""
     verbose: bool = False
     """Show all that each fine-tuning says."""
+    accumulation: int = 1
+    """Micro-batches a step, in pre-training and in fine-tuning: less memory, the same results."""
     device: str = "auto"
     """cpu, cuda, mps, or auto: the best there is."""
     threads: int | None = None
@@ -58,6 +60,8 @@ class Reproduce:
         """Refuses what names nothing to do."""
         if self.list:
             return
+        if self.accumulation < 1:
+            raise ValueError(f"accumulation must be at least 1, found {self.accumulation}")
         if not self.experiments:
             raise ValueError(
                 "name what to reproduce: bertsmith reproduce table5 --text TEXT --data DATA "

@@ -10,7 +10,7 @@ import pytest
 
 from bertsmith.commands.reproduction import carry_out as command
 from bertsmith.commands.reproduction.making import Workshop, make
-from bertsmith.files import claimed
+from bertsmith.files import claimed, read_json
 from bertsmith.recipes.experiments.experiment import Model, Score
 from bertsmith.runs.experiments.places import Site
 from tests.commands.small_reproduction import reproduced, write_files
@@ -147,9 +147,23 @@ def test_named_entities_from_frozen_states_and_from_joined_models(folder: Path) 
 def test_the_plan_makes_nothing(folder: Path) -> None:
     printed = reproduced(folder, "table5", plan_only=True)
     assert "3 runs of 0.0 M tokens" in printed
-    assert "at least" in printed
+    assert re.search(r"at least \d+\.\d GiB of memory, for the 4 sequences of 32 tokens", printed)
+    assert re.search(r"about \d+\.\d [KM]B of disk, beside the corpus", printed)
     assert "left out" in printed
     assert not (folder / "out").exists()
+
+
+def test_steps_are_cut_into_micro_batches_and_their_runs_are_found_again_without(
+    folder: Path,
+) -> None:
+    reproduced(folder, "table4", accumulation=3)
+    for kind, expected in (("pretrained/*", 3), ("fine-tuned/SWAG-*/*", 3)):
+        records = [read_json(path) for path in (folder / "out").glob(f"{kind}/run.json")]
+        assert records
+        assert {record["run"]["accumulation"] for record in records} == {expected}
+    assert "4 of 4 parts are there" in reproduced(folder, "table4")
+    with pytest.raises(ValueError, match=r"a step of 4 sequences cannot be cut into 5 micro-b"):
+        reproduced(folder, "table4", accumulation=5)
 
 
 def test_what_is_missing_is_told_before_any_work(
@@ -166,6 +180,8 @@ def test_what_is_missing_is_told_before_any_work(
     error = capsys.readouterr()
     assert "nowhere: no such file or folder" in error.err
     assert "expected" not in error.out
+    assert bertsmith("reproduce", "table5", *text, "--accumulation", "0") == 2
+    assert "accumulation must be at least 1, found 0" in capsys.readouterr().err
     assert bertsmith("reproduce") == 2
     assert "--list" in capsys.readouterr().err
 

@@ -169,6 +169,23 @@ def test_an_ensemble_of_failed_runs_is_a_named_gap(
     assert all(row["gap"] == "all 2 runs failed, and gave no number" for row in rows.values())
 
 
+def test_a_search_that_was_stopped_goes_on_with_the_micro_batches_it_began_with(
+    folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    ask(matched(measured_on="MNLI-mm"))
+    with monkeypatch.context() as patched:
+        patched.setattr(making, "_measure_also", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            reproduced(folder, "table1", accumulation=2)
+    before = times(folder)
+    reproduced(folder, "table1")
+    assert rows_of(folder, "table1")["row 0"]["runs"] == "2"
+    assert times(folder) == before
+
+
 def test_a_pre_training_that_diverges_leaves_the_other_rows_alone(folder: Path, ask: Ask) -> None:
     wild = replace(SCALE.base, optimizer=replace(SCALE.base.optimizer, learning_rate=1e30))
     model = Pretrained(run=replace(wild, name="wild"))

@@ -28,7 +28,7 @@ from bertsmith.commands.reproduction.parts import Part, left_of, parts_of
 from bertsmith.commands.reproduction.plan import planned
 from bertsmith.corpus.store import Corpus
 from bertsmith.files import InUseError, claimed, write_text
-from bertsmith.recipes.experiments.experiment import Experiment, Score
+from bertsmith.recipes.experiments.experiment import Experiment, Pretrained, Score, models_of
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.runs.directory import fingerprint
@@ -65,6 +65,7 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     experiments = [EXPERIMENTS[name](scale) for name in dict.fromkeys(options.experiments)]
     sets = ExamSets.read(experiments, options.data)
     needed = cases_of(experiments, sets, options)
+    _require_cuts(experiments, options)
     device = choose_device(settle_machine(options.device, options.threads, {}))
     before = corpora_there(needed, scale, options)
     begun = None if before is None else _site(before, sets, elsewhere, options)
@@ -84,6 +85,19 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
         raise
     for experiment in experiments:
         _tell(experiment, workshop, scale, console)
+
+
+def _require_cuts(experiments: Sequence[Experiment], options: Reproduce) -> None:
+    """Raises ValueError where a step of pre-training is too small for its micro-batches."""
+    cells = (cell for experiment in experiments for _, _, cell in experiment.cells())
+    models = (model for cell in cells for model in models_of(cell))
+    sizes = (p.batch_size for m in models if isinstance(m, Pretrained) for p in m.run.phases)
+    smallest = min(sizes, default=options.accumulation)
+    if options.accumulation > smallest:
+        raise ValueError(
+            f"a step of {smallest} sequences cannot be cut into {options.accumulation} "
+            f"micro-batches: lower --accumulation to {smallest}"
+        )
 
 
 def _elsewhere(options: Reproduce) -> dict[str, HandedOn]:

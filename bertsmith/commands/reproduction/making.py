@@ -99,7 +99,7 @@ def _pretrain(model: Pretrained, workshop: Workshop) -> None:
         asked = Pretrain(
             texts=(corpus,),
             recipe="mini-cpu",
-            run=model.run,
+            run=replace(model.run, accumulation=options.accumulation),
             out=directory,
             device=options.device,
             threads=options.threads,
@@ -131,13 +131,16 @@ def _learn(score: Score, directory: Path, workshop: Workshop) -> LearningSet[Any
         "max_tokens": score.max_tokens,
         "most_examples": score.most_examples,
     }
+    grid = grid_of(score)
+    accumulation = min(workshop.options.accumulation, *grid.batch_sizes, score.run.batch_size)
     if (directory / SEARCH).is_file():
         # Equal in all that decides, or it would lie elsewhere; files may have moved.
-        request = read_search_record(directory).request
+        begun = read_search_record(directory)
+        request, accumulation = begun.request, begun.run.accumulation
     job = SearchJob(
         model=str(model),
-        run=replace(score.run, keep_head=isinstance(score.model, Tuned)),
-        grid=grid_of(score),
+        run=replace(score.run, keep_head=isinstance(score.model, Tuned), accumulation=accumulation),
+        grid=grid,
         restarts=score.restarts,
         directory=directory,
         request=request,

@@ -66,10 +66,7 @@ class Needs:
     @property
     def num_finetunings(self) -> int:
         """Runs of all cells."""
-        return sum(
-            score.restarts * (1 if score.grid is None else len(score.grid.runs(score.run)))
-            for score in self.scores
-        )
+        return sum(map(num_runs, self.scores))
 
     def flops(self, vocab_size: int, sizes: Callable[[Score], tuple[int, int]]) -> float:
         """Multiplications and additions of everything.
@@ -124,6 +121,11 @@ def tokens(models: Iterable[Pretrained]) -> str:
         return "no tokens"
     first, last = (f"{count / 1e6:,.1f} M" for count in (counts[0], counts[-1]))
     return f"{first} tokens" if first == last else f"{first} to {last} tokens"
+
+
+def num_runs(score: Score) -> int:
+    """Of a cell: its seeds, at every point of its grid."""
+    return score.restarts * (1 if score.grid is None else len(score.grid.runs(score.run)))
 
 
 def counted(count: int, what: str) -> str:

@@ -6,19 +6,21 @@ It makes nothing but a measurement of the machine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
 
 from bertsmith.commands.reproduce_options import Reproduce
 from bertsmith.commands.reproduction.exam_sets import ExamSets
-from bertsmith.commands.reproduction.needs import Needs, counted, tokens
-from bertsmith.recipes.experiments.experiment import Experiment
+from bertsmith.commands.reproduction.needs import Needs, counted, num_runs, tokens
+from bertsmith.recipes.experiments.experiment import Experiment, Pretrained, Score, models_of
 from bertsmith.recipes.experiments.scales import Scale
-from bertsmith.runs.experiments.cost import measured_rate
+from bertsmith.runs.experiments.cost import checkpoint_bytes, measured_cost
 from bertsmith.runs.experiments.flops import pretraining_flops
 from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import is_there
+from bertsmith.runs.finetune_features import told_bytes
 from bertsmith.runs.progress import duration
 
 _MOST_SHOWN = 12
@@ -52,7 +54,8 @@ def planned(
         yield f"{'found':<13}what other machines have found is told once the corpus is there"
     for name, reason in sets.gaps.items():
         yield f"{'missing':<13}{name}, left out: {reason}"
-    yield f"{'expected':<13}{_expected(whole, left, scale, sets, device)}"
+    for number, line in enumerate(_expected(whole, left, scale, sets, options, device)):
+        yield f"{'' if number else 'expected':<13}{line}"
     yield f"{'in':<13}{options.out}, where every part that is finished is found again"
 
 
@@ -64,23 +67,59 @@ def _told_runs(needs: Needs) -> str:
     return f"{counted(len(runs), 'run')} of {tokens(needs.runs.values())} at most: {told}"
 
 
-def _expected(whole: Needs, left: Needs, scale: Scale, sets: ExamSets, device: torch.device) -> str:
-    """Time of what is not there yet, and memory."""
+def _expected(
+    whole: Needs,
+    left: Needs,
+    scale: Scale,
+    sets: ExamSets,
+    options: Reproduce,
+    device: torch.device,
+) -> Iterator[str]:
+    """Time of what is not there yet, memory and disk."""
     if not whole.runs:
-        return "nothing can be measured: tables of the paper's figures, with what is missing"
+        yield "nothing can be measured: tables of the paper's figures, with what is missing"
+        return
     if not (left.runs or left.scores):
-        return "all of it is there"
+        yield "all of it is there"
+        return
     largest = max(
         (model.run for model in whole.runs.values()),
         key=lambda run: pretraining_flops(run, vocab_size=scale.vocab_size, steps=1),
     )
-    rate, peak = measured_rate(largest, scale.vocab_size, device)
+    cost = measured_cost(
+        replace(largest, accumulation=options.accumulation), scale.vocab_size, device
+    )
+    rate, phase = cost.flops_per_second, cost.phase
     seconds, all_seconds = (
         needs.flops(scale.vocab_size, sets.sizes) / rate + _SECONDS_A_RUN * needs.num_finetunings
         for needs in (left, whole)
     )
     of_all = "" if seconds == all_seconds else f" of {duration(all_seconds)} in all"
-    return (
+    how = "from fewer of them" if cost.is_extrapolated else "measured"
+    yield (
         f"about {duration(seconds)}{of_all} for what is not there yet, at {rate / 1e9:,.0f} "
-        f"GFLOP/s on {device} (measured); at least {peak / 2**30:.1f} GiB of memory"
+        f"GFLOP/s on {device} (measured)"
+    )
+    yield (
+        f"at least {cost.peak_bytes / 2**30:.1f} GiB of memory, for the {phase.batch_size:,} "
+        f"sequences of {phase.sequence_length} tokens of the largest micro-batch ({how}; "
+        f"--accumulation makes it smaller)"
+    )
+    yield f"{_disk(left, scale)} of disk, beside the corpus of the text"
+
+
+def _disk(left: Needs, scale: Scale) -> str:
+    """Of the checkpoints of all models, and of the fine-tunings of one cell, the largest."""
+    runs = [model.run for model in left.runs.values()]
+    models = sum(checkpoint_bytes(run, scale.vocab_size) for run in runs)
+    cells = [num_runs(score) * _of_one(score, scale) for score in left.scores]
+    return f"about {told_bytes(models + max(cells, default=0))}"
+
+
+def _of_one(score: Score, scale: Scale) -> int:
+    """Bytes of a fine-tuning's checkpoint: as many as one of what it begins with."""
+    runs = [each.run for each in models_of(score) if isinstance(each, Pretrained)]
+    return sum(
+        checkpoint_bytes(replace(run, keep_checkpoints=1, keep_every=0), scale.vocab_size)
+        for run in runs
     )

@@ -1,35 +1,90 @@
-"""A pre-training run and a machine -> how many multiplications it makes a second, and its memory.
+"""A pre-training run and a machine -> how many multiplications it makes a second, memory and disk.
 
-From a few steps on tokens that mean nothing. What a run really takes is measured when it begins.
+From a few steps on tokens that mean nothing, of the phase with most tokens in a micro-batch: two
+sizes of it tell what a sequence asks for, and so what the whole micro-batch does. What a run really
+takes is measured when it begins.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from bertsmith.batch import PackedBatch, PretrainBatch
-from bertsmith.recipes.run import PretrainRun
+from bertsmith.files import forget_peak_memory
+from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.runs.experiments.flops import pretraining_flops
 from bertsmith.runs.measuring import peak_bytes
-from bertsmith.runs.training import trainee
+from bertsmith.runs.planning import num_parameters
+from bertsmith.runs.training import Trainee, trainee
 from bertsmith.train.loop import train
 
-_MOST_SEQUENCES = 8
+_MOST_TOKENS = 2_048
+"""Of a step that is measured."""
 _STEPS = 3
+_BYTES_A_WEIGHT = 16
+"""Of a checkpoint: the weight, its first and second moment, and what the trainer keeps of it."""
 
 
-def measured_rate(run: PretrainRun, vocab_size: int, device: torch.device) -> tuple[float, int]:
-    """Multiplications and additions a second, and bytes of memory, of a few steps of the model."""
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a run takes."""
+
+    flops_per_second: float
+    peak_bytes: int
+    """Of the largest micro-batch; extrapolated where it is larger than what was measured."""
+    phase: Phase
+    """The phase with most tokens in a micro-batch, its batch being one of them."""
+    is_extrapolated: bool
+
+
+def measured_cost(run: PretrainRun, vocab_size: int, device: torch.device) -> Cost:
+    """Multiplications and additions a second, and bytes of memory, from steps of the model."""
     model = replace(run.model, vocab_size=vocab_size)
+    largest = largest_micro_batch(run)
     run = replace(run, model=model, accumulation=1)
-    first = run.phases[0]
-    count = min(_MOST_SEQUENCES, first.batch_size)
-    batch = _meaningless(run, count, first.sequence_length)
+    many = min(max(1, _MOST_TOKENS // largest.sequence_length), largest.batch_size)
+    few = max(1, many // 2)
     parts = trainee(run, device)
+    _, low = _stepped(parts, run, replace(largest, batch_size=few), device)
+    seconds, high = _stepped(parts, run, replace(largest, batch_size=many), device)
+    a_sequence = max(0, high - low) / (many - few) if many > few else 0.0
+    one = replace(largest, steps=1, batch_size=many)
+    flops = pretraining_flops(replace(run, phases=(one,), warmup_steps=0), vocab_size=vocab_size)
+    return Cost(
+        flops_per_second=flops / seconds,
+        peak_bytes=round(high + a_sequence * (largest.batch_size - many)),
+        phase=largest,
+        is_extrapolated=largest.batch_size > many,
+    )
+
+
+def largest_micro_batch(run: PretrainRun) -> Phase:
+    """The phase with most tokens in a micro-batch, of equal ones the longest; it is its batch."""
+    cut = [
+        replace(phase, batch_size=-(-phase.batch_size // run.accumulation)) for phase in run.phases
+    ]
+    return max(cut, key=lambda p: (p.batch_size * p.sequence_length, p.sequence_length))
+
+
+def checkpoint_bytes(run: PretrainRun, vocab_size: int) -> int:
+    """Of all that a run leaves: its newest checkpoints, and those kept for good."""
+    kept = run.num_steps // run.keep_every if run.keep_every else 0
+    model = replace(run, model=replace(run.model, vocab_size=vocab_size))
+    return max(kept, run.keep_checkpoints) * _BYTES_A_WEIGHT * num_parameters(model)
+
+
+def _stepped(
+    parts: Trainee, run: PretrainRun, phase: Phase, device: torch.device
+) -> tuple[float, int]:
+    """The seconds of the fastest of a few steps, and the most memory that they held."""
+    forget_peak_memory()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    batch = _meaningless(run, phase.batch_size, phase.sequence_length)
     seconds, began = [], time.perf_counter()
     for update in train(
         parts.learner, parts.optimizer, parts.schedule, iter([batch] * _STEPS), accumulation=1
@@ -38,9 +93,7 @@ def measured_rate(run: PretrainRun, vocab_size: int, device: torch.device) -> tu
         now = time.perf_counter()
         seconds.append(now - began)
         began = now
-    one = replace(first, steps=1, batch_size=count)
-    flops = pretraining_flops(replace(run, phases=(one,), warmup_steps=0), vocab_size=vocab_size)
-    return flops / min(seconds), peak_bytes(device)
+    return min(seconds), peak_bytes(device)
 
 
 def _meaningless(run: PretrainRun, count: int, length: int) -> PretrainBatch:
