@@ -1,0 +1,63 @@
+import pytest
+
+from benchmarks.paper_tables import (
+    DOCUMENT,
+    HEADING,
+    located,
+    rows_of,
+    seconds_of,
+    section,
+    with_section,
+)
+from bertsmith.recipes.experiments import the_paper
+
+
+def test_the_document_holds_what_the_rows_say():
+    document = DOCUMENT.read_text("utf-8")
+    assert document == with_section(document, section("mini", rows_of("mini"))), (
+        "the rows have changed: python -m benchmarks.paper_tables"
+    )
+
+
+def test_every_figure_of_the_papers_tables_has_its_row():
+    text = section("mini", rows_of("mini"))
+    for table in (the_paper.TABLE_1, the_paper.TABLE_2, the_paper.TABLE_3, the_paper.TABLE_4):
+        for title, figures in table.items():
+            for figure in figures:
+                if figure is not None:
+                    assert f"| {figure} |" in text, title
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(lines) > 150
+    assert "| BERT BASE | average |" in text
+    assert "| OpenAI GPT | average | - | 75.1 |" in text
+    assert "| Human (expert) | test | - | 85.0 |" in text
+
+
+@pytest.mark.parametrize("scale", ["tiny", "mini"])
+def test_every_committed_line_is_a_cell(scale):
+    rows = rows_of(scale)
+    assert len(located(scale, rows).elsewhere) == len({row["cell"] for row in rows})
+    with pytest.raises(ValueError, match="no cell is called 'table9: x'"):
+        located(scale, [{**rows[0], "title": "table9: x"}])
+
+
+def test_a_cell_tells_its_interval_and_how_many_seeds_guess():
+    text = section("mini", rows_of("mini"))
+    assert "| L1 H256 A4 | perplexity | 64.23 | 5.84 |" in text
+    assert "| L1 H256 A4 | MNLI-m | 43.8 +- 2.9 (3 seeds) | 77.9 |" in text
+    # By accuracy, which the cell tells, one of five is above one answer to all.
+    assert "| L2 H256 A4 | MRPC | 67.4 +- 1.5 (5 seeds, 4 guessing) | 84.8 |" in text
+    assert "- Perplexity falls with each larger model: " in text
+
+
+def test_a_document_without_the_heading_is_refused():
+    with pytest.raises(ValueError, match="put it where the tables belong"):
+        with_section("# Nothing\n", "")
+    document = f"a\n{HEADING}\nold\n\n## Next\nb\n"
+    assert with_section(document, "new\n") == f"a\n{HEADING}\n\nnew\n\n## Next\nb\n"
+
+
+def test_the_time_of_an_experiment_is_that_of_its_cells():
+    seconds, there, cells = seconds_of("table6", "tiny")
+    assert 400 < seconds < 500
+    assert 0 < there <= cells
