@@ -102,7 +102,10 @@ def test_a_task_without_a_run_is_told_and_filled_only_if_asked(
     assert submit(folder, "RTE", glue="few", out=tmp_path / "g.zip", fill=True) == 0
     told = capsys.readouterr().out
     files = files_of(tmp_path / "g.zip")
-    assert "WNLI: no run; all 4 rows are answered 0" in told
+    assert (
+        "WNLI: no run; all 4 rows are answered 0, its majority class: the paper's answer too"
+        in told
+    )
     assert len(files["WNLI.tsv"]) == 5
     assert "AX: no run; all 1,104 rows are answered contradiction" in told
     assert files["AX.tsv"][-1] == "1103\tcontradiction"
