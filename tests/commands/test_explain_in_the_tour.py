@@ -44,5 +44,5 @@ def test_the_tour_shows_what_is_printed(block, capsys) -> None:
         assert percents(found) == pytest.approx(percents(line), abs=0.2)
 
 
-def test_three_examples_are_shown() -> None:
-    assert len(SHOWN) == 3
+def test_five_examples_are_shown() -> None:
+    assert len(SHOWN) == 5
