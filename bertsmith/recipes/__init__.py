@@ -1,1 +1,9 @@
-"""The values: what we chose, run by run."""
+"""The values: what we chose, run by run.
+
+A recipe's docstring ends with where the paper has it, its command, and what to expect at each scale
+of `bertsmith reproduce`: time; memory; score. Measured are the rows of benchmarks/results/, of one
+thread, at `tiny` of a processor with AVX2 in float32, at `mini` of one with avx512_bf16. "Planned"
+is what `--plan-only` says, of one thread of 0.3 TFLOP/s on the official sets' sizes (`mini`: of the
+sets at hand), at `paper` with `--accumulation 32`. Recipes that belong to no scale say what is
+expected of them as they are.
+"""

@@ -34,6 +34,12 @@ def no_nsp(run: PretrainRun) -> PretrainRun:
 
     The paper does not say what a sequence holds then. Here pairs are drawn as before, so that the
     objective is all that differs.
+
+    Source: section 5.1, Table 5.
+    Command: `bertsmith reproduce table5 --scale SCALE --text TEXT --data DATA`
+    tiny: not measured; planned 0.7 GiB; QNLI 52.3, SQuAD F1 8.2 (with NSP 50.0 and 8.0).
+    mini: not measured yet; planned 1.5 GiB; not measured yet.
+    paper: planned 920 days; planned 5.6 GiB; not measured (the paper's: QNLI 84.9).
     """
     return replace(run, name=f"{run.name}-no-nsp", objectives=("masked_lm",))
 
@@ -43,6 +49,12 @@ def one_way(run: PretrainRun, direction: Direction) -> PretrainRun:
 
     It reads the same sequences, special tokens and segments included ("our input representation"),
     and predicts each next token where the masked one predicts 15%.
+
+    Source: section 5.1, Table 5; Figure 3.
+    Command: `bertsmith reproduce table5 --scale SCALE --text TEXT --data DATA`
+    tiny: not measured; planned 0.7 GiB; QNLI 51.2, SST-2 58.9 (both ways 50.0 and 52.7).
+    mini: not measured yet; planned 1.5 GiB; not measured yet.
+    paper: planned 1,120 days; planned 5.6 GiB; not measured (the paper's: QNLI 84.3).
     """
     short = "".join(word[0] for word in direction.split("_"))
     return replace(
@@ -58,6 +70,12 @@ def lstm(run: PretrainRun, direction: Direction) -> PretrainRun:
 
     Differs from ELMo: WordPiece tokens in place of a network over characters, and nothing is shared
     between the directions.
+
+    Source: Figure 3; Peters et al. 2018.
+    Command: `bertsmith reproduce contemporaries --scale SCALE --text TEXT --data DATA`
+    tiny: not measured; not measured; not measured.
+    mini: not measured yet; not measured yet; not measured yet.
+    paper: planned 2,330 days; not measured; not measured (the paper's ELMo: NER 95.7).
     """
     begun = one_way(run, direction)
     model = replace(begun.model, layer_kind="lstm", num_hidden_layers=2)
@@ -65,7 +83,16 @@ def lstm(run: PretrainRun, direction: Direction) -> PretrainRun:
 
 
 def resized(run: PretrainRun, config: BertConfig) -> PretrainRun:
-    """Another size, with the initial weights that the config has for it."""
+    """Another size, with the initial weights that the config has for it.
+
+    Source: section 5.2, Table 6.
+    Command: `bertsmith reproduce table6 --scale SCALE --text TEXT --data DATA`
+    tiny: 46 to 121 s; planned 0.7 GiB; perplexity 492 to 474.
+    mini: 7 to 21 min, beside other work; 2.3 GiB; perplexity 64.2 to 54.7 of the first four
+        sizes.
+    paper: planned 7,020 days for all six; planned 13 GiB; not measured (the paper's: 5.84 to
+        3.23).
+    """
     model = replace(
         run.model,
         num_hidden_layers=config.num_hidden_layers,
@@ -79,7 +106,14 @@ def resized(run: PretrainRun, config: BertConfig) -> PretrainRun:
 
 
 def masked(run: PretrainRun, shares: tuple[float, float, float]) -> PretrainRun:
-    """Another row of Table 8: shares of `[MASK]`, unchanged, random."""
+    """Another row of Table 8: shares of `[MASK]`, unchanged, random.
+
+    Source: appendix C.2, Table 8.
+    Command: `bertsmith reproduce table8 --scale SCALE --text TEXT --data DATA`
+    tiny: not measured; planned 0.7 GiB; not measured.
+    mini: not measured yet; planned 1.5 GiB; not measured yet.
+    paper: planned 920 days; planned 5.6 GiB; not measured (the paper's: MNLI 83.6 to 84.4).
+    """
     mask, same, random = shares
     if shares == TABLE_8[0]:
         return run
@@ -89,5 +123,12 @@ def masked(run: PretrainRun, shares: tuple[float, float, float]) -> PretrainRun:
 
 
 def with_bilstm(run: FinetuneRun, size: int) -> FinetuneRun:
-    """Table 5's "+ BiLSTM": drawn at random on top, trained in fine-tuning."""
+    """Table 5's "+ BiLSTM": drawn at random on top, trained in fine-tuning.
+
+    Source: section 5.1, Table 5.
+    Command: `bertsmith reproduce table5 --scale SCALE --text TEXT --data DATA`
+    tiny: 4 to 28 s a run of 1,000 examples; not measured; QNLI 52.8, SST-2 55.1.
+    mini: not measured yet; not measured yet; not measured yet.
+    paper: not measured; not measured; not measured (the paper's: QNLI 84.1, SQuAD F1 84.9).
+    """
     return replace(run, name=f"{run.name}-bilstm", on_top="bilstm", lstm_size=size)
