@@ -13,7 +13,7 @@ from bertsmith.commands.reproduction.making import Workshop, make
 from bertsmith.files import claimed, read_json
 from bertsmith.recipes.experiments.experiment import Model, Score
 from bertsmith.runs.experiments.places import Site
-from tests.commands.small_reproduction import reproduced, write_files
+from tests.commands.small_reproduction import reproduced, write_files, write_mnli
 from tests.commands.small_task import bertsmith
 
 
@@ -195,6 +195,16 @@ def test_the_list_says_what_each_needs(capsys: pytest.CaptureFixture[str]) -> No
     assert "4,000 uncased word pieces" in printed
     assert bertsmith("reproduce", "--list", "--scale", "paper") == 0
     assert "30,522 uncased word pieces and 28,996 cased" in capsys.readouterr().out
+
+
+def test_both_of_mnlis_sets_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_mnli(folder / "data" / "glue", "train", "dev_matched", "dev_mismatched")
+    assert bertsmith("reproduce", "--list", "--data", folder / "data") == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("MNLI-m")]
+    assert len(lines) == 2
+    assert all("80 training examples are there, and 392,702 are" in line for line in lines)
+    assert "measured on 80 examples of Dev, and 9,815 are official" in lines[0]
+    assert "measured on 80 examples of Dev, and 9,832 are official" in lines[1]
 
 
 def test_the_list_tells_a_set_that_cannot_be_read(
