@@ -11,6 +11,14 @@
 #include <cstring>
 #include <utility>
 
+// Whether one instruction multiplies pairs of bfloat16 and adds them up, a whole vector at a time.
+#if defined(__AVX512BF16__) && VECTOR_BYTES == 64
+#define MULTIPLIES_BF16 1
+#include <immintrin.h>
+#else
+#define MULTIPLIES_BF16 0
+#endif
+
 namespace {
 
 typedef float Floats __attribute__((vector_size(VECTOR_BYTES)));

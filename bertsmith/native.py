@@ -186,10 +186,10 @@ def _built(command: list[str], source: Path, place: Path) -> ctypes.CDLL:
         command = [*command, f"-I{HEADER.parent}", "-o", str(made), str(source)]
         try:
             _run([*command, *_more()])
-        except subprocess.CalledProcessError:  # it may be too old to know these
-            if not _more():
+        except subprocess.CalledProcessError as error:
+            if not any(option in error.stderr for option in _more()):
                 raise
-            _run(command)
+            _run(command)  # it is too old to know these
         found = ctypes.CDLL(str(made))
         made.replace(place)
     return found

@@ -117,7 +117,8 @@ def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeyp
     monkeypatch.setattr(native, "_more", lambda: ["-mavx512bf16"])
     compiler = tmp_path / "compiler"
     compiler.write_text(
-        '#!/bin/sh\ncase "$*" in *bf16*) echo "error: unknown option" >&2; exit 1;; esac\n'
+        '#!/bin/sh\ncase "$*" in *bf16*) echo "error: unknown option -mavx512bf16" >&2; exit 1;;'
+        " esac\n"
         'exec g++ "$@"\n'
     )
     compiler.chmod(0o755)
@@ -126,6 +127,17 @@ def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeyp
     source.write_text("int broken = nonsense;")
     forget()
     assert library(source) is None
+
+
+@needs_a_compiler
+def test_a_compiler_that_was_killed_leaves_no_slower_library(source, cache, monkeypatch, tmp_path):
+    monkeypatch.setattr(native, "_more", lambda: ["-DMORE"])
+    compiler = tmp_path / "compiler"
+    compiler.write_text("#!/bin/sh\necho Killed >&2; exit 137\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert library(source) is None
+    assert [*cache.iterdir()] == []
 
 
 def test_instructions_beside_the_vectors_are_those_of_this_processor(monkeypatch):

@@ -83,5 +83,7 @@ float over_tasks(
         });                                                                                        \
   }
 
+extern "C" float multiplies_bf16(int) { return MULTIPLIES_BF16; }
+
 ATTENTION(fp32, float)
 ATTENTION(bf16, uint16_t)

@@ -31,10 +31,11 @@ from bertsmith.native import call, pointer, takes
 SOURCE = Path(__file__).with_suffix(".cpp")
 LONGEST = 2048
 """Tokens of a sequence, L: a thread works in 3 L^2 numbers."""
-MOST_KEYS_WITH_AMX = 128
-"""Keys of a query, in the mean, beyond which such a processor's own products of bfloat16 are taken,
-which blocks make: not measured, so cautiously. Without AMX blocks take 1.3 times the time of these
-functions at 128 keys, 3 times at 1,024 (docs/log.md)."""
+MOST_KEYS = 128
+"""Keys of a query, in the mean, beyond which blocks are taken, in bfloat16 where a processor's own
+products may be faster, with AMX, or these functions were built without the instruction for it: not
+measured, so cautiously. Elsewhere blocks take 1.3 times the time of these functions at 128 keys, 3
+times at 1,024 (docs/log.md)."""
 
 
 class NativeRules(ctypes.Structure):
@@ -68,7 +69,7 @@ def suits(qkv: Tensor, stream: Stream, rules: AttentionRules) -> bool:
         takes(SOURCE, qkv, stream.first_rows)
         and stream.longest <= LONGEST
         and not (is_half and qkv.shape[1] // 3 // rules.num_heads % 2)
-        and not (is_half and _has_amx() and stream.keys_per_query > MOST_KEYS_WITH_AMX)
+        and not (is_half and stream.keys_per_query > MOST_KEYS and not _is_best(qkv))
     )
 
 
@@ -126,5 +127,6 @@ def _call(
     )
 
 
-def _has_amx() -> bool:
-    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
+def _is_best(halves: Tensor) -> bool:
+    has_amx = torch.cpu.get_capabilities().get("amx_bf16")
+    return not has_amx and call(SOURCE, "multiplies", halves) == 1.0

@@ -45,17 +45,18 @@ struct Rows {
   Number *asked, *queries, *keys_values, *contexts, *attended, *inner;
   float* totals;
 
-  Rows(Cutter& cutter, const Layer<Number>& layer, int64_t count)
+  // Of so many rows, so many of them asked for; a row may be asked for several times.
+  Rows(Cutter& cutter, const Layer<Number>& layer, int64_t num_rows, int64_t num_asked)
       : hidden_stride(whole_panels(layer.hidden())),
         keys_stride(whole_panels(layer.keys_values.width)),
         inner_stride(whole_panels(layer.up.width)) {
-    asked = cutter.numbers<Number>(count * hidden_stride);
-    queries = cutter.numbers<Number>(count * hidden_stride);
-    keys_values = cutter.numbers<Number>(count * keys_stride);
-    contexts = cutter.numbers<Number>(count * hidden_stride);
-    attended = cutter.numbers<Number>(count * hidden_stride);
-    inner = cutter.numbers<Number>(count * inner_stride);
-    totals = cutter.numbers<float>(count * hidden_stride);
+    asked = cutter.numbers<Number>(num_asked * hidden_stride);
+    queries = cutter.numbers<Number>(num_asked * hidden_stride);
+    keys_values = cutter.numbers<Number>(num_rows * keys_stride);
+    contexts = cutter.numbers<Number>(num_asked * hidden_stride);
+    attended = cutter.numbers<Number>(num_asked * hidden_stride);
+    inner = cutter.numbers<Number>(num_asked * inner_stride);
+    totals = cutter.numbers<float>(num_asked * hidden_stride);
   }
 };
 
@@ -170,12 +171,14 @@ float forward(
     const Stream<Number>& stream, const Layer<Number>& layer, Number* output, const int64_t* places,
     int num_threads) {
   std::vector<int64_t> borders = chunks(stream, num_threads);
-  int64_t most = 0, longest = 0;
-  for (size_t c = 1; c < borders.size(); c++)
+  int64_t most = 0, most_asked = 0, longest = 0;
+  for (size_t c = 1; c < borders.size(); c++) {
     most = std::max(most, stream.lasts[borders[c] - 1] + 1 - stream.firsts[borders[c - 1]]);
+    most_asked = std::max(most_asked, stream.num_asked(borders[c - 1], borders[c]));
+  }
   for (int64_t n = 0; n < stream.num_sequences; n++) longest = std::max(longest, stream.length(n));
   Cutter counter{nullptr};
-  Rows<Number>(counter, layer, most);
+  Rows<Number>(counter, layer, most, most_asked);
   Cutter shared = counter;
   Room<Number>(counter, layer.rules.head_size, longest);
   int64_t shared_bytes = shared.next - static_cast<char*>(nullptr);
@@ -185,7 +188,7 @@ float forward(
 #pragma omp parallel num_threads(num_threads)
   {
     Cutter cutter{memory.lined()}, own{memory.lined() + shared_bytes + omp_get_thread_num() * bytes};
-    Rows<Number> rows(cutter, layer, most);
+    Rows<Number> rows(cutter, layer, most, most_asked);
     Room<Number> room(own, layer.rules.head_size, longest);
     for (size_t c = 1; c < borders.size(); c++)
       transform(stream, borders[c - 1], borders[c], layer, rows, room, output, places);
@@ -216,12 +219,13 @@ float forward_of(
 
 }  // namespace
 
-#define LAYER(TYPE, NUMBER)                                                                        \
+#define LAYER(TYPE, NUMBER, IS_FAST)                                                               \
   extern "C" float lay_out_##TYPE(                                                                 \
       const NUMBER* weight, int64_t depth, int64_t width, NUMBER* panels, int) {                   \
     lay_out_weights(weight, depth, width, panels);                                                 \
     return DONE;                                                                                   \
   }                                                                                                \
+  extern "C" float multiplies_##TYPE(int) { return IS_FAST; }                                      \
   extern "C" float layer_##TYPE(                                                                   \
       const Layer<NUMBER>* layer, const NUMBER* hidden, const int64_t* firsts,                     \
       const int64_t* lasts, int64_t num_sequences, const int64_t* rows, int64_t num_rows,          \
@@ -230,5 +234,5 @@ float forward_of(
         *layer, hidden, firsts, lasts, num_sequences, rows, num_rows, output, num_threads);        \
   }
 
-LAYER(fp32, float)
-LAYER(bf16, uint16_t)
+LAYER(fp32, float, VECTOR_BYTES > 16)
+LAYER(bf16, uint16_t, MULTIPLIES_BF16)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
-from bertsmith.model.linear import origin
+from bertsmith.model.linear import Linear, origin
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, pointer, takes
 
@@ -75,7 +75,7 @@ class ReadyLayer:
 
     def __init__(
         self,
-        linears: Sequence[nn.Linear],
+        linears: Sequence[Linear],
         norms: Sequence[nn.LayerNorm],
         rules: AttentionRules,
         activation: Activation,
@@ -96,24 +96,42 @@ class ReadyLayer:
             _ACTIVATION_NUMBERS[activation],
         )
         self._dtype = qkv.weight.dtype
-        self._weights = [each for part in (*linears, *norms) for each in part.parameters()]
-        self._origins = [origin(each) for each in self._weights]
+        self._linears, self._norms = linears, norms
+        self._origins = self._found_origins()
 
-    def suits(self, hidden: Tensor, stream: Stream) -> bool:
+    def suits(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> bool:
         """Whether the layer is the same still, and these hidden states are to go through it so."""
+        is_counted = rows is None or (rows.dtype == torch.int64 and len(rows) > 0)
         return (
             not torch.is_grad_enabled()
             and hidden.dtype == self._dtype
             and stream.row_keys is None
             and 0 < len(hidden) == stream.num_tokens
-            and takes(SOURCE, hidden, stream.first_rows)
-            and [origin(each) for each in self._weights] == self._origins
+            and is_counted
+            and takes(SOURCE, hidden, stream.first_rows, *([] if rows is None else [rows]))
+            and not any(each.has_products_of_its_own for each in self._linears)
+            and self._found_origins() == self._origins
         )
 
+    def _found_origins(self) -> list[tuple[int, int]]:
+        """Of the weights that the layer has now."""
+        linears, norms = self._linears, self._norms
+        return [
+            *(origin(each) for part in linears for each in (part.weight, part.bias)),
+            *(origin(each) for part in norms for each in (part.weight, part.bias)),
+        ]
+
     def __call__(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> Tensor:
-        """(T, H) hidden states -> (T, H) hidden states, or of (R,) rows, (R, H)."""
+        """(T, H) hidden states -> (T, H) hidden states, or of (R,) rows, (R, H).
+
+        Raises IndexError for a row that is not there.
+        """
         hidden = hidden.contiguous()
-        rows = None if rows is None else rows.contiguous()
+        if rows is not None:
+            rows = rows.contiguous()
+            lowest, highest = (int(each) for each in rows.aminmax())
+            if lowest < 0 or highest >= len(hidden):
+                raise IndexError(f"rows must be 0 to {len(hidden) - 1}: {lowest} to {highest}")
         count = len(hidden) if rows is None else len(rows)
         output = hidden.new_empty(count, hidden.shape[1])
         call(
@@ -151,24 +169,23 @@ class ReadyLayer:
 
 
 def can_lay_out(hidden_size: int, num_heads: int, *weights: Tensor) -> bool:
-    """Whether a layer of these weights can go this way here, and is faster so."""
+    """Whether a layer of these weights can go this way here, and is no slower so."""
     return (
-        _is_fast(weights[0].dtype)
-        and hidden_size % (num_heads * _DEEPEST) == 0
+        hidden_size % (num_heads * _DEEPEST) == 0
         and all(each.dtype == weights[0].dtype for each in weights)
         and takes(SOURCE, *weights)
+        and _is_fast(weights[0])
     )
 
 
-def _is_fast(dtype: torch.dtype) -> bool:
+def _is_fast(weight: Tensor) -> bool:
     """Whether these products are at least level with torch's: where that was measured.
 
-    With AMX torch's of bfloat16 are several times as fast.
+    With AMX torch's of bfloat16 are several times as fast; and what was built must have the
+    instruction for them.
     """
-    has = torch.cpu.get_capabilities()
-    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and (
-        dtype == torch.float32 or bool(has.get("avx512_bf16") and not has.get("amx_bf16"))
-    )
+    has_better = weight.dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16")
+    return not has_better and call(SOURCE, "multiplies", weight) == 1.0
 
 
 def _rounded_up(count: int, step: int) -> int:

@@ -10,10 +10,6 @@
 
 #pragma once
 
-#ifdef __AVX512BF16__
-#include <immintrin.h>
-#endif
-
 #include "native.h"
 
 namespace {
@@ -39,7 +35,7 @@ struct Factors<float> {
 template <>
 struct Factors<uint16_t> {
   static constexpr int STEP = 2;
-#ifdef __AVX512BF16__
+#if MULTIPLIES_BF16
   typedef __m512bh Columns;
   static Columns of(const uint16_t* panel) { return (__m512bh)_mm512_loadu_si512(panel); }
   static Floats add(Floats sums, const uint16_t* row, Columns columns) {

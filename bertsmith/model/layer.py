@@ -36,7 +36,7 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None = None) -> Tensor:
         """Both sub-layers in turn; with `rows` (R,), what only other rows need is left out."""
-        if self._ready is not None and self._ready.suits(hidden, stream):
+        if self._ready is not None and self._ready.suits(hidden, stream, rows):
             return self._ready(hidden, stream, rows)
         attended = self.attention(hidden, stream, rows)  # (R, H)
         output: Tensor = self.feed_forward(attended, stream.keys_of(rows))  # (R, H)
@@ -45,8 +45,9 @@ class Layer(nn.Module):
     def lay_out(self) -> None:
         """Lays the weights out for answers: for one call, or where that is not to be, map by map.
 
-        They stand in memory twice then.
+        They stand in memory twice then, and in one call no hook of a part is called.
         """
+        self.forget()
         sub_layers = (self.attention, self.feed_forward)
         parts = (sub_layers[0].qkv, sub_layers[0].output, sub_layers[1].up, sub_layers[1].down)
         rules = self.attention.rules

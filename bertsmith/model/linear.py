@@ -111,6 +111,11 @@ class Linear(nn.Linear):
         return self._ready if is_so else None
 
     @property
+    def has_products_of_its_own(self) -> bool:
+        """Whether it was laid out by itself."""
+        return self._ready is not None
+
+    @property
     def is_rounded(self) -> bool:
         """Whether products are made of other values than the weights'."""
         return self._is_current() and not isinstance(self._ready, TiledWeights)

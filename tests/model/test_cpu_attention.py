@@ -143,13 +143,13 @@ def test_what_they_do_not_take_is_left_to_the_blocks(monkeypatch):
     def suits(qkv, stream=stream, rules=rules):
         return cpu_attention.suits(qkv, stream, rules)
 
-    many = replace(stream, keys_per_query=cpu_attention.MOST_KEYS_WITH_AMX + 1.0)
-    for has_amx in (False, True):
-        monkeypatch.setattr(cpu_attention, "_has_amx", lambda it=has_amx: it)
+    many = replace(stream, keys_per_query=cpu_attention.MOST_KEYS + 1.0)
+    for is_best in (False, True):
+        monkeypatch.setattr(cpu_attention, "_is_best", lambda _, it=is_best: it)
         assert suits(qkv)
         assert suits(qkv.bfloat16())
         assert suits(qkv, many)
-        assert suits(qkv.bfloat16(), many) is not has_amx
+        assert suits(qkv.bfloat16(), many) is is_best
     assert not suits(qkv.double())
     assert not suits(qkv.half())
     assert not suits(qkv.to("meta"))
@@ -183,6 +183,7 @@ def test_narrower_vectors_give_the_same(vector_bytes, monkeypatch, tmp_path):
     command = ["g++", *native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native, "_command", lambda: command)
+    monkeypatch.setattr(native, "_more", lambda: [])
     native._loaded.cache_clear()
     try:
         there = contexts_and_gradients(attend, qkv, gradient, stream, rules)

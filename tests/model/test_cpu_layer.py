@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler
 @pytest.fixture(autouse=True)
 def anywhere(monkeypatch):
     """As on a processor where these functions are the fastest for both types."""
-    monkeypatch.setattr(cpu_layer, "_is_fast", lambda dtype: dtype in WITHIN)
+    monkeypatch.setattr(cpu_layer, "_is_fast", lambda weight: weight.dtype in WITHIN)
 
 
 def a_layer(hidden=64, heads=2, inner=100, **values):
@@ -72,7 +72,11 @@ def error(found, exact):
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", WITHIN, ids=str)
 @pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
-@pytest.mark.parametrize("rows", [None, [0], [0, 5, 8, 8, 389, 100, 3]], ids=["all", "one", "some"])
+@pytest.mark.parametrize(
+    "rows",
+    [None, [0], [0, 5, 8, 8, 389, 100, 3], [389, *range(390)] * 3],
+    ids=["all", "one", "some", "all four times"],
+)
 @pytest.mark.parametrize(("hidden", "heads", "inner"), [(64, 2, 100), (24, 2, 52), (312, 12, 1200)])
 def test_hidden_states_are_those_of_the_definition(hidden, heads, inner, rows, direction, dtype):
     layer, stream = a_layer(hidden, heads, inner, direction=direction), a_stream()
@@ -143,8 +147,6 @@ def test_with_gradients_dropout_and_other_types_it_is_the_definition(monkeypatch
         layer(states(spare), spare)
         with without_native():
             layer(given, stream)
-        layer.feed_forward.down.bias.add_(1.0)
-        layer(given, stream)
         layer.double()(given.double(), stream)
 
 
@@ -168,7 +170,7 @@ def test_weights_that_changed_are_laid_out_anew():
     layer.attention.qkv.weight.mul_(2.0)
     expected = layer(given, stream)
     lay_out(layer)
-    assert layer._ready.suits(given, stream)
+    assert layer._ready.suits(given, stream, None)
     torch.testing.assert_close(layer(given, stream), expected, atol=1e-5, rtol=1e-5)
     forget(layer)
     assert layer._ready is None
@@ -198,7 +200,7 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
     assert not goes_this_way(a_layer(30, 2))  # heads of an odd size
     with without_native():
         assert not goes_this_way(a_layer())
-    monkeypatch.setattr(cpu_layer, "_is_fast", lambda dtype: dtype == torch.float32)
+    monkeypatch.setattr(cpu_layer, "_is_fast", lambda weight: weight.dtype == torch.float32)
     assert goes_this_way(a_layer())
     assert not goes_this_way(a_layer().bfloat16())
     assert can_lay_out(64, 2, torch.zeros(2, 2))
@@ -209,15 +211,91 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
     assert layer._ready is None
 
 
-def test_what_was_measured_decides_which_products_are_the_faster(monkeypatch):
+def test_what_was_measured_and_built_decides_which_products_are_the_faster(monkeypatch):
     monkeypatch.undo()
-    for capability in ("AVX512", "AVX2", "DEFAULT"):
-        for has in ({}, {"avx512_bf16": True}, {"avx512_bf16": True, "amx_bf16": True}):
-            monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=capability: it)
-            monkeypatch.setattr(torch.cpu, "get_capabilities", lambda it=has: it)
-            is_measured = capability != "DEFAULT"
-            assert cpu_layer._is_fast(torch.float32) is is_measured
-            assert cpu_layer._is_fast(torch.bfloat16) is (is_measured and len(has) == 1)
+    single, half = torch.zeros(1), torch.zeros(1).bfloat16()
+    has_it = native._more() != []
+    assert cpu_layer._is_fast(single) is ("-DVECTOR_BYTES=16" not in native._command())
+    for has_amx in (False, True):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda it=has_amx: {"amx_bf16": it})
+        assert cpu_layer._is_fast(half) is (has_it and not has_amx)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("change", ["in place", "another parameter", "assigned", "norm"])
+def test_weights_that_changed_are_noticed(change):
+    layer, other, stream = as_answering(a_layer()), a_layer(), a_stream()
+    given = states(stream)
+    qkv = layer.attention.qkv
+    if change == "in place":
+        qkv.weight.mul_(2.0)
+    elif change == "another parameter":
+        qkv.weight = nn.Parameter(2.0 * qkv.weight)
+    elif change == "assigned":
+        doubled = {name: 2.0 * weight for name, weight in other.state_dict().items()}
+        layer.load_state_dict(doubled, assign=True)
+    else:
+        layer.feed_forward.norm.bias.add_(1.0)
+    other.load_state_dict(layer.state_dict())
+    assert not layer._ready.suits(given, stream, None)
+    torch.testing.assert_close(layer(given, stream), other(given, stream), atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_maps_that_are_laid_out_by_themselves_are_not_passed_over():
+    layer, stream = as_answering(a_layer()), a_stream()
+    layer.feed_forward.up.take(ZeroWeights())
+    assert not layer._ready.suits(states(stream), stream, None)
+    forget(layer)
+    assert not layer.feed_forward.up.has_products_of_its_own
+
+
+class ZeroWeights:
+    """As if all were rounded away."""
+
+
+@torch.no_grad()
+def test_no_rows_are_no_states_and_rows_that_are_not_there_are_told():
+    layer, stream = as_answering(a_layer()), a_stream()
+    given = states(stream)
+    nothing = torch.zeros(0, dtype=torch.int64)
+    assert layer(given, stream, nothing).shape == (0, 64)
+    few = torch.tensor([3, 7], dtype=torch.int32)
+    torch.testing.assert_close(
+        layer(given, stream, few), layer(given, stream)[3:8:4], atol=1e-5, rtol=1e-5
+    )
+    for row in (-1, len(given)):
+        with pytest.raises(IndexError, match="rows must be 0 to 389"):
+            layer(given, stream, torch.tensor([0, row]))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("width", [20, 24, 36, 312])
+def test_nearly_constant_rows_keep_their_digits_in_a_norm(width):
+    """What fills the last vector up is no part of a variance."""
+    layer, stream = a_layer(width, 2, 40), a_stream()
+    for linear in (layer.attention.output, layer.feed_forward.down):
+        linear.weight.fill_(0.0)
+        linear.bias.copy_(3.3 + 1e-3 * torch.randn(width))
+    given = torch.zeros(len(stream.token_ids), width)
+    exact = copy.deepcopy(layer).double()(given.double(), stream)
+    assert error(as_answering(layer)(given, stream), exact) < 5e-4
+
+
+@torch.no_grad()
+def test_rows_asked_for_of_several_chunks_and_inputs_that_lie_apart():
+    layer, stream = as_answering(a_layer()), a_stream()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        apart = torch.randn(len(stream.token_ids), 128)[:, ::2]
+        rows = torch.arange(389, -1, -3)
+        every_other = torch.stack([rows, rows], dim=1).reshape(-1)[::2]
+        expected = layer(apart.contiguous(), stream)[rows]
+        assert not every_other.is_contiguous()
+        assert torch.equal(layer(apart, stream, every_other), expected)
+    finally:
+        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("capability", ["AVX2", "DEFAULT"])
