@@ -99,17 +99,6 @@ inline void narrow(float value, uint16_t* to) {
   *to = is_nan ? 0x7FC0 : uint16_t((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-// A row of numbers -> floats, and back.
-template <typename Number>
-inline void read(const Number* from, int count, float* to) {
-  for (int i = 0; i < count; i++) to[i] = widened(from[i]);
-}
-
-template <typename Number>
-inline void write(const float* from, int count, Number* to) {
-  for (int i = 0; i < count; i++) narrow(from[i], to + i);
-}
-
 // Floats to work in, not set to anything; null where there are none.
 struct Memory {
   float* floats;

@@ -35,4 +35,8 @@ def test_a_files_name_is_no_sentence_to_draw(
 def test_texts_of_any_kind_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
-    refuse_files(("the dog", "folder", "", "x" * 5000, "a\0b", "none.csv", "가" * 300), str)
+    texts = ("the dog", "folder", "", "x" * 5000, "a\0b", "none.csv", "가" * 300)
+    refuse_files(texts, str)
+    (tmp_path / "none.csv").touch()
+    with pytest.raises(ValueError, match=r"none\.csv is a file"):
+        refuse_files(texts, str)

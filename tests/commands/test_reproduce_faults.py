@@ -172,14 +172,8 @@ def test_an_ensemble_of_failed_runs_is_a_named_gap(
 def test_a_search_that_was_stopped_goes_on_with_the_micro_batches_it_began_with(
     folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
     ask(matched(measured_on="MNLI-mm"))
-    with monkeypatch.context() as patched:
-        patched.setattr(making, "_measure_also", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            reproduced(folder, "table1", accumulation=2)
+    _stop_before_measuring(folder, monkeypatch, accumulation=2)
     before = times(folder)
     reproduced(folder, "table1")
     assert rows_of(folder, "table1")["row 0"]["runs"] == "2"
@@ -247,14 +241,8 @@ def test_what_begins_with_a_failed_run_is_a_named_gap(
 def test_a_search_that_was_stopped_goes_on_where_its_files_have_moved(
     folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
     ask(matched(measured_on="MNLI-mm"))
-    with monkeypatch.context() as patched:
-        patched.setattr(making, "_measure_also", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            reproduced(folder, "table1")
+    _stop_before_measuring(folder, monkeypatch)
     before = times(folder)
     (folder / "data").rename(folder / "elsewhere")
     reproduced(folder, "table1", data=folder / "elsewhere")
@@ -363,3 +351,18 @@ def test_a_run_that_was_stopped_goes_on_however_often_it_saves(
     ask(perplexity(save_every=1))
     reproduced(folder, "table1")
     assert rows_of(folder, "table1")["row 0"]["runs"] == "1"
+
+
+def _stop_before_measuring(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, accumulation: int | None = None
+) -> None:
+    """As Ctrl-C does between a search and what is measured on its best."""
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    options = {} if accumulation is None else {"accumulation": accumulation}
+    with monkeypatch.context() as patched:
+        patched.setattr(making, "_measure_also", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            reproduced(folder, "table1", **options)

@@ -23,7 +23,7 @@ from bertsmith.recipes.experiments.experiment import (
     exams_of,
     scores_of,
 )
-from bertsmith.runs.experiments.places import files_of, source_of
+from bertsmith.runs.experiments.places import files_of, gap_of, source_of
 from bertsmith.runs.learning_set import LearningSet
 from bertsmith.tasks.guessing import constant_score
 from bertsmith.tasks.task import Classification
@@ -54,7 +54,7 @@ class ExamSets:
             raise FileNotFoundError(f"{data}: no such folder of labelled sets")
         cells = [cell for experiment in experiments for _, _, cell in experiment.cells()]
         names = dict.fromkeys(name for cell in cells for name in exams_of(cell))
-        gaps = {name: gap for name in names if (gap := _gap(name, data))}
+        gaps = {name: gap for name in names if (gap := gap_of(EXAMS[name], data))}
         found = ExamSets(data=data, gaps=gaps, sets={})
         is_idle = all(found.lacks(cell) or isinstance(cell, Average) for cell in cells)
         if is_idle and not any(map(found.is_there, EXAMS)):
@@ -75,7 +75,7 @@ class ExamSets:
 
     def is_there(self, exam: str) -> bool:
         """Whether the files of any exam are."""
-        return not _gap(exam, self.data)
+        return not gap_of(EXAMS[exam], self.data)
 
     def of(self, score: Score) -> AnySet:
         """What it learns from: all, or the part that is drawn."""
@@ -147,14 +147,6 @@ def _checked(learning: AnySet) -> AnySet:
         for example in (*learning.train, *learning.dev):
             learning.task.scheme.target(example)
     return learning
-
-
-def _gap(name: str, data: Path) -> str:
-    try:
-        files_of(EXAMS[name], data)
-    except FileNotFoundError as error:
-        return str(error)
-    return ""
 
 
 def _key(score: Score) -> str:

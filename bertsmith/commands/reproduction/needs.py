@@ -24,7 +24,7 @@ from bertsmith.recipes.experiments.experiment import (
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.runs.experiments.flops import pretraining_flops, scoring_flops
-from bertsmith.runs.experiments.places import files_of
+from bertsmith.runs.experiments.places import gap_of
 from bertsmith.runs.experiments.presence import Measured
 from bertsmith.tasks import glue
 
@@ -87,7 +87,7 @@ def listed(scale: Scale, data: Path | None) -> Iterator[str]:
     """
     if data is not None and not data.is_dir():
         raise FileNotFoundError(f"{data}: no such folder of labelled sets")
-    gaps = {name: gap for name in EXAMS if data and (gap := _gap(name, data))}
+    gaps = {name: gap for name, exam in EXAMS.items() if data and (gap := gap_of(exam, data))}
     yield f"at --scale {scale.name} (tiny, mini and paper are there):"
     for make in EXPERIMENTS.values():
         experiment = make(scale)
@@ -153,15 +153,6 @@ def _vocabularies(scale: Scale, needs: Needs) -> str:
     cased = {model.cased for model in needs.runs.values()}
     sizes = {False: (scale.vocab_size, "uncased"), True: (scale.cased_vocab_size, "cased")}
     return " and ".join("{:,} {} word pieces".format(*sizes[each]) for each in sorted(cased))
-
-
-def _gap(name: str, data: Path) -> str:
-    """Why a set's files are not there; empty where they are."""
-    try:
-        files_of(EXAMS[name], data)
-    except FileNotFoundError as error:
-        return str(error)
-    return ""
 
 
 def _told_there(exam: Exam, data: Path | None, gaps: Mapping[str, str]) -> str:

@@ -121,6 +121,15 @@ def files_of(exam: Exam, data: Path) -> list[Path]:
     return [_there(data / exam.files[option]) for option in exam.paths]
 
 
+def gap_of(exam: Exam, data: Path) -> str:
+    """Why a set's files are not there; empty where they are."""
+    try:
+        files_of(exam, data)
+    except FileNotFoundError as error:
+        return str(error)
+    return ""
+
+
 def _there(path: Path) -> Path:
     for suffix in _SUFFIXES:
         found = path.with_name(path.name + suffix)
