@@ -112,6 +112,18 @@ struct Memory {
   }
 };
 
+// Cuts memory, or only counts how much there is to cut.
+struct Cutter {
+  char* next;
+
+  template <typename Number>
+  Number* numbers(int64_t count) {
+    Number* found = reinterpret_cast<Number*>(next);
+    next += (count * sizeof(Number) + 63) / 64 * 64;
+    return found;
+  }
+};
+
 // e^x of x <= 0, as Cephes' expf has it: within two units in the last place; 0 below e^-87.
 inline Floats exponential(Floats x) {
   const Floats least = Floats{} - 87.0f;

@@ -109,6 +109,16 @@ def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
     return result
 
 
+def has_fast_products(source: Path, numbers: Tensor) -> bool:
+    """Whether the source's own products of such numbers are at least level with torch's.
+
+    As measured: with AMX torch's of bfloat16 are several times as fast; and what was built must
+    have the instruction for them.
+    """
+    has_better = numbers.dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16")
+    return not has_better and call(source, "multiplies", numbers) == 1.0
+
+
 def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
     """Where its numbers lie, one behind the other; null for none."""
     assert tensor is None or tensor.is_contiguous()

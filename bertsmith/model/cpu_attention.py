@@ -26,7 +26,7 @@ from bertsmith.model.block_attention import DIRECTION_NUMBERS, AttentionRules
 from bertsmith.model.dropout import NativeDropout
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
-from bertsmith.native import call, pointer, takes
+from bertsmith.native import call, has_fast_products, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 LONGEST = 2048
@@ -69,7 +69,9 @@ def suits(qkv: Tensor, stream: Stream, rules: AttentionRules) -> bool:
         takes(SOURCE, qkv, stream.first_rows)
         and stream.longest <= LONGEST
         and not (is_half and qkv.shape[1] // 3 // rules.num_heads % 2)
-        and not (is_half and stream.keys_per_query > MOST_KEYS and not _is_best(qkv))
+        and not (
+            is_half and stream.keys_per_query > MOST_KEYS and not has_fast_products(SOURCE, qkv)
+        )
     )
 
 
@@ -125,8 +127,3 @@ def _call(
         ctypes.byref(told),
         *map(pointer, tensors),
     )
-
-
-def _is_best(halves: Tensor) -> bool:
-    has_amx = torch.cpu.get_capabilities().get("amx_bf16")
-    return not has_amx and call(SOURCE, "multiplies", halves) == 1.0

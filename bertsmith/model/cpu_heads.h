@@ -47,18 +47,6 @@ struct Task {
   }
 };
 
-// Cuts memory, or only counts how much there is to cut.
-struct Cutter {
-  char* next;
-
-  template <typename Number>
-  Number* numbers(int64_t count) {
-    Number* found = reinterpret_cast<Number*>(next);
-    next += (count * sizeof(Number) + 63) / 64 * 64;
-    return found;
-  }
-};
-
 // What a thread works in; going forward it has no use for what stands last.
 template <typename Number>
 struct Room {

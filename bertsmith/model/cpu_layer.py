@@ -26,7 +26,7 @@ from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
 from bertsmith.model.linear import Linear, origin
 from bertsmith.model.stream import Stream
-from bertsmith.native import call, pointer, takes
+from bertsmith.native import call, has_fast_products, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 
@@ -174,18 +174,8 @@ def can_lay_out(hidden_size: int, num_heads: int, *weights: Tensor) -> bool:
         hidden_size % (num_heads * _DEEPEST) == 0
         and all(each.dtype == weights[0].dtype for each in weights)
         and takes(SOURCE, *weights)
-        and _is_fast(weights[0])
+        and has_fast_products(SOURCE, weights[0])
     )
-
-
-def _is_fast(weight: Tensor) -> bool:
-    """Whether these products are at least level with torch's: where that was measured.
-
-    With AMX torch's of bfloat16 are several times as fast; and what was built must have the
-    instruction for them.
-    """
-    has_better = weight.dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16")
-    return not has_better and call(SOURCE, "multiplies", weight) == 1.0
 
 
 def _rounded_up(count: int, step: int) -> int:

@@ -19,6 +19,8 @@ constexpr int TILE_ROWS = 6, TILE_VECTORS = VECTOR_BYTES == 64 ? 4 : 2;
 constexpr int PANEL = TILE_VECTORS * LANES;
 // Rows that one thread takes at a time.
 constexpr int BLOCK_ROWS = 8 * TILE_ROWS;
+// Of a long sum: so deep a panel stays in the first cache.
+constexpr int64_t DEEP = 256;
 
 // How numbers of a type are multiplied: STEP rows of the matrix at a time, four bytes of a column.
 template <typename Number>
@@ -243,6 +245,33 @@ inline void multiply_narrow(
     multiply_panel<VECTORS>(rows, count, panel, depth, then);
   else if constexpr (VECTORS > 1)
     multiply_narrow<VECTORS - 1>(rows, count, panel, vectors, depth, then);
+}
+
+// Asks for the lines of a block that will be written, which else would be waited for one by one.
+template <typename Number>
+inline void expect(Number* block, int64_t stride, int64_t count, int64_t width) {
+  for (int64_t row = 0; row < count; row++)
+    for (int64_t line = 0; line < width; line += 64 / int64_t(sizeof(Number)))
+      __builtin_prefetch(block + row * stride + line, 1);
+}
+
+// Rows by a panel, DEEP steps of a long sum at a time, in this thread; what comes of it is put to, or
+// added to, (count, PANEL) sums.
+template <typename Number>
+inline void multiply_long(
+    Left<Number> rows, int count, const Number* panel, int vectors, int64_t depth, float* sums,
+    bool is_first = true) {
+  constexpr int STEP = Factors<Number>::STEP;
+  for (int64_t k = 0; k < depth; k += DEEP) {
+    bool is_new = is_first && k == 0;
+    multiply_narrow<TILE_VECTORS>(
+        Left<Number>{rows.first + k / STEP * rows.step, rows.row, rows.step}, count,
+        panel + k * vectors * LANES, vectors, std::min(DEEP, depth - k),
+        [=](int row, const auto& part) {
+          float* to = sums + row * PANEL;
+          for (const Floats& each : part) store(to, is_new ? each : load(to) + each), to += LANES;
+        });
+  }
 }
 
 // (R, D) rows by (D, C), C whole vectors, in this thread; `then` is told row, column and sums.

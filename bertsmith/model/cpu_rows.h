@@ -36,6 +36,12 @@ inline void put(Number* to, Floats values, int64_t room) {
   for (int64_t lane = 0; lane < room; lane++) narrow(values[lane], to + lane);
 }
 
+// (W,) values, W whole vectors, the first of them as many as there is room for.
+template <typename Number>
+inline void put_row(const float* values, int64_t wide, Number* to, int64_t room) {
+  for (int64_t at = 0; at < wide; at += LANES) put(to + at, load(values + at), room - at);
+}
+
 // The first of the numbers that are there; zeros past them.
 template <typename Number>
 inline Floats get(const Number* from, int64_t count) {

@@ -54,12 +54,7 @@ def loss_and_gradient(
     targets that are no words of the vocabulary, which would be looked up where no logits are.
     """
     num_rows, num_words = logits.shape
-    lowest, highest = (int(each) for each in targets.aminmax())
-    if lowest < 0 or highest >= num_words:
-        raise ValueError(
-            f"targets must be words of the vocabulary, 0 to {num_words - 1}; "
-            f"found {lowest} to {highest}"
-        )
+    check_targets(targets, num_words)
     bias, targets = bias.float().contiguous(), targets.long().contiguous()
     losses = bias.new_empty(num_rows)
     is_right = torch.empty(num_rows, dtype=torch.bool)
@@ -68,3 +63,13 @@ def loss_and_gradient(
     of = _Chunk(*map(pointer, tensors), num_rows, num_words)
     call(SOURCE, "loss_and_gradient", logits, ctypes.byref(of))
     return losses.sum(), is_right.sum(), grad_bias
+
+
+def check_targets(targets: Tensor, num_words: int) -> None:
+    """Raises ValueError for targets that are no words of the vocabulary."""
+    lowest, highest = (int(each) for each in targets.aminmax())
+    if lowest < 0 or highest >= num_words:
+        raise ValueError(
+            f"targets must be words of the vocabulary, 0 to {num_words - 1}; "
+            f"found {lowest} to {highest}"
+        )

@@ -3,7 +3,8 @@
 The logits of a whole step can be its largest matrix: those of 4,096 rows of a left-to-right model
 are 250 MB in bfloat16, and their gradient as much again. So the gradient of a chunk is made beside
 its loss, while its logits are there, and both are dropped before the next chunk; the backward pass
-only scales what came of them. Between the products a CPU does it all in one function in C++
+only scales what came of them. On a CPU it is all one function in C++, products included
+(`cpu_whole_loss`), or, where other products are faster, what stands between them
 (`cpu_vocabulary_loss`). It does not know how rows and targets were chosen.
 
 Source: Hsu et al. 2024 (Liger Kernel) for gradients made in the forward pass.
@@ -20,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertsmith.fusion import fused
-from bertsmith.model import cpu_vocabulary_loss
+from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss
 from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
 
@@ -120,6 +121,8 @@ def _with_gradients(
     rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Of one chunk: what `_scored` says, and the gradients (m, H), (V, H) and (1, V)."""
+    if cpu_whole_loss.suits(rows, embedding, bias, targets):
+        return cpu_whole_loss.loss_and_gradients(rows, embedding, bias, targets)
     logits = rows @ embedding.T  # (m, V)
     if cpu_vocabulary_loss.suits(logits, bias, targets):
         total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)

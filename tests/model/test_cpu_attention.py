@@ -145,7 +145,7 @@ def test_what_they_do_not_take_is_left_to_the_blocks(monkeypatch):
 
     many = replace(stream, keys_per_query=cpu_attention.MOST_KEYS + 1.0)
     for is_best in (False, True):
-        monkeypatch.setattr(cpu_attention, "_is_best", lambda _, it=is_best: it)
+        monkeypatch.setattr(cpu_attention, "has_fast_products", lambda _, __, it=is_best: it)
         assert suits(qkv)
         assert suits(qkv.bfloat16())
         assert suits(qkv, many)

@@ -15,7 +15,7 @@ from bertsmith.model.cpu_layer import SOURCE, can_lay_out
 from bertsmith.model.layer import Layer, forget, lay_out
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
-from bertsmith.native import library, without_native
+from bertsmith.native import has_fast_products, library, without_native
 from tests.model.plain import random_packed
 
 # float32 has 24 bits and loses a few in its sums; bfloat16 has 8, and rounds seven times.
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler
 @pytest.fixture(autouse=True)
 def anywhere(monkeypatch):
     """As on a processor where these functions are the fastest for both types."""
-    monkeypatch.setattr(cpu_layer, "_is_fast", lambda weight: weight.dtype in WITHIN)
+    monkeypatch.setattr(cpu_layer, "has_fast_products", lambda _, weight: weight.dtype in WITHIN)
 
 
 def a_layer(hidden=64, heads=2, inner=100, **values):
@@ -200,7 +200,9 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
     assert not goes_this_way(a_layer(30, 2))  # heads of an odd size
     with without_native():
         assert not goes_this_way(a_layer())
-    monkeypatch.setattr(cpu_layer, "_is_fast", lambda weight: weight.dtype == torch.float32)
+    monkeypatch.setattr(
+        cpu_layer, "has_fast_products", lambda _, weight: weight.dtype == torch.float32
+    )
     assert goes_this_way(a_layer())
     assert not goes_this_way(a_layer().bfloat16())
     assert can_lay_out(64, 2, torch.zeros(2, 2))
@@ -215,10 +217,10 @@ def test_what_was_measured_and_built_decides_which_products_are_the_faster(monke
     monkeypatch.undo()
     single, half = torch.zeros(1), torch.zeros(1).bfloat16()
     has_it = native._more() != []
-    assert cpu_layer._is_fast(single) is ("-DVECTOR_BYTES=16" not in native._command())
+    assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=16" not in native._command())
     for has_amx in (False, True):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda it=has_amx: {"amx_bf16": it})
-        assert cpu_layer._is_fast(half) is (has_it and not has_amx)
+        assert has_fast_products(SOURCE, half) is (has_it and not has_amx)
 
 
 @torch.no_grad()

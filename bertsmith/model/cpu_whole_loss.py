@@ -1,0 +1,74 @@
+"""Rows and the vocabulary's embedding on a CPU -> loss and all gradients, in one call.
+
+The function of `cpu_whole_loss.cpp` gives what `vocabulary_loss` defines, products included, and
+keeps the gradients of logits in the cache, where they are used up. The plain products and
+`cpu_vocabulary_loss` take what this does not: other types, odd widths in bfloat16, and processors
+on which other products are faster.
+
+Differs: in bfloat16 logits are not rounded; e^(logit - the highest of its block of words) is.
+
+Legend: M rows, H width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bertsmith.model.cpu_vocabulary_loss import check_targets
+from bertsmith.native import TYPES, call, has_fast_products, pointer, takes
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+
+
+class _Step(ctypes.Structure):
+    """`Step` of the source."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("rows", "embedding", "bias", "targets")),
+        *((name, ctypes.c_void_p) for name in ("losses", "is_right")),
+        *((name, ctypes.c_void_p) for name in ("grad_rows", "grad_embedding", "grad_bias")),
+        *((name, ctypes.c_int64) for name in ("num_rows", "num_words", "width")),
+    )
+
+
+def suits(rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor) -> bool:
+    """Whether the function is there for (M, H) rows and a (V, H) embedding, and pays."""
+    return (
+        takes(SOURCE, rows, embedding, bias, targets)
+        and rows.dtype == embedding.dtype
+        and bias.dtype in TYPES
+        and rows.shape[1:] == embedding.shape[1:]
+        and (targets.shape, bias.shape) == (rows.shape[:1], embedding.shape[:1])
+        and rows.numel() > 0
+        and embedding.numel() > 0
+        and not (rows.dtype == torch.bfloat16 and rows.shape[1] % 2)
+        and has_fast_products(SOURCE, rows)
+    )
+
+
+def loss_and_gradients(
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
+    """Summed loss and how many are right; gradients of rows, embedding and bias, (1, V).
+
+    The bias's is in float32, the others in the rows' dtype. Raises ValueError for targets that are
+    no words of the vocabulary.
+    """
+    check_targets(targets, len(embedding))
+    rows, embedding = rows.detach().contiguous(), embedding.detach().contiguous()
+    bias, targets = bias.detach().float().contiguous(), targets.long().contiguous()
+    losses = bias.new_empty(len(rows))
+    is_right = torch.empty(len(rows), dtype=torch.bool)
+    gradients = (
+        torch.empty_like(rows),
+        torch.empty_like(embedding),
+        bias.new_empty(1, len(embedding)),
+    )
+    tensors = (rows, embedding, bias, targets, losses, is_right, *gradients)
+    of = _Step(*map(pointer, tensors), len(rows), *embedding.shape)
+    call(SOURCE, "loss_and_gradients", rows, ctypes.byref(of))
+    return (losses.sum(), is_right.sum()), gradients

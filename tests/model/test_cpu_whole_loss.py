@@ -1,0 +1,257 @@
+"""The function of `cpu_whole_loss.cpp`, beside float64, which is the definition."""
+
+import math
+import shutil
+
+import pytest
+import torch
+from torch.nn import functional
+
+from bertsmith import native
+from bertsmith.model import cpu_whole_loss, vocabulary_loss
+from bertsmith.model.cpu_whole_loss import SOURCE, loss_and_gradients, suits
+from bertsmith.model.vocabulary_loss import language_model_loss
+from bertsmith.native import has_fast_products, without_native
+
+# Relative to the largest number. float32 loses a few of its 24 bits in the sums; in bfloat16
+# weights and gradients of logits are rounded, and then the gradient itself.
+WITHIN = {torch.float32: 2e-6, torch.bfloat16: 2.0**-7}
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+
+@pytest.fixture(autouse=True)
+def anywhere(monkeypatch):
+    """As on a processor where this function is the fastest for both types."""
+    monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_: True)
+
+
+def drawn(dtype, num_rows, num_words, width, size=1.0):
+    """Rows (M, H), embedding (V, H), bias (V,) and targets (M,)."""
+    generator = torch.Generator().manual_seed(num_rows + num_words + width)
+    rows = size * torch.randn(num_rows, width, generator=generator)
+    embedding = torch.randn(num_words, width, generator=generator) / math.sqrt(width)
+    bias = torch.randn(num_words, generator=generator)
+    targets = torch.randint(num_words, (num_rows,), generator=generator)
+    return rows.to(dtype), embedding.to(dtype), bias, targets
+
+
+def defined(rows, embedding, bias, targets):
+    """What the function gives, in float64."""
+    learned = [each.detach().double().requires_grad_() for each in (rows, embedding, bias)]
+    logits = functional.linear(*learned)
+    total = functional.cross_entropy(logits, targets, reduction="sum")
+    by_rows, by_embedding, by_bias = torch.autograd.grad(total, learned)
+    return (total.detach(), (logits.argmax(dim=1) == targets).sum()), (
+        by_rows,
+        by_embedding,
+        by_bias[None],
+    )
+
+
+def assert_near(found, exact, within):
+    assert found.shape == exact.shape
+    assert float((found.double() - exact).abs().max()) <= within * float(exact.abs().max())
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize(
+    ("num_rows", "num_words", "width"),
+    [
+        *[(1, 1, 2), (1, 47, 8), (5, 3, 16), (33, 49, 24), (64, 131, 64)],
+        *[(75, 769, 100), (129, 1537, 312), (301, 2051, 64)],
+    ],
+)
+def test_loss_and_gradients_are_those_of_the_definition(dtype, num_rows, num_words, width):
+    tensors = drawn(dtype, num_rows, num_words, width)
+    (total, correct), exact = defined(*tensors)
+    (found_total, found_correct), found = loss_and_gradients(*tensors)
+    assert abs(float(found_total) - float(total)) <= 2e-6 * max(1.0, float(total))
+    assert found_correct == correct
+    assert [each.dtype for each in found] == [dtype, dtype, torch.float32]
+    for ours, theirs in zip(found, exact, strict=True):
+        assert_near(ours, theirs, WITHIN[dtype])
+
+
+def test_an_odd_width_is_taken_in_float32_alone():
+    tensors = drawn(torch.float32, 9, 50, 7)
+    assert suits(*tensors)
+    (total, _), exact = defined(*tensors)
+    (found, _), gradients = loss_and_gradients(*tensors)
+    torch.testing.assert_close(found.double(), total, rtol=2e-6, atol=0.0)
+    for ours, theirs in zip(gradients, exact, strict=True):
+        assert_near(ours, theirs, 2e-6)
+    assert not suits(*drawn(torch.bfloat16, 9, 50, 7))
+
+
+def test_it_is_this_function_that_learns(monkeypatch):
+    calls, function = [], cpu_whole_loss.loss_and_gradients
+    monkeypatch.setattr(
+        cpu_whole_loss,
+        "loss_and_gradients",
+        lambda *given: [calls.append(len(given[0])), function(*given)][1],
+    )
+    monkeypatch.setattr(vocabulary_loss, "CHUNK_LOGITS", 5 * 40)
+    learned = [torch.randn(shape).requires_grad_() for shape in ((9, 8), (40, 8), 40)]
+    total, _ = language_model_loss(*learned, torch.arange(9))
+    found = torch.autograd.grad(total, learned)
+    assert calls == [5, 4]
+    _, exact = defined(*learned, torch.arange(9))
+    for ours, theirs in zip(found, (*exact[:2], exact[2][0]), strict=True):
+        assert_near(ours, theirs, 2e-6)
+    with torch.no_grad():
+        language_model_loss(*learned, torch.arange(9))
+    with without_native():
+        language_model_loss(*learned, torch.arange(9))
+    assert calls == [5, 4]
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_threads_change_no_bit(dtype):
+    results = []
+    for threads in (1, 2, 3):
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            (total, correct), gradients = loss_and_gradients(*drawn(dtype, 131, 2051, 72))
+            results.append((total, correct, *gradients))
+        finally:
+            torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(torch.equal(*pair) for pair in zip(results[0], other, strict=True))
+
+
+def scored(scores, targets):
+    """Of (M, V) logits, which an embedding that is one at one place each makes of the rows."""
+    scores = torch.as_tensor(scores)
+    return loss_and_gradients(
+        scores, torch.eye(scores.shape[1]), torch.zeros(scores.shape[1]), torch.tensor(targets)
+    )
+
+
+@pytest.mark.parametrize(("target", "right"), [(50, 1), (51, 0), (120, 0), (0, 0), (49, 0)])
+def test_of_equal_logits_the_first_is_the_guess(target, right):
+    scores = torch.zeros(1, 130)
+    scores[0, [50, 51, 120]] = 5.0
+    assert int(scores.argmax()) == 50
+    assert scored(scores, [target])[0][1] == right
+
+
+@pytest.mark.parametrize("score", [80.0, 1e4, 3e38])
+def test_large_logits_neither_overflow_nor_vanish(score):
+    scores = torch.zeros(2, 137)
+    scores[:, 5] = score
+    (total, correct), (by_rows, _, by_bias) = scored(scores, [5, 106])
+    torch.testing.assert_close(float(total), score, rtol=1e-6, atol=0.0)
+    assert correct == 1
+    torch.testing.assert_close(by_rows[1, [5, 106]], torch.tensor([1.0, -1.0]))
+    torch.testing.assert_close(by_bias[0, [5, 106]], torch.tensor([1.0, -1.0]))
+
+
+@pytest.mark.parametrize("score", [5.0, 8.0])
+def test_targets_that_are_nearly_certain_keep_their_gradient(score):
+    """In bfloat16 a probability of 0.997 and more is 1 or 0.996."""
+    scores = torch.zeros(1, 2).bfloat16()
+    scores[0, 1] = score
+    _, (by_rows, _, _) = loss_and_gradients(
+        scores, torch.eye(2).bfloat16(), torch.zeros(2), torch.tensor([1])
+    )
+    assert by_rows[0, 1].item() == pytest.approx(-1.0 / (1.0 + math.exp(score)), rel=2.0**-8)
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+@pytest.mark.parametrize("column", [0, 40])
+def test_a_broken_row_breaks_its_own_gradient_alone(broken, column):
+    rows, embedding, bias, targets = drawn(torch.float32, 70, 100, 64)
+    rows[1, column] = broken
+    (total, _), (by_rows, _, _) = loss_and_gradients(rows, embedding, bias, targets)
+    assert total.isnan()
+    assert by_rows[1].isnan().all()
+    rest = torch.arange(70) != 1
+    _, (sound, _, _) = loss_and_gradients(rows[rest], embedding, bias, targets[rest])
+    torch.testing.assert_close(by_rows[rest], sound, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("word", [0, 47, 48, 99])
+def test_a_word_that_cannot_be_has_no_probability(word):
+    rows, embedding, bias, targets = drawn(torch.float32, 3, 100, 8)
+    targets[:] = 7
+    bias[word] = -math.inf
+    (total, correct), exact = defined(rows, embedding, bias, targets)
+    (found, right), (by_rows, by_embedding, by_bias) = loss_and_gradients(
+        rows, embedding, bias, targets
+    )
+    torch.testing.assert_close(found.double(), total, rtol=1e-6, atol=0.0)
+    assert right == correct
+    assert_near(by_rows, exact[0], 2e-6)
+    assert not by_embedding[word].any()
+    assert by_bias[0, word] == 0.0
+
+
+def test_a_block_of_words_that_cannot_be_changes_nothing():
+    rows, embedding, bias, targets = drawn(torch.float32, 3, 200, 8)
+    targets[:] = 7
+    bias[48:96] = -math.inf
+    (total, _), exact = defined(rows, embedding, bias, targets)
+    (found, _), gradients = loss_and_gradients(rows, embedding, bias, targets)
+    torch.testing.assert_close(found.double(), total, rtol=1e-6, atol=0.0)
+    for ours, theirs in zip(gradients, exact, strict=True):
+        assert_near(ours, theirs, 2e-6)
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("vector_bytes", ["16", "32"])
+def test_narrower_vectors_give_the_same(vector_bytes, dtype, monkeypatch, tmp_path):
+    """As for an older processor, and for one of another kind."""
+    tensors = drawn(dtype, 70, 231, 72)
+    (total, correct), ours = loss_and_gradients(*tensors)
+    command = ["g++", *native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_command", lambda: command)
+    native._loaded.cache_clear()
+    try:
+        (other_total, other_correct), theirs = loss_and_gradients(*tensors)
+    finally:
+        native._loaded.cache_clear()
+    assert list(tmp_path.glob("bertsmith/cpu_whole_loss-*.so"))
+    torch.testing.assert_close(total, other_total, rtol=2e-6, atol=0.0)
+    assert correct == other_correct
+    for one, other in zip(ours, theirs, strict=True):
+        assert_near(one, other.double(), WITHIN[dtype])
+
+
+@pytest.mark.parametrize("target", [-1, 40, 2**40])
+def test_a_target_that_is_no_word_is_refused(target):
+    rows, embedding, bias, _ = drawn(torch.float32, 2, 40, 8)
+    with pytest.raises(ValueError, match="0 to 39; found"):
+        loss_and_gradients(rows, embedding, bias, torch.tensor([0, target]))
+
+
+def test_what_it_does_not_take_is_left_to_the_definition(monkeypatch):
+    rows, embedding, bias, targets = drawn(torch.float32, 5, 40, 8)
+    assert suits(rows, embedding, bias, targets)
+    assert suits(rows.T.contiguous().T, embedding, bias, targets)
+    assert suits(rows, embedding, bias.bfloat16(), targets)
+    assert not suits(rows.double(), embedding.double(), bias, targets)
+    assert not suits(rows.half(), embedding.half(), bias, targets)
+    assert not suits(rows.bfloat16(), embedding, bias, targets)
+    assert not suits(rows.to("meta"), embedding, bias, targets)
+    assert not suits(rows[:0], embedding, bias, targets[:0])
+    assert not suits(rows[:, :6], embedding, bias, targets)
+    assert not suits(rows, embedding, bias[:1], targets)
+    assert not suits(rows, embedding, bias.double(), targets)
+    assert not suits(rows, embedding, bias, targets[:2])
+    with without_native():
+        assert not suits(rows, embedding, bias, targets)
+    monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_: False)
+    assert not suits(rows, embedding, bias, targets)
+
+
+def test_where_it_was_not_measured_to_be_faster_it_is_not_taken(monkeypatch):
+    monkeypatch.undo()
+    single, half = torch.zeros(1), torch.zeros(1).bfloat16()
+    has_it = native._more() != []
+    assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=64" in native._command())
+    for has_amx in (False, True):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda it=has_amx: {"amx_bf16": it})
+        assert has_fast_products(SOURCE, half) is (has_it and not has_amx)
