@@ -125,6 +125,14 @@ inline void turn(Square& square) {
 }
 #endif
 
+// So many words of four bytes from there; those past them stay.
+inline void take(Words& words, const void* from, int64_t count) {
+  if (count == LANES)
+    std::memcpy(&words, from, sizeof words);  // of a size known to the compiler: no call
+  else
+    std::memcpy(&words, from, count * 4);
+}
+
 // (C, D) rows, `stride` numbers from one to the next, -> panels of whole vectors; of more than C
 // columns nothing is said. D is a multiple of STEP.
 template <typename Number>
@@ -140,7 +148,7 @@ void lay_out_columns(
       int64_t words = std::min<int64_t>(LANES, num_words - word);
       Square square{};
       for (int64_t c = 0; c < count; c++)
-        std::memcpy(&square[c], rows + (column + c) * stride + word * STEP, words * 4);
+        take(square[c], rows + (column + c) * stride + word * STEP, words);
       turn(square);
       for (int64_t w = 0; w < words; w++, to += broad * STEP)
         std::memcpy(to, &square[w], sizeof(Words));
@@ -161,6 +169,16 @@ inline Words side_by_side(const float* first, const float*) {
   return words;
 }
 
+// Of so many columns; zeros past them.
+template <typename Number>
+inline Words side_by_side(const Number* first, const Number* second, int64_t count) {
+  if (count >= LANES) return side_by_side(first, second);
+  Number ends[2][LANES] = {};
+  std::copy(first, first + count, ends[0]);
+  if (second) std::copy(second, second + count, ends[1]);
+  return side_by_side(ends[0], ends[1]);
+}
+
 // (D, C) rows, `stride` numbers from one to the next, -> panels of whole vectors, `broad` columns
 // each; zeros fill the last step and the last vector.
 template <typename Number>
@@ -173,13 +191,7 @@ void lay_out_rows(
     for (int64_t k = 0; k < depth; k += STEP)
       for (int64_t c = panel; c < std::min(panel + broad, wide); c += LANES) {
         const Number *first = rows + k * stride + c, *second = k + 1 < depth ? first + stride : nullptr;
-        Number ends[2][LANES] = {};
-        if (c + LANES > width) {
-          std::copy(first, first + width - c, ends[0]);
-          if (STEP > 1 && second) std::copy(second, second + width - c, ends[1]);
-          first = ends[0], second = ends[1];
-        }
-        Words words = side_by_side(first, second);
+        Words words = side_by_side(first, second, width - c);
         std::memcpy(panels, &words, sizeof words), panels += LANES * STEP;
       }
 }
