@@ -48,9 +48,12 @@ def signed32(word: int) -> int:
 def mix32(words: Tensor) -> Tensor:
     """The finaliser of `randomness.mix32` on int32 tensors, wrapping around like uint32."""
     first, second = (signed32(multiplier) for multiplier in MIX32_MULTIPLIERS)
-    words = (words ^ ((words >> 16) & 0xFFFF)) * first
-    words = (words ^ ((words >> 15) & 0x1FFFF)) * second
-    return words ^ ((words >> 16) & 0xFFFF)
+    return _folded(_folded(_folded(words, 16).mul_(first), 15).mul_(second), 16)
+
+
+def _folded(words: Tensor, bits: int) -> Tensor:
+    """Unsigned words ^ (words >> bits), in memory of its own that may be written to."""
+    return (words >> bits).bitwise_and_((1 << (32 - bits)) - 1).bitwise_xor_(words)
 
 
 def site_words(row_keys: Tensor | None, layer: int, site: int) -> Tensor | None:
@@ -67,9 +70,11 @@ def keep_factors(words: Tensor, columns: Tensor, probability: float, dtype: torc
     `words` and `columns` are int32 and broadcast against each other. Each element draws 31 bits, so
     the rate is exact to 5e-10.
     """
-    draws = (mix32(words ^ (columns * signed32(COLUMN_MULTIPLIER))) >> 1) & 0x7FFFFFFF
-    kept = draws >= int(probability * 2**31)
-    return kept.to(dtype) * (1.0 / (1.0 - probability))
+    draws = mix32(words ^ (columns * signed32(COLUMN_MULTIPLIER)))
+    bar = int(probability * 2**31) * 2  # of 32 bits, the last of which is not looked at
+    # A comparison of unsigned words: with their first bits turned, signed ones have the same order.
+    kept = draws.bitwise_xor_(-(2**31)) >= bar - 2**31
+    return kept.to(dtype).mul_(1.0 / (1.0 - probability))
 
 
 def dropped(hidden: Tensor, words: Tensor | None, probability: float) -> Tensor:
