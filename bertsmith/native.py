@@ -119,6 +119,12 @@ def has_fast_products(source: Path, numbers: Tensor) -> bool:
     return not has_better and call(source, "multiplies", numbers) == 1.0
 
 
+def bf16_instructions() -> str:
+    """Of those that choose between products of bfloat16, which this processor has, or `none`."""
+    has = torch.cpu.get_capabilities()
+    return " ".join(name for name in ("avx512_bf16", "amx_bf16") if has.get(name)) or "none"
+
+
 def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
     """Where its numbers lie, one behind the other; null for none."""
     assert tensor is None or tensor.is_contiguous()

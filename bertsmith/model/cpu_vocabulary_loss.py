@@ -38,6 +38,7 @@ def suits(logits: Tensor, bias: Tensor, targets: Tensor) -> bool:
     """Whether the function is there for these (m, V) logits."""
     return (
         takes(SOURCE, logits, bias, targets)
+        and targets.dtype == torch.int64
         and bias.dtype in TYPES
         and (len(targets), *bias.shape) == logits.shape
         and logits.is_contiguous()
@@ -55,9 +56,9 @@ def loss_and_gradient(
     """
     num_rows, num_words = logits.shape
     check_targets(targets, num_words)
-    bias, targets = bias.float().contiguous(), targets.long().contiguous()
+    bias, targets = bias.float().contiguous(), targets.contiguous()
     losses = bias.new_empty(num_rows)
-    is_right = torch.empty(num_rows, dtype=torch.bool)
+    is_right = logits.new_empty(num_rows, dtype=torch.bool)
     grad_bias = bias.new_empty(1, num_words)
     tensors = (logits, bias, targets, losses, is_right, grad_bias)
     of = _Chunk(*map(pointer, tensors), num_rows, num_words)

@@ -5,10 +5,11 @@
 //
 // Logits are made for a block of words and all rows at a time, word by word, so the embedding is
 // multiplied as it lies in memory, and sums over words are made for a vector of rows at once. Of a
-// block only e^(score - the block's highest) is kept. When the highest and the sum over all blocks are
-// known, these become gradients, block by block: they are used up for the words' embeddings at once,
-// and for the rows some blocks together, while they are in the cache. All sums are made in the order
-// of blocks, so the number of threads changes no bit. It knows no Python.
+// block e^(score - the block's highest) is kept for every word, and for every row the block's highest
+// and sum. When those of all blocks are known, these become gradients, block by block: they are used
+// up for the words' embeddings at once, and for the rows a span of blocks together, while they are in
+// the cache. All sums are made in the order of blocks, so the number of threads changes no bit. It
+// knows no Python.
 //
 // Legend: M rows, V words of the vocabulary, H width; W = M rounded up to vectors.
 
@@ -22,12 +23,12 @@
 
 namespace {
 
-// Words whose gradients are in the cache at a time.
-constexpr int64_t CHUNK = 16 * BLOCK_ROWS;
+// Words whose gradients are in the cache at a time: a span.
+constexpr int64_t SPAN = 16 * BLOCK_ROWS;
 constexpr float LOWEST = std::numeric_limits<float>::lowest();
 
 template <typename Number>
-struct Step {
+struct Given {
   const Number *rows, *embedding;      // (M, H), (V, H)
   const float* bias;                   // (V,)
   const int64_t* targets;              // (M,) in [0, V)
@@ -50,14 +51,13 @@ struct Room {
   int64_t stride, deep, broad;  // W; M and H in whole steps and vectors
   Number *columns, *pairs;      // the rows as a product by them, and one over them, reads them
   Number* weights;              // (V, W) e^(score - the block's highest)
-  float *highest, *totals;      // (blocks, W)
-  float *scores, *factors;      // (W,) of the targets; what makes probabilities of totals
-  float* at_target;             // (W,) the gradient there
+  float *highest, *totals;      // (blocks, W); then highest makes probabilities of the weights
+  float *scores, *at_target;    // (W,) of the targets, and their gradients
   uint8_t* is_first;            // (W,) whether the target is the first of its block's highest
-  Number *turned, *words;       // of a chunk, gradients and embeddings as the rows' sums read them
+  Number *turned, *words;       // of a span, gradients and embeddings as the rows' sums read them
   float* sums;                  // of rows, block by block
 
-  Room(Cutter& cutter, const Step<Number>& of)
+  Room(Cutter& cutter, const Given<Number>& of)
       : stride(rounded_up(of.num_rows)),
         deep(parts(of.num_rows, Factors<Number>::STEP) * Factors<Number>::STEP),
         broad(rounded_up(of.width)) {
@@ -66,17 +66,17 @@ struct Room {
     pairs = cutter.numbers<Number>(deep * broad);
     weights = cutter.numbers<Number>(of.num_words * stride);
     for (float** each : {&highest, &totals}) *each = cutter.numbers<float>(blocks * stride);
-    for (float** each : {&scores, &factors, &at_target}) *each = cutter.numbers<float>(stride);
+    for (float** each : {&scores, &at_target}) *each = cutter.numbers<float>(stride);
     is_first = cutter.numbers<uint8_t>(stride);
-    turned = cutter.numbers<Number>(CHUNK * row_blocks * BLOCK_ROWS);
-    words = cutter.numbers<Number>(CHUNK * broad);
+    turned = cutter.numbers<Number>(SPAN * row_blocks * BLOCK_ROWS);
+    words = cutter.numbers<Number>(SPAN * broad);
     sums = cutter.numbers<float>(row_blocks * BLOCK_ROWS * parts(of.width, PANEL) * PANEL);
   }
 };
 
 // Scores of a block of words, PANEL rows at a time, and what they say of each row.
 template <typename Number>
-void score(const Step<Number>& of, const Room<Number>& room, int64_t first) {
+void score(const Given<Number>& of, const Room<Number>& room, int64_t first) {
   int64_t stride = room.stride, count = of.words_from(first), block = first / BLOCK_ROWS * stride;
   for (int64_t column = 0; column < of.num_rows; column += PANEL) {
     float scores[BLOCK_ROWS][PANEL];
@@ -116,7 +116,7 @@ void score(const Step<Number>& of, const Room<Number>& room, int64_t first) {
 
 // A row's loss, and whether its guess, the first of the highest, is right.
 template <typename Number>
-void judge(const Step<Number>& of, const Room<Number>& room, int64_t m, float highest, float total) {
+void judge(const Given<Number>& of, const Room<Number>& room, int64_t m, float highest, float total) {
   int64_t block = 0, own = of.targets[m] / BLOCK_ROWS;
   float loss = std::log(total) - (room.scores[m] - highest);
   while (block < own && room.highest[block * room.stride + m] != highest) block++;
@@ -130,7 +130,7 @@ void judge(const Step<Number>& of, const Room<Number>& room, int64_t m, float hi
 // All blocks together, for a vector of rows; the block's highest becomes the factor that makes
 // probabilities of its weights.
 template <typename Number>
-void add_up(const Step<Number>& of, const Room<Number>& room, int64_t m) {
+void add_up(const Given<Number>& of, const Room<Number>& room, int64_t m) {
   int64_t blocks = parts(of.num_words, BLOCK_ROWS);
   Floats highest = Floats{} + LOWEST, total = {}, factor;
   for (int64_t block = 0; block < blocks; block++) {
@@ -152,14 +152,38 @@ void add_up(const Step<Number>& of, const Room<Number>& room, int64_t m) {
   }
 }
 
-// Gradients of the logits of a block, and what they are for: the bias's and the embedding's, and
-// those of rows once the chunk from `chunk` on is whole.
+// A block's gradients of logits, (count, W): lays them out for the sums of rows, and adds them up for
+// the bias.
 template <typename Number>
-void differentiate(
-    const Step<Number>& of, const Room<Number>& room, Number* gradient, int64_t chunk,
+void turn_gradient(
+    const Given<Number>& of, const Room<Number>& room, const Number* gradient, int64_t span,
     int64_t first) {
   constexpr int STEP = Factors<Number>::STEP;
-  int64_t stride = room.stride, count = of.words_from(first), from = first - chunk;
+  int64_t stride = room.stride, count = of.words_from(first), from = first - span;
+  for (int64_t row = 0; row < count; row += STEP) {
+    Floats totals[2] = {};
+    for (int64_t m = 0; m < stride; m += LANES) {
+      const Number* word = gradient + row * stride + m;
+      const Number* second = row + 1 < count ? word + stride : nullptr;
+      totals[0] += load(word);
+      if (STEP > 1 && second) totals[1] += load(second);
+      Words words = side_by_side(word, second);
+      Number* panel = room.turned + m / BLOCK_ROWS * SPAN * BLOCK_ROWS;
+      std::memcpy(
+          panel + (from + row) * BLOCK_ROWS + m % BLOCK_ROWS * STEP, &words, sizeof words);
+    }
+    for (int step = 0; step < STEP && row + step < count; step++)
+      of.grad_bias[first + row + step] = sum_of(totals[step]);
+  }
+}
+
+// Gradients of the logits of a block, and what they are for: the bias's and the embedding's, and
+// those of rows once the span from `span` on is whole.
+template <typename Number>
+void differentiate(
+    const Given<Number>& of, const Room<Number>& room, Number* gradient, int64_t span,
+    int64_t first) {
+  int64_t stride = room.stride, count = of.words_from(first), from = first - span;
   const float* factors = room.highest + first / BLOCK_ROWS * stride;
   for (int64_t row = 0; row < count; row++)
     for (int64_t m = 0; m < stride; m += LANES)
@@ -169,26 +193,12 @@ void differentiate(
     int64_t row = of.targets[m] - first;
     if (row >= 0 && row < count) narrow(room.at_target[m], gradient + row * stride + m);
   }
-  for (int64_t row = 0; row < count; row += STEP) {
-    Floats totals[2] = {};
-    for (int64_t m = 0; m < stride; m += LANES) {
-      const Number* word = gradient + row * stride + m;
-      const Number* second = row + 1 < count ? word + stride : nullptr;
-      totals[0] += load(word);
-      if (STEP > 1 && second) totals[1] += load(second);
-      Words words = side_by_side(word, second);
-      Number* panel = room.turned + m / BLOCK_ROWS * CHUNK * BLOCK_ROWS;
-      std::memcpy(
-          panel + (from + row) * BLOCK_ROWS + m % BLOCK_ROWS * STEP, &words, sizeof words);
-    }
-    for (int step = 0; step < STEP && row + step < count; step++)
-      of.grad_bias[first + row + step] = sum_of(totals[step]);
-  }
+  turn_gradient(of, room, gradient, span, first);
   for (int64_t column = 0; column < of.width; column += PANEL) {
     int64_t broad = std::min<int64_t>(PANEL, room.broad - column), left = of.width - column;
     lay_out_rows(
         of.embedding + first * of.width + column, of.width, count, std::min<int64_t>(PANEL, left),
-        room.words + column * CHUNK + from * broad);
+        room.words + column * SPAN + from * broad);
     float sums[BLOCK_ROWS * PANEL];
     Number* to = of.grad_embedding + first * of.width + column;
     expect(to, of.width, count, broad);
@@ -200,14 +210,14 @@ void differentiate(
   }
 }
 
-// Adds a chunk's words to the sums of rows, in the threads around it, which wait for one another at
+// Adds a span's words to the sums of rows, in the threads around it, which wait for one another at
 // its end.
 template <typename Number>
-void add_words(const Step<Number>& of, const Room<Number>& room, int64_t chunk) {
+void add_words(const Given<Number>& of, const Room<Number>& room, int64_t span) {
   constexpr int STEP = Factors<Number>::STEP;
   int64_t panels = parts(of.width, PANEL), row_blocks = parts(of.num_rows, BLOCK_ROWS);
-  int64_t num_words = std::min(CHUNK, of.num_words - chunk);
-  bool is_last = chunk + num_words == of.num_words;
+  int64_t num_words = std::min(SPAN, of.num_words - span);
+  bool is_last = span + num_words == of.num_words;
 #pragma omp for schedule(static)
   for (int64_t unit = 0; unit < panels * row_blocks; unit++) {
     int64_t column = unit % panels * PANEL, first = unit / panels * BLOCK_ROWS;
@@ -215,9 +225,9 @@ void add_words(const Step<Number>& of, const Room<Number>& room, int64_t chunk) 
     int count = int(std::min<int64_t>(BLOCK_ROWS, of.num_rows - first));
     float* sums = room.sums + unit * BLOCK_ROWS * PANEL;
     multiply_long(
-        Left<Number>{room.turned + first * CHUNK, STEP, BLOCK_ROWS * STEP}, count,
-        room.words + column * CHUNK, int(broad) / LANES, parts(num_words, STEP) * STEP, sums,
-        chunk == 0);
+        Left<Number>{room.turned + first * SPAN, STEP, BLOCK_ROWS * STEP}, count,
+        room.words + column * SPAN, int(broad) / LANES, parts(num_words, STEP) * STEP, sums,
+        span == 0);
     for (int row = 0; row < (is_last ? count : 0); row++)
       put_row(
           sums + row * PANEL, broad, of.grad_rows + (first + row) * of.width + column,
@@ -226,7 +236,7 @@ void add_words(const Step<Number>& of, const Room<Number>& room, int64_t chunk) 
 }
 
 template <typename Number>
-float loss_and_gradients(const Step<Number>& of, int num_threads) {
+float loss_and_gradients(const Given<Number>& of, int num_threads) {
   Cutter counter{nullptr};
   Room<Number>(counter, of);
   int64_t size = BLOCK_ROWS * rounded_up(of.num_rows);
@@ -254,11 +264,11 @@ float loss_and_gradients(const Step<Number>& of, int num_threads) {
       score(of, room, first);
 #pragma omp for schedule(static)
     for (int64_t m = 0; m < room.stride; m += LANES) add_up(of, room, m);
-    for (int64_t chunk = 0; chunk < of.num_words; chunk += CHUNK) {
+    for (int64_t span = 0; span < of.num_words; span += SPAN) {
 #pragma omp for schedule(static)
-      for (int64_t first = chunk; first < std::min(chunk + CHUNK, of.num_words); first += BLOCK_ROWS)
-        differentiate(of, room, gradient, chunk, first);
-      add_words(of, room, chunk);
+      for (int64_t first = span; first < std::min(span + SPAN, of.num_words); first += BLOCK_ROWS)
+        differentiate(of, room, gradient, span, first);
+      add_words(of, room, span);
     }
   }
   return DONE;
@@ -268,7 +278,7 @@ float loss_and_gradients(const Step<Number>& of, int num_threads) {
 
 #define WHOLE_LOSS(TYPE, NUMBER, IS_FAST)                                                          \
   extern "C" float multiplies_##TYPE(int) { return IS_FAST; }                                      \
-  extern "C" float loss_and_gradients_##TYPE(const Step<NUMBER>* of, int num_threads) {            \
+  extern "C" float loss_and_gradients_##TYPE(const Given<NUMBER>* of, int num_threads) {            \
     return loss_and_gradients(*of, num_threads);                                                   \
   }
 

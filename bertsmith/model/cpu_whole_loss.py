@@ -24,8 +24,8 @@ from bertsmith.native import TYPES, call, has_fast_products, pointer, takes
 SOURCE = Path(__file__).with_suffix(".cpp")
 
 
-class _Step(ctypes.Structure):
-    """`Step` of the source."""
+class _Given(ctypes.Structure):
+    """`Given` of the source."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("rows", "embedding", "bias", "targets")),
@@ -40,12 +40,15 @@ def suits(rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor) -> boo
     return (
         takes(SOURCE, rows, embedding, bias, targets)
         and rows.dtype == embedding.dtype
+        and rows.dim() == 2
+        and targets.dtype == torch.int64
         and bias.dtype in TYPES
         and rows.shape[1:] == embedding.shape[1:]
         and (targets.shape, bias.shape) == (rows.shape[:1], embedding.shape[:1])
         and rows.numel() > 0
         and embedding.numel() > 0
         and not (rows.dtype == torch.bfloat16 and rows.shape[1] % 2)
+        and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
         and has_fast_products(SOURCE, rows)
     )
 
@@ -60,15 +63,15 @@ def loss_and_gradients(
     """
     check_targets(targets, len(embedding))
     rows, embedding = rows.detach().contiguous(), embedding.detach().contiguous()
-    bias, targets = bias.detach().float().contiguous(), targets.long().contiguous()
+    bias, targets = bias.detach().float().contiguous(), targets.contiguous()
     losses = bias.new_empty(len(rows))
-    is_right = torch.empty(len(rows), dtype=torch.bool)
+    is_right = rows.new_empty(len(rows), dtype=torch.bool)
     gradients = (
         torch.empty_like(rows),
         torch.empty_like(embedding),
         bias.new_empty(1, len(embedding)),
     )
     tensors = (rows, embedding, bias, targets, losses, is_right, *gradients)
-    of = _Step(*map(pointer, tensors), len(rows), *embedding.shape)
+    of = _Given(*map(pointer, tensors), len(rows), *embedding.shape)
     call(SOURCE, "loss_and_gradients", rows, ctypes.byref(of))
     return (losses.sum(), is_right.sum()), gradients

@@ -34,8 +34,9 @@ def language_model_loss(
 ) -> tuple[Tensor, Tensor]:
     """Summed cross entropy in nats of (M, H) rows against (M,) targets, and how many are right.
 
-    A logit is a row's product with a row of the (V, H) embedding, in their dtype; the (V,) bias and
-    all else come in float32 at least. Targets are int64 in [0, V). The gradient is of first order.
+    A logit is a row's product with a row of the (V, H) embedding, rounded to their dtype, but not
+    where `cpu_whole_loss` makes it; the (V,) bias and all else come in float32 at least. Targets
+    are int64 in [0, V). The gradient is of first order.
     """
     learned = (rows, embedding, bias)
     is_learning = torch.is_grad_enabled() and any(each.requires_grad for each in learned)

@@ -25,8 +25,8 @@ import torch
 from bertsmith import fusion
 from bertsmith.checkpoints.places import checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
-from bertsmith.model import cpu_attention, cpu_norm, cpu_vocabulary_loss
-from bertsmith.native import library
+from bertsmith.model import cpu_attention, cpu_norm, cpu_vocabulary_loss, cpu_whole_loss
+from bertsmith.native import bf16_instructions, library
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.train import cpu_updates
 from bertsmith.train.device import Processes
@@ -177,11 +177,12 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
         "processes": str(processes.world_size),
         "fused_kernels": "yes" if fusion.is_fusing(device.type) else "no",
         "cpu_functions": "yes" if is_cpu and _has_cpu_functions() else "no",
+        "bf16_instructions": bf16_instructions() if is_cpu else "none",
     }
 
 
 def _has_cpu_functions() -> bool:
-    modules = (cpu_attention, cpu_norm, cpu_vocabulary_loss, cpu_updates)
+    modules = (cpu_attention, cpu_norm, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates)
     return all(library(each.SOURCE) is not None for each in modules)
 
 

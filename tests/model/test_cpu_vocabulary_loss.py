@@ -68,13 +68,19 @@ def test_it_is_this_function_that_scores(monkeypatch):
         lambda *given: [calls.append(1), function(*given)][1],
     )
     monkeypatch.setattr(vocabulary_loss, "CHUNK_LOGITS", 5 * 40)
-    rows, embedding, bias = (torch.randn(shape).requires_grad_() for shape in ((9, 8), (40, 8), 40))
-    language_model_loss(rows, embedding, bias, torch.arange(9))
+    learned = [torch.randn(shape).requires_grad_() for shape in ((9, 8), (40, 8), 40)]
+    total, _ = language_model_loss(*learned, torch.arange(9))
+    found = torch.autograd.grad(total, learned)
     assert len(calls) == 2
+    exact = [each.detach().double().requires_grad_() for each in learned]
+    logits = functional.linear(*exact)
+    loss = functional.cross_entropy(logits, torch.arange(9), reduction="sum")
+    for ours, right in zip(found, torch.autograd.grad(loss, exact), strict=True):
+        torch.testing.assert_close(ours.double(), right, rtol=1e-5, atol=1e-6)
     with torch.no_grad():
-        language_model_loss(rows, embedding, bias, torch.arange(9))
+        language_model_loss(*learned, torch.arange(9))
     with without_native():
-        language_model_loss(rows, embedding, bias, torch.arange(9))
+        language_model_loss(*learned, torch.arange(9))
     assert len(calls) == 2
 
 

@@ -220,6 +220,40 @@ def test_narrower_vectors_give_the_same(vector_bytes, dtype, monkeypatch, tmp_pa
         assert_near(one, other.double(), WITHIN[dtype])
 
 
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_how_tensors_lie_and_the_type_of_the_bias_change_no_bit(dtype):
+    rows, embedding, bias, targets = drawn(dtype, 35, 100, 24)
+    apart = torch.zeros(70, 30, dtype=dtype)
+    apart[::2, 3:27] = rows
+    biases, ids = torch.stack([bias, bias], 1).bfloat16(), torch.stack([targets, targets], 1)
+    scattered = (apart[::2, 3:27], embedding.T.contiguous().T, biases[:, 0], ids[:, 0])
+    assert suits(*scattered)
+    assert not any(each.is_contiguous() for each in scattered)
+    (total, correct), found = loss_and_gradients(*scattered)
+    (other, right), gradients = loss_and_gradients(rows, embedding, biases[:, 0].float(), targets)
+    assert torch.equal(total, other)
+    assert correct == right
+    assert all(torch.equal(*pair) for pair in zip(found, gradients, strict=True))
+
+
+def test_the_default_device_is_not_asked():
+    tensors = drawn(torch.float32, 5, 40, 8)
+    with torch.device("meta"):
+        (total, _), _ = loss_and_gradients(*tensors)
+    assert torch.equal(total, loss_and_gradients(*tensors)[0][0])
+
+
+def test_rounding_does_not_lose_words_that_are_no_target():
+    """In bfloat16, whose gradients at targets are so large that the rest could be nothing."""
+    tensors = drawn(torch.bfloat16, 129, 1537, 64)
+    _, (_, exact, _) = defined(*tensors)
+    _, (_, found, _) = loss_and_gradients(*tensors)
+    rest = torch.ones(1537, dtype=torch.bool)
+    rest[tensors[3]] = False
+    error = (found.double() - exact)[rest].norm()
+    assert error < 2.0**-7 * exact[rest].norm()
+
+
 @pytest.mark.parametrize("target", [-1, 40, 2**40])
 def test_a_target_that_is_no_word_is_refused(target):
     rows, embedding, bias, _ = drawn(torch.float32, 2, 40, 8)
@@ -241,6 +275,10 @@ def test_what_it_does_not_take_is_left_to_the_definition(monkeypatch):
     assert not suits(rows, embedding, bias[:1], targets)
     assert not suits(rows, embedding, bias.double(), targets)
     assert not suits(rows, embedding, bias, targets[:2])
+    assert not suits(rows, embedding, bias, targets.int())
+    assert not suits(rows[:, 0], embedding[:, 0], bias, targets)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not suits(rows, embedding, bias, targets)
     with without_native():
         assert not suits(rows, embedding, bias, targets)
     monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_: False)

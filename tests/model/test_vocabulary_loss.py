@@ -6,7 +6,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bertsmith.fusion import unfused
-from bertsmith.model import vocabulary_loss
+from bertsmith.model import cpu_whole_loss, vocabulary_loss
 from bertsmith.model.vocabulary_loss import language_model_loss
 from bertsmith.native import without_native
 
@@ -48,14 +48,16 @@ def rows_a_chunk(request, monkeypatch):
     chunks_of(monkeypatch, request.param)
 
 
-@pytest.fixture(params=[True, False], ids=["native", "torch"])
-def _with_and_without_native(request):
-    """As it comes, and without functions in C++."""
-    with without_native(not request.param):
+@pytest.fixture(params=["whole", "between", "torch"])
+def _every_way(request, monkeypatch):
+    """All in C++, products too; what stands between torch's products; nothing."""
+    has_them = request.param == "whole"
+    monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_: has_them)
+    with without_native(request.param == "torch"):
         yield
 
 
-both_ways = pytest.mark.usefixtures("_with_and_without_native")
+every_way = pytest.mark.usefixtures("_every_way")
 FUSED = [True, pytest.param(False, marks=pytest.mark.compiled)]
 
 
@@ -143,7 +145,7 @@ def test_no_rows_have_no_loss():
 UNITS = {torch.float32: 8, torch.bfloat16: 1, torch.float16: 1}
 
 
-@both_ways
+@every_way
 @pytest.mark.parametrize("is_plain", FUSED)
 @pytest.mark.parametrize("dtype", UNITS)
 def test_rounded_types_round_each_product_once_and_sum_chunks_exactly(dtype, is_plain, monkeypatch):
@@ -160,7 +162,7 @@ def test_rounded_types_round_each_product_once_and_sum_chunks_exactly(dtype, is_
             assert (found.double() - right).norm() < UNITS[dtype] * unit * right.norm()
 
 
-@both_ways
+@every_way
 def test_the_factor_of_the_loss_is_not_rounded_to_the_type_of_the_gradient():
     tensors, unit = inputs(torch.bfloat16, rows=300), torch.finfo(torch.bfloat16).eps
     factor = 1 + 0.49 * unit  # would be rounded to 1
@@ -182,7 +184,7 @@ def test_in_float16_the_scale_of_the_loss_comes_before_the_rounding():
     torch.testing.assert_close(found.double()[is_small], expected[is_small], rtol=2**-6, atol=0.0)
 
 
-@both_ways
+@every_way
 @pytest.mark.parametrize("score", [120.0, 112.0, 104.0])
 def test_targets_that_are_nearly_certain_keep_their_gradient(score):
     # Beyond exp's range, and 1 - p of 1e-4 to 4e-4, where bfloat16 below 1 has steps of 4e-3.

@@ -273,3 +273,19 @@ def test_the_versions_name_what_bits_depend_on(monkeypatch: pytest.MonkeyPatch) 
     assert found["processes"] == "1"
     assert found["fused_kernels"] == "no"  # the tests run the plain functions
     assert found["cpu_functions"] == "no"
+    assert versions(torch.device("meta"), ALONE)["bf16_instructions"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("has", "told"),
+    [
+        ({}, "none"),
+        ({"avx512_bf16": True, "amx_bf16": False, "avx2": True}, "avx512_bf16"),
+        ({"avx512_bf16": True, "amx_bf16": True}, "avx512_bf16 amx_bf16"),
+    ],
+)
+def test_what_chooses_between_products_is_named(
+    has: dict[str, bool], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+    assert versions(torch.device("cpu"), ALONE)["bf16_instructions"] == told
