@@ -219,8 +219,7 @@ def mini() -> Scale:
         large=scaled(sized(8, 384, 6)),
         sizes=_sizes((1, 256, 4), (2, 256, 1), (2, 256, 4), (4, 256, 4), (4, 384, 6), (8, 384, 6)),
         vocab_size=8_000,
-        learning_rate=3e-4,
-        epochs={"SST-2": 1.0, **dict.fromkeys(("MNLI-m", "CoNLL-2003", *_SHORT_WINDOWS), 2.0)},
+        learning_rate=1e-4,
         most_examples={
             "SST-2": 20_000,
             **dict.fromkeys(("QNLI", "QQP"), 10_000),
