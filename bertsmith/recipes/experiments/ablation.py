@@ -116,9 +116,7 @@ def table6(scale: Scale) -> Experiment:
     exams = the_paper.TABLE_6_COLUMNS[1:]
     rows = []
     for config, figures in zip(scale.sizes, the_paper.TABLE_6, strict=True):
-        model = Pretrained(run=ablations.resized(scale.base, config))
-        if model.run.model == scale.base.model:
-            model = scale.bert()
+        model = scale.sized(config)
         sizes = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads)
         title = "L{} H{} A{}".format(*sizes)
         cells: list[Cell] = [Perplexity(model=model)]

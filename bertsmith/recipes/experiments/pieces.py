@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bertsmith.recipes import ablations
 from bertsmith.recipes.experiments.experiment import Claim, Place, Pretrained, Row, Score
 from bertsmith.recipes.experiments.scales import LAST_FEW, Scale
 from bertsmith.recipes.experiments.the_paper import Figures
@@ -78,9 +77,8 @@ def only_the_paper(title: str, figures: Mapping[str, Figures], columns: Sequence
 
 
 def large(scale: Scale, *, cased: bool = False) -> Pretrained:
-    """What stands in place of LARGE, trained like BASE."""
-    run = ablations.resized(scale.base, scale.large)
-    return Pretrained(run=run, cased=cased and scale.cased_entities)
+    """What stands in place of LARGE."""
+    return replace(scale.sized(scale.large), cased=cased and scale.cased_entities)
 
 
 def ensemble_of_seven(score: Score) -> Score:

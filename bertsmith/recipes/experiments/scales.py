@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bertsmith.model.config import LARGE, MINI, TABLE_6, TINY, BertConfig, sized
-from bertsmith.recipes.ablations import one_way
+from bertsmith.recipes.ablations import one_way, resized
 from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score
 from bertsmith.recipes.finetuning import FEATURE_GRID, GRIDS, FinetuneRun, ner_features
@@ -31,6 +31,8 @@ class Scale:
     """In place of BASE."""
     large: BertConfig
     """In place of LARGE."""
+    large_rate: float | None = None
+    """Of its pre-training; None: the rate of `base`, as in the paper."""
     sizes: tuple[BertConfig, ...]
     """In place of Table 6's rows, in its order; one of them is the size of `base`."""
     vocab_size: int
@@ -87,6 +89,11 @@ class Scale:
             )
         if self.base.tile_positions:
             told.append("new positions of a longer phase begin as copies of those before")
+        if self.large_rate is not None:
+            told.append(
+                f"the largest model is pre-trained at {self.large_rate:g}, the others at "
+                f"{self.base.optimizer.learning_rate:g}"
+            )
         return f" Unlike the paper's: {'; '.join(told)}." if told else ""
 
     def bert(self, *, cased: bool = False, step: int | None = None) -> Pretrained:
@@ -98,6 +105,16 @@ class Scale:
         """Table 5's "LTR & No NSP", the other line of Figure 5."""
         run = one_way(replace(self.base, keep_every=self.steps_between), "left_to_right")
         return Pretrained(run=run, step=step)
+
+    def sized(self, config: BertConfig) -> Pretrained:
+        """Another size, trained like `base` in all but the rate of the largest."""
+        run = resized(self.base, config)
+        if run.model == self.base.model:
+            return self.bert()
+        if self.large_rate is not None and config == self.large:
+            optimizer = replace(run.optimizer, learning_rate=self.large_rate)
+            run = replace(run, optimizer=optimizer)
+        return Pretrained(run=run)
 
     @property
     def steps_between(self) -> int:
@@ -217,6 +234,9 @@ def mini() -> Scale:
         name="mini",
         base=_small("mini", MINI, phases, 1e-3),
         large=scaled(sized(8, 384, 6)),
+        # Differs from the paper: half of BASE's rate, at which eight layers stay behind four of
+        # their width (docs/log.md). GPT-3 halves it between these sizes (Brown et al. 2020).
+        large_rate=5e-4,
         sizes=_sizes((1, 256, 4), (2, 256, 1), (2, 256, 4), (4, 256, 4), (4, 384, 6), (8, 384, 6)),
         vocab_size=8_000,
         learning_rate=1e-4,
