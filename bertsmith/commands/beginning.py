@@ -39,8 +39,8 @@ def begin(
     processes: Processes,
     console: Console,
     plan_only: bool,
-) -> None:
-    """Makes everything that a new run needs and writes run.json last.
+) -> Record:
+    """Makes everything that a new run needs and writes run.json last, unless it is a plan only.
 
     Ctrl-C says what is kept and how to go on, and raises KeyboardInterrupt.
     """
@@ -53,6 +53,7 @@ def begin(
         say(console, f"stopped before the first step; {_kept(directory)}; to go on:")
         say(console, command_line(sys.argv[1:], processes))
         raise
+    return record
 
 
 def _kept(directory: Path) -> str:
@@ -72,7 +73,7 @@ def take_up(
     device: torch.device,
     processes: Processes,
     console: Console,
-) -> None:
+) -> Record:
     """Says where the run in the directory goes on, and on what other machine."""
     record = read_record(directory)
     is_stale = False
@@ -93,6 +94,7 @@ def take_up(
         )
     for line in lines:
         say(console, line)
+    return record
 
 
 def _write_first_vectors(directory: Path, record: Record, console: Console) -> None:

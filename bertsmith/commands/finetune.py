@@ -5,6 +5,7 @@
     bertsmith finetune mini-en --texts reviews.csv                     your own labelled texts
     bertsmith finetune mini-en --glue GLUE --task RTE --seed 1 --out runs/second
     bertsmith finetune --resume runs/mini-en-RTE                       goes on where it stopped
+    bertsmith finetune mini-en --texts reviews.csv --overfit-one-batch whether it can learn at all
 
 First everything that can be wrong is looked at, then the plan is printed, then it trains. A run
 that was stopped goes on from its newest checkpoint, on a CPU to the bit. `fine_tune` does not know
@@ -28,12 +29,14 @@ from bertsmith.commands.finetune_request import (
     request_of,
     require_alone,
 )
+from bertsmith.commands.overfitting import tell_overfitting
 from bertsmith.commands.trained_run import carry_out, held, measured, say_plan
 from bertsmith.runs.directory import RECORD
 from bertsmith.runs.finetune_job import Job, prepared, require_same_request
 from bertsmith.runs.finetune_record import read_finetune_record
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
+from bertsmith.runs.one_batch import overfit_finetuning
 from bertsmith.runs.progress import say
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
 
@@ -44,7 +47,7 @@ def finetune(options: Finetune) -> None:
     """Reads the examples that the options name, and fine-tunes on them.
 
     A finished run is not trained again, only scored. Ctrl-C saves, says how to go on, and raises
-    KeyboardInterrupt.
+    KeyboardInterrupt; a batch that cannot be overfitted, where that is asked, SystemExit.
     """
     if processes_of_environment().world_size > 1:
         raise ValueError("finetune runs in one process: start it without torchrun")
@@ -66,7 +69,13 @@ def finetune(options: Finetune) -> None:
         device=device,
         features=features_of(request),
     )
-    fine_tune(job, learning_of(request), Console(), plan_only=options.plan_only)
+    learning, console = learning_of(request), Console()
+    if options.overfit_one_batch:
+        ready = prepared(job, learning)
+        say_plan(console, ready.lines, ready.warnings)
+        tell_overfitting(lambda: overfit_finetuning(ready, device), console)
+    else:
+        fine_tune(job, learning, console, plan_only=options.plan_only)
 
 
 def fine_tune(

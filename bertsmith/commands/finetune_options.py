@@ -45,6 +45,9 @@ class Finetune:
     beside the run's directory)."""
     plan_only: bool = False
     """Print the plan, and stop before training."""
+    overfit_one_batch: bool = False
+    """In place of training, learn a few examples by heart: whether anything can be learned. The
+    exit status is 1 where not; nothing of it is kept."""
     device: str = "auto"
     """cpu, cuda, mps, or auto: what the run began on, or the best there is."""
     threads: int | None = None

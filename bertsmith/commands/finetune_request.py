@@ -32,6 +32,8 @@ def require_alone(options: Finetune) -> None:
 
 def request_of(options: Finetune) -> dict[str, object]:
     """The request. Raises ValueError where a typed option would be passed over."""
+    if options.plan_only and options.overfit_one_batch:
+        raise ValueError("--overfit-one-batch prints the plan too: leave --plan-only out")
     if options.features is not None and options.run.approach != "feature_based":
         raise ValueError(
             "--features keeps hidden states of --approach feature_based, and all weights are "

@@ -4,6 +4,7 @@
     bertsmith pretrain FOLDER --from MODEL             goes on from any BERT, on one's own text
     bertsmith pretrain FOLDER --recipe paper-base      a recipe as it stands; any field beside it
     bertsmith pretrain --resume runs/FOLDER            goes on where it stopped, to the bit
+    bertsmith pretrain FOLDER --overfit-one-batch      whether it can learn at all
     torchrun --nproc-per-node 8 -m bertsmith pretrain FOLDER --recipe paper-large
 
 Two halves. The first reads text, decides (vocabulary, size, steps) and writes that into the run's
@@ -20,6 +21,7 @@ from rich.console import Console
 
 from bertsmith.commands.beginning import begin, take_up
 from bertsmith.commands.named_texts import require_there
+from bertsmith.commands.overfitting import tell_overfitting
 from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import is_corpus
@@ -38,6 +40,7 @@ from bertsmith.runs.directory import (
 from bertsmith.runs.divergence import require_finite
 from bertsmith.runs.interruption import Interruption, agreed
 from bertsmith.runs.machine import settle_machine
+from bertsmith.runs.one_batch import overfit_pretraining
 from bertsmith.runs.ongoing import OngoingRun
 from bertsmith.runs.progress import say
 from bertsmith.runs.together import command_line, require_shared_disk, wait_for
@@ -53,14 +56,17 @@ def pretrain(options: Pretrain) -> None:
     """Prepares what is missing, trains to the end, and leaves a directory that explains itself.
 
     A finished run is not trained again, only explained. Ctrl-C saves, says how to go on, and raises
-    KeyboardInterrupt.
+    KeyboardInterrupt; a batch that cannot be overfitted, where that is asked, SystemExit.
     """
     directory = directory_of(options)
     request = None if options.resume else request_of(options)
+    is_only_tried = options.plan_only or options.overfit_one_batch
     device_name = _settle_machine(options, directory)
     with joined_processes(device_name) as processes, contextlib.ExitStack() as held:
         run = read_record(directory).run if request is None else request.run
         device = check_machine(run, device_name, processes)
+        if options.overfit_one_batch and processes.world_size > 1:
+            raise ValueError("--overfit-one-batch runs in one process: start it without torchrun")
         console = Console(quiet=not processes.is_first)
         if processes.is_first:
             held.enter_context(claimed(directory))
@@ -69,12 +75,14 @@ def pretrain(options: Pretrain) -> None:
             remove_leftovers(directory)
             remove_leftovers(directory / "checkpoints")
             if (directory / RECORD).is_file():
-                take_up(directory, request, device, processes, console)
+                record = take_up(directory, request, device, processes, console)
             elif request is not None:
-                begin(request, directory, device, processes, console, options.plan_only)
-        elif not options.plan_only:
+                record = begin(request, directory, device, processes, console, is_only_tried)
+            if options.overfit_one_batch:
+                tell_overfitting(lambda: overfit_pretraining(record, device), console)
+        elif not is_only_tried:
             wait_for(directory / RECORD)
-        if not options.plan_only:
+        if not is_only_tried:
             _carry_out(options, directory, processes, device, console)
 
 

@@ -52,6 +52,9 @@ class Pretrain:
     """Continue the run in this directory; all but device and threads comes from there."""
     plan_only: bool = False
     """Prepare the corpus, print the plan, and stop before training."""
+    overfit_one_batch: bool = False
+    """In place of training, learn a few sequences by heart: whether anything can be learned. The
+    exit status is 1 where not; nothing of it is kept but the corpus."""
     text: Annotated[TextChoices, tyro.conf.arg(name="")] = field(default_factory=TextChoices)
     """How text becomes a corpus."""
     device: str = "auto"

@@ -71,6 +71,8 @@ def require_effective(options: Pretrain) -> None:
                 f"out, or start a new run in another directory"
             )
         return
+    if options.plan_only and options.overfit_one_batch:
+        raise ValueError("--overfit-one-batch prints the plan too: leave --plan-only out")
     require_fitting(options)
     if is_corpus(options.texts):
         _require_none_of(

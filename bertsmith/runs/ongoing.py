@@ -202,8 +202,9 @@ class OngoingRun:
         return (
             f"after {step:,} of {run.num_steps:,} steps the loss ({mean:.3f}) still "
             f"sits at the unigram line ({line:.3f}): the model has learned how frequent tokens are "
-            f"and nothing else. Try another peak rate (--optimizer.learning-rate), more steps, and "
-            f"look for repeated or shuffled lines in the text"
+            f"and nothing else. Try whether it can learn at all (--overfit-one-batch), another "
+            f"peak rate (--optimizer.learning-rate), more steps, and look for repeated or shuffled "
+            f"lines in the text"
         )
 
     def _evaluated(self, step: int) -> Evaluation | None:
