@@ -49,8 +49,7 @@ def make_ready(model: nn.Module, choice: AnswerPrecision, device: torch.device) 
     forget(model)
     rounded = [(each, Int8Weights(each.weight)) for each in linears(model) if choice == "int8"]
     cast_(model, precision)
-    if choice != "int8":
-        lay_out(model)
     for each, weights in rounded:
         each.take(weights)
+    lay_out(model)
     return precision

@@ -19,6 +19,14 @@
 #define MULTIPLIES_BF16 0
 #endif
 
+// The same of quads of bytes, the ones without a sign and the others with one, summed exactly.
+#if defined(__AVX512VNNI__) && VECTOR_BYTES == 64
+#define MULTIPLIES_INT8 1
+#include <immintrin.h>
+#else
+#define MULTIPLIES_INT8 0
+#endif
+
 namespace {
 
 typedef float Floats __attribute__((vector_size(VECTOR_BYTES)));

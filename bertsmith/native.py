@@ -49,7 +49,7 @@ _X86 = {
     "AVX2": ("32", "-mavx2", "-mfma"),
 }
 """Bytes of a vector, and the instructions that have it, by what torch takes this processor for."""
-_MORE = {"avx512_bf16": "-mavx512bf16"}
+_MORE = {"avx512_bf16": "-mavx512bf16", "avx512_vnni": "-mavx512vnni"}
 """Instructions that one processor with these vectors has and another one not, by torch's name for
 them; compilers that do not know them build without."""
 _BUILD_SECONDS = 120
@@ -109,13 +109,14 @@ def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
     return result
 
 
-def has_fast_products(source: Path, numbers: Tensor) -> bool:
-    """Whether the source's own products of such numbers are at least level with torch's.
+def has_fast_products(source: Path, numbers: Tensor, *, of_bytes: bool = False) -> bool:
+    """Whether the source's own products beside such numbers are at least level with torch's.
 
-    As measured: with AMX torch's of bfloat16 are several times as fast; and what was built must
-    have the instruction for them.
+    As measured: with AMX torch's of bfloat16 are several times as fast, and those of eight bits are
+    taken to be; and what was built must have the instruction for them.
     """
-    has_better = numbers.dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16")
+    better = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
+    has_better = torch.cpu.get_capabilities().get("amx_int8" if of_bytes else better)
     return not has_better and call(source, "multiplies", numbers) == 1.0
 
 

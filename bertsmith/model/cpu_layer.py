@@ -2,9 +2,10 @@
 
 The functions of `cpu_layer.cpp` do all of a layer chunk by chunk, so that what stands between its
 products never leaves the cache, and a short text does not wait for a dozen calls from Python. They
-read weights that were laid out once for their products. `layer.Layer` made of torch's operators is
-the definition, and takes what these do not: gradients, dropout, other devices and types, weights of
-eight bits, and processors on which other products are faster.
+read weights that were laid out once for their products, or the levels of weights in eight bits
+(those of `cpu_int8_layer.cpp`). `layer.Layer` made of torch's operators is the definition, and
+takes what these do not: gradients, dropout, other devices and types, and processors on which other
+products are faster.
 
 Differs: in bfloat16 what a residual is added to, the sum before a norm and scores are not rounded,
 and probabilities are before their sum divides the context.
@@ -15,7 +16,7 @@ Legend: T rows, R rows asked for, O width of a result, I width of a row, H hidde
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -24,18 +25,22 @@ from torch import Tensor, nn
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
-from bertsmith.model.linear import Linear, origin
+from bertsmith.model.int8_weights import ZERO, Int8Weights
+from bertsmith.model.linear import Linear, ReadyWeights, origin
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, has_fast_products, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
+INT8_SOURCE = Path(__file__).with_name("cpu_int8_layer.cpp")
 
 _ACTIVATION_NUMBERS: dict[Activation, int] = {
     **{"gelu": 0, "gelu_tanh": 1, "relu": 2},
     **{"silu": 3, "tanh": 4},
 }
 # No panel is wider, no step of a product deeper.
-_WIDEST, _DEEPEST = 64, 2
+_WIDEST, _DEEPEST = 64, 4
+# What a head's size is a multiple of.
+_STEP = 2
 
 
 class _Panels(ctypes.Structure):
@@ -49,6 +54,16 @@ class _Panels(ctypes.Structure):
     )
 
 
+class _LevelPanels(ctypes.Structure):
+    """`LevelPanels` of the source."""
+
+    _fields_ = (
+        ("panels", _Panels),
+        ("steps", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+    )
+
+
 class _Norm(ctypes.Structure):
     """`Norm` of the source."""
 
@@ -59,15 +74,24 @@ class _Norm(ctypes.Structure):
     )
 
 
+_MATRICES = ("queries", "keys_values", "output", "up", "down")
+_REST = (
+    *((name, _Norm) for name in ("attention_norm", "output_norm")),
+    ("rules", NativeRules),
+    ("activation", ctypes.c_int),
+)
+
+
 class _Layer(ctypes.Structure):
     """`Layer` of the source."""
 
-    _fields_ = (
-        *((name, _Panels) for name in ("queries", "keys_values", "output", "up", "down")),
-        *((name, _Norm) for name in ("attention_norm", "output_norm")),
-        ("rules", NativeRules),
-        ("activation", ctypes.c_int),
-    )
+    _fields_ = (*((name, _Panels) for name in _MATRICES), *_REST)
+
+
+class _Int8Layer(ctypes.Structure):
+    """The same with weights in eight bits."""
+
+    _fields_ = (*((name, _LevelPanels) for name in _MATRICES), *_REST)
 
 
 class ReadyLayer:
@@ -81,23 +105,30 @@ class ReadyLayer:
         activation: Activation,
     ) -> None:
         """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
-        qkv, output, up, down = linears
-        hidden = output.out_features
-        matrices = (
-            (qkv.weight[:hidden], qkv.bias[:hidden]),
-            (qkv.weight[hidden:], qkv.bias[hidden:]),
-            *((each.weight, each.bias) for each in (output, up, down)),
-        )
+        self._linears, self._norms = linears, norms
+        self._products, self._origins = self._found_products(), self._found_origins()
+        self._dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
-        self._layer = _Layer(
-            *(self._panels(*each) for each in matrices),
+        hidden = linears[1].out_features
+        rest = (
             *(self._norm(norm) for norm in norms),
             NativeRules.of(rules, hidden, None),
             _ACTIVATION_NUMBERS[activation],
         )
-        self._dtype = qkv.weight.dtype
-        self._linears, self._norms = linears, norms
-        self._origins = self._found_origins()
+        self._layer: _Layer | _Int8Layer
+        if rounded := rounded_weights(linears):
+            self._source = INT8_SOURCE
+            levels = (
+                (each.levels, each.steps, part.bias)
+                for each, part in zip(rounded, linears, strict=True)
+            )
+            self._layer = _Int8Layer(
+                *(self._level_panels(*each) for each in _parted(levels, hidden)), *rest
+            )
+        else:
+            self._source = SOURCE
+            weights = ((each.weight.detach(), each.bias) for each in linears)
+            self._layer = _Layer(*(self._panels(*each) for each in _parted(weights, hidden)), *rest)
 
     def suits(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> bool:
         """Whether the layer is the same still, and these hidden states are to go through it so."""
@@ -108,10 +139,14 @@ class ReadyLayer:
             and stream.row_keys is None
             and 0 < len(hidden) == stream.num_tokens
             and is_counted
-            and takes(SOURCE, hidden, stream.first_rows, *([] if rows is None else [rows]))
-            and not any(each.has_products_of_its_own for each in self._linears)
+            and takes(self._source, hidden, stream.first_rows, *([] if rows is None else [rows]))
+            and self._found_products() == self._products
             and self._found_origins() == self._origins
         )
+
+    def _found_products(self) -> list[ReadyWeights | None]:
+        """What the layer's maps would multiply by, each by itself."""
+        return [each.own_products for each in self._linears]
 
     def _found_origins(self) -> list[tuple[int, int]]:
         """Of the weights that the layer has now."""
@@ -135,7 +170,7 @@ class ReadyLayer:
         count = len(hidden) if rows is None else len(rows)
         output = hidden.new_empty(count, hidden.shape[1])
         call(
-            SOURCE,
+            self._source,
             "layer",
             hidden,
             ctypes.byref(self._layer),
@@ -148,15 +183,26 @@ class ReadyLayer:
         return output
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:
-        """(O, I) weights, (O,) biases."""
+        """(O, I) weights or levels, (O,) biases."""
         width, depth = weight.shape
         wide, deep = _rounded_up(width, _WIDEST), _rounded_up(depth, _DEEPEST)
-        numbers, biases = weight.new_zeros(wide * deep), bias.new_zeros(wide, dtype=torch.float32)
-        biases[:width] = bias.detach()
-        matrix = weight.detach().contiguous()
+        numbers, matrix = weight.new_zeros(wide * deep), weight.contiguous()
         sizes = ctypes.c_int64(depth), ctypes.c_int64(width)
-        call(SOURCE, "lay_out", matrix, pointer(matrix), *sizes, pointer(numbers))
-        return _Panels(self._keep(numbers), self._keep(biases), depth, width)
+        call(self._source, "lay_out", bias, pointer(matrix), *sizes, pointer(numbers))
+        return _Panels(self._keep(numbers), self._filled_up(bias.detach().float()), depth, width)
+
+    def _level_panels(self, levels: Tensor, steps: Tensor, bias: Tensor) -> _LevelPanels:
+        """(O, I) levels, (O,) sizes of one, (O,) biases."""
+        offsets = ZERO * levels.sum(dim=1, dtype=torch.int32)
+        return _LevelPanels(
+            self._panels(levels, bias), self._filled_up(steps), self._filled_up(offsets)
+        )
+
+    def _filled_up(self, values: Tensor) -> int:
+        """(O,) -> where they lie with zeros behind them, up to whole panels."""
+        room = values.new_zeros(_rounded_up(len(values), _WIDEST))
+        room[: len(values)] = values
+        return self._keep(room)
 
     def _norm(self, norm: nn.LayerNorm) -> _Norm:
         weight, bias = (each.detach().float().clone() for each in (norm.weight, norm.bias))
@@ -168,14 +214,37 @@ class ReadyLayer:
         return tensor.data_ptr()
 
 
-def can_lay_out(hidden_size: int, num_heads: int, *weights: Tensor) -> bool:
-    """Whether a layer of these weights can go this way here, and is no slower so."""
+def can_lay_out(linears: Sequence[Linear], num_heads: int) -> bool:
+    """Whether a layer of these four maps can go this way here, and is no slower so.
+
+    Maps of which only some have weights in eight bits cannot.
+    """
+    hidden_size, dtype = linears[1].out_features, linears[0].weight.dtype
+    weights = [each for part in linears for each in (part.weight, part.bias)]
+    rounded = rounded_weights(linears)
+    source = INT8_SOURCE if rounded else SOURCE
     return (
-        hidden_size % (num_heads * _DEEPEST) == 0
-        and all(each.dtype == weights[0].dtype for each in weights)
-        and takes(SOURCE, *weights)
-        and has_fast_products(SOURCE, weights[0])
+        hidden_size % (num_heads * _STEP) == 0
+        and all(each.dtype == dtype for each in weights)
+        and (bool(rounded) or not any(each.is_rounded for each in linears))
+        and takes(source, *weights)
+        and has_fast_products(source, weights[0], of_bytes=bool(rounded))
     )
+
+
+def rounded_weights(linears: Sequence[Linear]) -> list[Int8Weights]:
+    """Those of eight bits of each map; none where not all maps have such."""
+    found = [each.own_products for each in linears]
+    rounded = [each for each in found if isinstance(each, Int8Weights)]
+    return rounded if len(rounded) == len(found) else []
+
+
+def _parted(of_maps: Iterable[tuple[Tensor, ...]], hidden: int) -> Iterator[tuple[Tensor, ...]]:
+    """The rows of queries apart from those of keys and values, then the other maps as they are."""
+    qkv, *others = of_maps
+    yield tuple(each[:hidden] for each in qkv)
+    yield tuple(each[hidden:] for each in qkv)
+    yield from others
 
 
 def _rounded_up(count: int, step: int) -> int:

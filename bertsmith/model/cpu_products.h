@@ -1,9 +1,10 @@
 // Products of rows with a matrix that lies in panels, on a CPU.
 //
 // A panel is some columns of the matrix from its first row to its last, in the order in which a
-// product reads them: for one row after another (in bfloat16 for two of them, side by side) the
-// numbers of all its columns. A tile of rows and columns is summed up in registers over the whole
-// depth, in float32, always in the same order: a row's results depend on no other row. Who asks says
+// product reads them: for one row after another (in bfloat16 for two of them, side by side, of levels
+// of eight bits for four) the numbers of all its columns. A tile of rows and columns is summed up in
+// registers over the whole depth, in float32 (levels exactly, as integers), always in the same order:
+// a row's results depend on no other row. Who asks says
 // what becomes of a tile's sums. It knows no layers.
 //
 // Legend: R rows, D depth, C columns.
@@ -29,6 +30,7 @@ struct Factors;
 template <>
 struct Factors<float> {
   static constexpr int STEP = 1;
+  typedef Floats Sums;
   typedef Floats Columns;
   static Columns of(const float* panel) { return load(panel); }
   static Floats add(Floats sums, const float* row, Columns columns) { return sums + *row * columns; }
@@ -37,6 +39,7 @@ struct Factors<float> {
 template <>
 struct Factors<uint16_t> {
   static constexpr int STEP = 2;
+  typedef Floats Sums;
 #if MULTIPLIES_BF16
   typedef __m512bh Columns;
   static Columns of(const uint16_t* panel) { return (__m512bh)_mm512_loadu_si512(panel); }
@@ -55,6 +58,34 @@ struct Factors<uint16_t> {
   static Floats add(Floats sums, const uint16_t* row, Columns columns) {
     sums += widened(row[0]) * (Floats)(columns << 16);
     return sums + widened(row[1]) * (Floats)(columns & 0xFFFF0000u);
+  }
+#endif
+};
+
+// Levels: of the matrix from -127 to 127, of the rows RAISED above that, so that none has a sign.
+template <>
+struct Factors<int8_t> {
+  static constexpr int STEP = 4;
+  typedef Integers Sums;
+#if MULTIPLIES_INT8
+  typedef __m512i Columns;
+  static Columns of(const int8_t* panel) { return _mm512_loadu_si512(panel); }
+  static Integers add(Integers sums, const int8_t* row, Columns columns) {
+    int32_t quad;
+    std::memcpy(&quad, row, sizeof quad);
+    return (Integers)_mm512_dpbusd_epi32((__m512i)sums, _mm512_set1_epi32(quad), columns);
+  }
+#else
+  typedef Words Columns;
+  static Columns of(const int8_t* panel) {
+    Words quads;
+    std::memcpy(&quads, panel, sizeof quads);
+    return quads;
+  }
+  static Integers add(Integers sums, const int8_t* row, Columns columns) {
+    for (int byte = 0; byte < STEP; byte++)
+      sums += int32_t(uint8_t(row[byte])) * ((Integers)(columns << (24 - 8 * byte)) >> 24);
+    return sums;
   }
 #endif
 };
@@ -200,11 +231,12 @@ template <int ROWS, int VECTORS, typename Number, typename Then>
 inline void multiply_tile(
     Left<Number> rows, const Number* panel, int64_t depth, const Then& then) {
   constexpr int STEP = Factors<Number>::STEP;
-  Floats sums[ROWS][VECTORS];
+  typedef typename Factors<Number>::Sums Sums;
+  Sums sums[ROWS][VECTORS];
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) sums[r][v] = Floats{};
+    for (int v = 0; v < VECTORS; v++) sums[r][v] = Sums{};
   int64_t at = 0;
   for (int64_t k = 0; k < depth; k += STEP, at += rows.step, panel += VECTORS * LANES * STEP) {
     typename Factors<Number>::Columns columns[VECTORS];
@@ -218,7 +250,7 @@ inline void multiply_tile(
   }
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; r++) {
-    Floats row[VECTORS];  // it may be looked at in memory; the sums themselves never are
+    Sums row[VECTORS];  // it may be looked at in memory; the sums themselves never are
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) row[v] = sums[r][v];
     then(r, row);

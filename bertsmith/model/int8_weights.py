@@ -20,20 +20,21 @@ from bertsmith.model.elementwise import activate
 
 LEVELS = 127
 """On each side of zero."""
-# oneDNN takes rows as unsigned bytes, which stand this much above their level.
-_ZERO = 128
+ZERO = 128
+"""Products take rows as unsigned bytes, which stand this much above their level."""
 
 
 class Int8Weights:
-    """The levels of (O, I) weights as oneDNN wants them, with the (O,) size of one level."""
+    """The levels of (O, I) weights, with the (O,) size of one level; its products are oneDNN's.
+
+    Where a whole layer is one call (`cpu_layer`), the levels alone are read.
+    """
 
     def __init__(self, weight: Tensor) -> None:
         """Rounds each output's weights to its own levels."""
         wide = weight.detach().float()
         self.steps = step_sizes(wide)[:, 0]  # (O,)
-        levels = (wide / self.steps[:, None]).round().to(torch.int8)  # (O, I)
-        self._packed = torch.ops.onednn.qlinear_prepack(levels, None)
-        self._zeros = torch.zeros(len(levels), dtype=torch.int32)
+        self.levels = (wide / self.steps[:, None]).round().to(torch.int8)  # (O, I)
 
     def product(self, rows: Tensor, bias: Tensor) -> Tensor:
         """(T, I) -> (T, O) in the rows' type."""
@@ -47,15 +48,22 @@ class Int8Weights:
         """The residual, (T, O), and the product added up."""
         return self._product(rows, bias).add_(residual).to(residual.dtype)
 
+    @functools.cached_property
+    def _packed(self) -> tuple[Tensor, Tensor]:
+        """The levels as oneDNN wants them, and the zero of each output."""
+        zeros = torch.zeros(len(self.levels), dtype=torch.int32)
+        return torch.ops.onednn.qlinear_prepack(self.levels, None), zeros
+
     def _product(self, rows: Tensor, bias: Tensor) -> Tensor:
         """(T, O) in float32."""
+        packed, zeros = self._packed
         assert rows.dim() == 2
         wide = rows.float()
         steps = step_sizes(wide)  # (T, 1)
         levels = (wide * steps.reciprocal()).round_().to(torch.int8)  # (T, I)
-        raised = levels.view(torch.uint8).bitwise_xor_(_ZERO)  # the same, _ZERO above
+        raised = levels.view(torch.uint8).bitwise_xor_(ZERO)  # the same, ZERO above
         sums = torch.ops.onednn.qlinear_pointwise(
-            raised, 1.0, _ZERO, self._packed, self.steps, self._zeros, None, 1.0, 0, torch.float32,
+            raised, 1.0, ZERO, packed, self.steps, zeros, None, 1.0, 0, torch.float32,
             "none", [], "",
         )  # fmt: skip
         return torch.addcmul(bias.float(), sums, steps)

@@ -51,8 +51,7 @@ class Layer(nn.Module):
         sub_layers = (self.attention, self.feed_forward)
         parts = (sub_layers[0].qkv, sub_layers[0].output, sub_layers[1].up, sub_layers[1].down)
         rules = self.attention.rules
-        weights = [each for part in parts for each in (part.weight, part.bias)]
-        if can_lay_out(parts[1].out_features, rules.num_heads, *weights):
+        if can_lay_out(parts, rules.num_heads):
             norms = [each.norm for each in sub_layers]
             self._ready = ReadyLayer(parts, norms, rules, self.feed_forward.activation)
         else:

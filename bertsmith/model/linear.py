@@ -83,9 +83,9 @@ class Linear(nn.Linear):
     def lay_out(self) -> None:
         """Lays the weights out for products without a gradient, where this CPU and build can.
 
-        They stand in memory twice then.
+        They stand in memory twice then. Weights in eight bits stay what is multiplied by.
         """
-        if can_lay_out(self.weight):
+        if self.own_products is None and can_lay_out(self.weight):
             self.take(TiledWeights(self.weight))
 
     def take(self, ready: ReadyWeights) -> None:
@@ -111,9 +111,9 @@ class Linear(nn.Linear):
         return self._ready if is_so else None
 
     @property
-    def has_products_of_its_own(self) -> bool:
-        """Whether it was laid out by itself."""
-        return self._ready is not None
+    def own_products(self) -> ReadyWeights | None:
+        """What it multiplies by where it is asked by itself; None for the weights as they are."""
+        return self._ready if self._is_current() else None
 
     @property
     def is_rounded(self) -> bool:

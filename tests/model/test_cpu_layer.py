@@ -11,7 +11,7 @@ from torch import nn
 from bertsmith import native
 from bertsmith.model import cpu_layer
 from bertsmith.model.config import BertConfig
-from bertsmith.model.cpu_layer import SOURCE, can_lay_out
+from bertsmith.model.cpu_layer import INT8_SOURCE, SOURCE, can_lay_out
 from bertsmith.model.layer import Layer, forget, lay_out
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler
 @pytest.fixture(autouse=True)
 def anywhere(monkeypatch):
     """As on a processor where these functions are the fastest for both types."""
-    monkeypatch.setattr(cpu_layer, "has_fast_products", lambda _, weight: weight.dtype in WITHIN)
+    monkeypatch.setattr(
+        cpu_layer, "has_fast_products", lambda _, weight, of_bytes: weight.dtype in WITHIN
+    )
 
 
 def a_layer(hidden=64, heads=2, inner=100, **values):
@@ -201,12 +203,16 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
     with without_native():
         assert not goes_this_way(a_layer())
     monkeypatch.setattr(
-        cpu_layer, "has_fast_products", lambda _, weight: weight.dtype == torch.float32
+        cpu_layer,
+        "has_fast_products",
+        lambda _, weight, of_bytes: weight.dtype == torch.float32,
     )
     assert goes_this_way(a_layer())
     assert not goes_this_way(a_layer().bfloat16())
-    assert can_lay_out(64, 2, torch.zeros(2, 2))
-    assert not can_lay_out(64, 2, torch.zeros(2, 2), torch.zeros(2).bfloat16())
+    maps = [Linear(64, 64) for _ in range(4)]
+    assert can_lay_out(maps, 2)
+    maps[3].bfloat16()
+    assert not can_lay_out(maps, 2)
     layer = a_layer()
     monkeypatch.setattr(cpu_layer, "takes", lambda *_: False)
     lay_out(nn.Sequential(layer, Linear(2, 2)))
@@ -216,11 +222,16 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
 def test_what_was_measured_and_built_decides_which_products_are_the_faster(monkeypatch):
     monkeypatch.undo()
     single, half = torch.zeros(1), torch.zeros(1).bfloat16()
-    has_it = native._more() != []
     assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=16" not in native._command())
     for has_amx in (False, True):
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda it=has_amx: {"amx_bf16": it})
-        assert has_fast_products(SOURCE, half) is (has_it and not has_amx)
+        found = {"amx_bf16": has_amx, "amx_int8": has_amx}
+        has_it = ("-mavx512bf16" in native._more(), "-mavx512vnni" in native._more())
+        with monkeypatch.context() as changed:
+            changed.setattr(torch.cpu, "get_capabilities", lambda it=found: it)
+            assert has_fast_products(SOURCE, half) is (has_it[0] and not has_amx)
+            for numbers in (single, half):
+                fast = has_fast_products(INT8_SOURCE, numbers, of_bytes=True)
+                assert fast is (has_it[1] and not has_amx)
 
 
 @torch.no_grad()
@@ -249,7 +260,7 @@ def test_maps_that_are_laid_out_by_themselves_are_not_passed_over():
     layer.feed_forward.up.take(ZeroWeights())
     assert not layer._ready.suits(states(stream), stream, None)
     forget(layer)
-    assert not layer.feed_forward.up.has_products_of_its_own
+    assert layer.feed_forward.up.own_products is None
 
 
 class ZeroWeights:

@@ -1,0 +1,250 @@
+// A Transformer layer of a model that only answers, on a CPU, in one call: what stands behind
+// cpu_layer.cpp and cpu_int8_layer.cpp.
+//
+// The stream is read in chunks of whole sequences, small enough that all between a chunk's hidden
+// states and the next ones stays in the cache: queries, keys and values, contexts, the inner rows of
+// the feed-forward part. Threads share a chunk's products by panels and blocks of rows. Where only
+// some rows are asked for, queries and all that follows attention are made for these alone. Sums are
+// made in float32; what is kept between two products has the type of the hidden states, of whose
+// weights the matrices may be in eight bits. A row's result depends neither on the sequences beside
+// its own nor on the number of threads. It knows no Python.
+//
+// Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
+//
+// Legend: T rows, R rows asked for, H hidden size, F feed-forward size, A heads, K = H/A; L tokens of
+// a sequence.
+
+#pragma once
+
+#include <omp.h>
+
+#include <vector>
+
+#include "cpu_heads.h"
+#include "cpu_levels.h"
+
+namespace {
+
+// Of a chunk, for each thread.
+constexpr int64_t CHUNK_ROWS = 4 * BLOCK_ROWS;
+
+template <typename Number, typename Matrix = Panels<Number>>
+struct Layer {
+  Matrix queries, keys_values, output, up, down;
+  Norm attention_norm, output_norm;
+  Rules rules;
+  int activation;
+
+  int64_t hidden() const { return queries.width; }
+};
+
+// ---- room -----------------------------------------------------------------------------------------
+
+int64_t whole_panels(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
+
+// What a chunk's rows become on their way; row by row, widths rounded up to panels.
+template <typename Number>
+struct Rows {
+  int64_t hidden_stride, keys_stride, inner_stride;
+  Number *asked, *queries, *keys_values, *contexts, *attended, *inner;
+  float* totals;
+  LevelRoom levels;
+
+  // Of so many rows, so many of them asked for; a row may be asked for several times.
+  template <typename Matrix>
+  Rows(Cutter& cutter, const Layer<Number, Matrix>& layer, int64_t num_rows, int64_t num_asked)
+      : hidden_stride(whole_panels(layer.hidden())),
+        keys_stride(whole_panels(layer.keys_values.width)),
+        inner_stride(whole_panels(layer.up.width)),
+        levels(
+            cutter, layer.down, std::max(layer.hidden(), layer.up.width),
+            std::max(num_rows, num_asked)) {
+    asked = cutter.numbers<Number>(num_asked * hidden_stride);
+    queries = cutter.numbers<Number>(num_asked * hidden_stride);
+    keys_values = cutter.numbers<Number>(num_rows * keys_stride);
+    contexts = cutter.numbers<Number>(num_asked * hidden_stride);
+    attended = cutter.numbers<Number>(num_asked * hidden_stride);
+    inner = cutter.numbers<Number>(num_asked * inner_stride);
+    totals = cutter.numbers<float>(num_asked * hidden_stride);
+  }
+};
+
+// ---- a chunk --------------------------------------------------------------------------------------
+
+// The stream: hidden states, the rows of sequences' first and last tokens, and the rows asked for,
+// in rising order; without any, all.
+template <typename Number>
+struct Stream {
+  const Number* hidden;
+  const int64_t *firsts, *lasts;
+  int64_t num_sequences;
+  const int64_t* rows;
+  const int64_t* asked_starts;  // (num_sequences + 1,) of each sequence's among them
+
+  int64_t length(int64_t sequence) const { return lasts[sequence] - firsts[sequence] + 1; }
+  int64_t num_asked(int64_t first, int64_t end) const {
+    return asked_starts[end] - asked_starts[first];
+  }
+};
+
+// Sequences from `first` to before `end`, in the threads of the parallel region around it.
+template <typename Number, typename Matrix>
+void transform(
+    const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
+    Rows<Number>& rows, Room<Number>& room, Number* output, const int64_t* places) {
+  int64_t width = layer.hidden(), stride = rows.hidden_stride;
+  int64_t size = layer.rules.head_size, num_heads = layer.rules.num_heads;
+  int64_t start = stream.firsts[first], num_rows = stream.lasts[end - 1] + 1 - start;
+  int64_t asked_start = stream.asked_starts[first], num_asked = stream.num_asked(first, end);
+  const Number *hidden = stream.hidden + start * width, *residual = hidden;
+  int64_t residual_stride = width;
+  if (stream.rows) {
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < num_asked; i++)
+      std::copy_n(
+          stream.hidden + stream.rows[asked_start + i] * width, width, rows.asked + i * stride);
+    residual = rows.asked, residual_stride = stride;
+  }
+
+  auto into = [](Number* all, int64_t stride, const Matrix& by, int activation) {
+    return [=, &by](int64_t row, int64_t column, const auto& sums) {
+      const float* bias = by.bias + column;
+      Number* to = all + row * stride + column;
+      for (const Floats& each : sums)
+        put(to, activated(each + load(bias), activation, to)), to += LANES, bias += LANES;
+    };
+  };
+  auto added = [&](const Number* residual, int64_t stride, const Matrix& by) {
+    return [=, &by, &rows](int64_t row, int64_t column, const auto& sums) {
+      for (const Floats& each : sums) {
+        Floats before = get(residual + row * stride + column, width - column);
+        store(rows.totals + row * rows.hidden_stride + column, each + load(by.bias + column) + before);
+        column += LANES;
+      }
+    };
+  };
+
+  auto weighed = [&](const Number* from, int64_t stride, int64_t count, const Matrix& by,
+                     const auto& then) {
+    weigh(Left<Number>{from, stride}, count, by, rows.levels, then);
+  };
+
+  weighed(
+      residual, residual_stride, num_asked, layer.queries,
+      into(rows.queries, stride, layer.queries, NOTHING));
+  weighed(
+      hidden, width, num_rows, layer.keys_values,
+      into(rows.keys_values, rows.keys_stride, layer.keys_values, NOTHING));
+#pragma omp for schedule(dynamic, 1)
+  for (int64_t number = 0; number < (end - first) * num_heads; number++) {
+    int64_t sequence = first + number / num_heads, column = number % num_heads * size;
+    int64_t row = stream.firsts[sequence], asked = stream.asked_starts[sequence] - asked_start;
+    const Number* keys = rows.keys_values + (row - start) * rows.keys_stride + column;
+    const int64_t* these = stream.rows ? stream.rows + asked_start + asked : nullptr;
+    attend(
+        Task<Number>{
+            rows.queries + asked * stride + column, keys, keys + width, stride, rows.keys_stride,
+            these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1)},
+        layer.rules, room, rows.contexts + asked * stride + column, stride);
+  }
+  weighed(
+      rows.contexts, stride, num_asked, layer.output,
+      added(residual, residual_stride, layer.output));
+#pragma omp for schedule(static)
+  for (int64_t i = 0; i < num_asked; i++)
+    normalise(rows.totals + i * stride, width, layer.attention_norm, rows.attended + i * stride);
+  weighed(
+      rows.attended, stride, num_asked, layer.up,
+      into(rows.inner, rows.inner_stride, layer.up, layer.activation));
+  weighed(
+      rows.inner, rows.inner_stride, num_asked, layer.down,
+      added(rows.attended, stride, layer.down));
+#pragma omp for schedule(static)
+  for (int64_t i = 0; i < num_asked; i++) {
+    int64_t place = places ? places[asked_start + i] : asked_start + i;
+    normalise(rows.totals + i * stride, width, layer.output_norm, output + place * width);
+  }
+}
+
+// ---- all of them ----------------------------------------------------------------------------------
+
+// The numbers of the sequences that begin a chunk, and the end of the last.
+template <typename Number>
+std::vector<int64_t> chunks(const Stream<Number>& stream, int num_threads) {
+  std::vector<int64_t> borders{0};
+  for (int64_t n = 1; n < stream.num_sequences; n++) {
+    int64_t count = stream.lasts[n] + 1 - stream.firsts[borders.back()];
+    if (count > CHUNK_ROWS * num_threads) borders.push_back(n);
+  }
+  borders.push_back(stream.num_sequences);
+  return borders;
+}
+
+template <typename Number, typename Matrix>
+float forward(
+    const Stream<Number>& stream, const Layer<Number, Matrix>& layer, Number* output,
+    const int64_t* places, int num_threads) {
+  std::vector<int64_t> borders = chunks(stream, num_threads);
+  int64_t most = 0, most_asked = 0, longest = 0;
+  for (size_t c = 1; c < borders.size(); c++) {
+    most = std::max(most, stream.lasts[borders[c] - 1] + 1 - stream.firsts[borders[c - 1]]);
+    most_asked = std::max(most_asked, stream.num_asked(borders[c - 1], borders[c]));
+  }
+  for (int64_t n = 0; n < stream.num_sequences; n++) longest = std::max(longest, stream.length(n));
+  Cutter counter{nullptr};
+  Rows<Number>(counter, layer, most, most_asked);
+  Cutter shared = counter;
+  Room<Number>(counter, layer.rules.head_size, longest);
+  int64_t shared_bytes = shared.next - static_cast<char*>(nullptr);
+  int64_t bytes = counter.next - shared.next;
+  Memory memory((shared_bytes + num_threads * bytes + 64) / sizeof(float));
+  if (!memory.floats) return NO_ROOM;
+#pragma omp parallel num_threads(num_threads)
+  {
+    Cutter cutter{memory.lined()}, own{memory.lined() + shared_bytes + omp_get_thread_num() * bytes};
+    Rows<Number> rows(cutter, layer, most, most_asked);
+    Room<Number> room(own, layer.rules.head_size, longest);
+    for (size_t c = 1; c < borders.size(); c++)
+      transform(stream, borders[c - 1], borders[c], layer, rows, room, output, places);
+  }
+  return DONE;
+}
+
+// Puts the rows asked for into rising order, and finds those of each sequence.
+template <typename Number, typename Matrix>
+float forward_of(
+    const Layer<Number, Matrix>& layer, const Number* hidden, const int64_t* firsts,
+    const int64_t* lasts, int64_t num_sequences, const int64_t* rows, int64_t num_rows,
+    Number* output, int num_threads) {
+  std::vector<int64_t> places(num_rows), sorted(num_rows), starts(firsts, firsts + num_sequences);
+  for (int64_t i = 0; i < num_rows; i++) places[i] = i;
+  if (rows) {
+    std::stable_sort(
+        places.begin(), places.end(), [=](int64_t a, int64_t b) { return rows[a] < rows[b]; });
+    for (int64_t i = 0; i < num_rows; i++) sorted[i] = rows[places[i]];
+    for (int64_t& start : starts)
+      start = std::lower_bound(sorted.begin(), sorted.end(), start) - sorted.begin();
+  }
+  starts.push_back(rows ? num_rows : lasts[num_sequences - 1] + 1);
+  return forward(
+      Stream<Number>{
+          hidden, firsts, lasts, num_sequences, rows ? sorted.data() : nullptr, starts.data()},
+      layer, output, rows ? places.data() : nullptr, num_threads);
+}
+
+}  // namespace
+
+#define LAYER(TYPE, NUMBER, MATRIX, WEIGHT, IS_FAST)                                               \
+  extern "C" float lay_out_##TYPE(                                                                 \
+      const WEIGHT* weight, int64_t depth, int64_t width, WEIGHT* panels, int) {                   \
+    lay_out_weights(weight, depth, width, panels);                                                 \
+    return DONE;                                                                                   \
+  }                                                                                                \
+  extern "C" float multiplies_##TYPE(int) { return IS_FAST; }                                      \
+  extern "C" float layer_##TYPE(                                                                   \
+      const Layer<NUMBER, MATRIX>* layer, const NUMBER* hidden, const int64_t* firsts,             \
+      const int64_t* lasts, int64_t num_sequences, const int64_t* rows, int64_t num_rows,          \
+      NUMBER* output, int num_threads) {                                                           \
+    return forward_of(                                                                             \
+        *layer, hidden, firsts, lasts, num_sequences, rows, num_rows, output, num_threads);        \
+  }

@@ -1,0 +1,93 @@
+// Products of rows with weights in eight bits, on a CPU: what int8_weights.py defines.
+//
+// A weight is one of 255 levels of its output's largest, an entry of a row one of 255 levels of the
+// row's largest. Rows are rounded as they come; sums of products of levels are exact. It knows no
+// layers.
+//
+// Legend: R rows, D depth, C columns.
+
+#pragma once
+
+#include <limits>
+
+#include "cpu_products.h"
+#include "cpu_rows.h"
+
+namespace {
+
+constexpr float LEVELS = 127.0f;  // on each side of zero
+constexpr float RAISED = 128.0f;  // what stands above a row's level
+
+// Levels of weights, with the size of a column's level, and what raised rows add to its sums.
+struct LevelPanels : Panels<int8_t> {
+  const float* steps;
+  const int32_t* offsets;
+};
+
+// Where rows become levels: so many, of the deepest product. Weights that are no levels need none.
+struct LevelRoom {
+  int64_t stride = 0;
+  int8_t* levels = nullptr;
+  float* steps = nullptr;
+
+  template <typename Number>
+  LevelRoom(Cutter&, const Panels<Number>&, int64_t, int64_t) {}
+  LevelRoom(Cutter& cutter, const LevelPanels&, int64_t depth, int64_t count)
+      : stride(rounded_up(depth)),
+        levels(cutter.numbers<int8_t>(count * stride)),
+        steps(cutter.numbers<float>(count)) {}
+};
+
+// (D,) numbers -> as many raised levels, whole vectors of them; returns the size of one, which is no
+// number where one of them is none.
+template <typename Number>
+float to_levels(const Number* row, int64_t depth, int8_t* levels) {
+  typedef int8_t Bytes __attribute__((vector_size(LANES)));
+  Floats most = {}, broken = {};
+  for (int64_t k = 0; k < depth; k += LANES) {
+    Floats values = get(row + k, depth - k), size = values < 0.0f ? -values : values;
+    most = size > most ? size : most;
+    broken += values - values;
+  }
+  float largest = 0.0f;
+  for (int lane = 0; lane < LANES; lane++) largest = std::max(largest, most[lane]);
+  float step = std::max(largest / LEVELS, std::numeric_limits<float>::min());
+  float factor = 1.0f / step;
+  for (int64_t k = 0; k < depth; k += LANES) {
+    // Of a number between 2^23 and 2^24 the lowest bits are its integer, rounded to even.
+    Floats raised = get(row + k, depth - k) * factor + (12582912.0f + RAISED);
+    Bytes bytes = __builtin_convertvector((Words)raised & 0xFF, Bytes);
+    std::memcpy(levels + k, &bytes, sizeof bytes);
+  }
+  return step + sum_of(broken);
+}
+
+// (R, D) rows by (D, C) weights, as `multiply_together`.
+template <typename Number, typename Then>
+void weigh(
+    Left<Number> rows, int64_t count, const Panels<Number>& by, const LevelRoom&, const Then& then) {
+  multiply_together(rows, count, by, then);
+}
+
+template <typename Number, typename Then>
+void weigh(
+    Left<Number> rows, int64_t count, const LevelPanels& by, const LevelRoom& room,
+    const Then& then) {
+#pragma omp for schedule(static)
+  for (int64_t i = 0; i < count; i++)
+    room.steps[i] = to_levels(rows.first + i * rows.row, by.depth, room.levels + i * room.stride);
+  multiply_together<int8_t>(
+      {room.levels, room.stride}, count, by, [&](int64_t row, int64_t column, const auto& sums) {
+        Floats values[TILE_VECTORS];
+        for (int v = 0; v < TILE_VECTORS; v++) {
+          int64_t at = column + v * LANES;
+          Integers offsets;
+          std::memcpy(&offsets, by.offsets + at, sizeof offsets);
+          values[v] = __builtin_convertvector(sums[v] - offsets, Floats) * load(by.steps + at) *
+                      room.steps[row];
+        }
+        then(row, column, values);
+      });
+}
+
+}  // namespace
