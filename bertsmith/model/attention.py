@@ -13,7 +13,9 @@ Legend: T rows, R rows asked for (all T if none are named), H hidden size.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from bertsmith.model import block_attention, cpu_attention, flash_attention
 from bertsmith.model.block_attention import AttentionRules
@@ -43,14 +45,31 @@ class SelfAttention(nn.Module):
     def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None = None) -> Tensor:
         """Attends within each sequence, projects, adds the residual, normalises.
 
-        With `rows` (R,), what follows attention is made for these alone: (R, H).
+        With `rows` (R,), what follows attention is made for these alone, and queries too where it
+        pays: (R, H).
         """
         words = site_words(stream.row_keys, self.number, ATTENTION_SITE)
-        context = attend(self.qkv(hidden), words, stream, self.rules)  # (T, H)
-        if rows is not None:
-            context, hidden = context.index_select(0, rows), hidden.index_select(0, rows)  # (R, H)
+        if rows is None:
+            context = attend(self.qkv(hidden), words, stream, self.rules)  # (T, H)
+        else:
+            asked = hidden.index_select(0, rows)  # (R, H)
+            context, hidden = self._contexts_of(rows, asked, hidden, words, stream), asked  # (R, H)
         words = site_words(stream.keys_of(rows), self.number, ATTENTION_OUTPUT_SITE)
         return project_and_norm(self.output, context, hidden, words, self.dropout, self.norm)
+
+    def _contexts_of(
+        self, rows: Tensor, asked: Tensor, hidden: Tensor, words: Tensor | None, stream: Stream
+    ) -> Tensor:
+        """Of (R,) rows, which are (R, H) `asked`, among (T, H) hidden states: (R, H)."""
+        qkv, width = self.qkv, hidden.shape[1]
+        has_functions = cpu_attention.suits(hidden, width, stream, self.rules)
+        if not has_functions or qkv.ready_for(hidden) is not None:
+            return attend(qkv(hidden), words, stream, self.rules).index_select(0, rows)  # (R, H)
+        sizes = [width, 2 * width]
+        weights, biases = torch.split(qkv.weight, sizes), torch.split(qkv.bias, sizes)
+        queries = functional.linear(asked, weights[0], biases[0])  # (R, H)
+        keys_values = functional.linear(hidden, weights[1], biases[1])  # (T, 2H)
+        return cpu_attention.attend_from(queries, keys_values, words, stream, rows, self.rules)
 
 
 def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules) -> Tensor:
@@ -62,7 +81,7 @@ def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRu
         words = None
     if flash_attention.suits(qkv, rules):
         return flash_attention.attend(qkv, words, stream, rules)
-    if cpu_attention.suits(qkv, stream, rules):
+    if cpu_attention.suits(qkv, qkv.shape[1] // 3, stream, rules):
         return cpu_attention.attend(qkv, words, stream, rules)
     if words is None and qkv.device.type == "cpu" and not qkv.requires_grad:
         return attend_without_gradient(qkv, stream, rules.num_heads, rules.direction)

@@ -1,56 +1,87 @@
 // Self-attention of a packed stream on a CPU, forward and backward: what cpu_attention.py calls.
 //
-// A task is one head of one sequence: its queries, keys and values are read where the projection
-// wrote them. Nothing is padded but the last vector of a row, no scores are kept (the backward pass
-// makes them again), and no task sees another: a result depends neither on its neighbours nor on the
-// number of threads. It knows no blocks and no Python.
+// A task is one head of one sequence: its queries, keys and values are read where the projections
+// wrote them. Where only some rows are asked for, queries are those rows alone. Nothing is padded but
+// the last vector of a row, no scores are kept (the backward pass makes them again), and no task sees
+// another: a result depends neither on its neighbours nor on the number of threads. It knows no blocks
+// and no Python.
 //
-// Legend: A heads, K head size, H = A K. Matrices lie row by row.
+// Legend: T rows, R rows asked for, A heads, K head size, H = A K. Matrices lie row by row.
 
 #include <omp.h>
+
+#include <vector>
 
 #include "cpu_heads.h"
 
 namespace {
 
-// A stream's sequences: the rows of their first and last tokens.
+// (R, H) queries, (T, H) keys and values, and how far a row is from the next; or their gradients.
+template <typename Number>
+struct Heads {
+  Number *queries, *keys, *values;
+  int64_t query_stride, key_stride;
+};
+
+// A stream's sequences, by the rows of their first and last tokens, and the rows asked for, in rising
+// order; all, where their number is below zero.
 struct Sequences {
   const int64_t *firsts, *lasts;
   int64_t count;
+  const int64_t* rows;
+  int64_t num_rows;
 
-  int length(int64_t number) const { return int(lasts[number] - firsts[number] + 1); }
+  bool are_all_asked() const { return num_rows < 0; }
+  int64_t length(int64_t number) const { return lasts[number] - firsts[number] + 1; }
+
+  // Where each sequence's queries begin among all, and where the last one's end.
+  std::vector<int64_t> asked_starts() const {
+    std::vector<int64_t> starts(firsts, firsts + count);
+    if (are_all_asked()) {
+      starts.push_back(lasts[count - 1] + 1);
+    } else {
+      for (int64_t& start : starts) start = std::lower_bound(rows, rows + num_rows, start) - rows;
+      starts.push_back(num_rows);
+    }
+    return starts;
+  }
 };
 
-// `each` is told a task, the place of its first token's numbers of this head in (T, H) rows, and where
-// to work.
+// `each` is told a task, the numbers of its first query and of its first token, and where to work.
 template <typename Number, typename Each>
 float over_tasks(
-    const Number* qkv, const int32_t* words, const Sequences& sequences, const Rules& rules,
-    bool is_backward, int num_threads, Each each) {
-  int64_t longest = 0, hidden = int64_t(rules.num_heads) * rules.head_size;
-  for (int64_t n = 0; n < sequences.count; n++) longest = std::max<int64_t>(longest, sequences.length(n));
+    const Heads<const Number>& heads, const int32_t* words, const Sequences& sequences,
+    const Rules& rules, bool is_backward, int num_threads, Each each) {
+  std::vector<int64_t> starts = sequences.asked_starts();
+  int64_t longest = 0, most_queries = is_backward;
+  for (int64_t n = 0; n < sequences.count; n++) {
+    longest = std::max(longest, sequences.length(n));
+    if (is_backward) most_queries = std::max(most_queries, starts[n + 1] - starts[n]);
+  }
   int64_t num_tasks = sequences.count * rules.num_heads;
   num_threads = int(std::min<int64_t>(num_threads, num_tasks));
   Cutter counter{nullptr};
-  Room<Number>(counter, rules.head_size, longest, is_backward);
+  Room<Number>(counter, rules.head_size, longest, most_queries);
   int64_t bytes = counter.next - static_cast<char*>(nullptr);
   Memory memory((num_threads * bytes + 64) / sizeof(float));
   if (!memory.floats) return NO_ROOM;
 #pragma omp parallel num_threads(num_threads)
   {
     Cutter cutter{memory.lined() + omp_get_thread_num() * bytes};
-    Room<Number> room(cutter, rules.head_size, longest, is_backward);
+    Room<Number> room(cutter, rules.head_size, longest, most_queries);
 #pragma omp for schedule(dynamic, 1)
     for (int64_t number = 0; number < num_tasks; number++) {
-      int64_t sequence = number / rules.num_heads, start = sequences.firsts[sequence];
-      int head = int(number % rules.num_heads);
-      int64_t length = sequences.length(sequence);
-      const Number* queries = qkv + start * 3 * hidden + head * rules.head_size;
+      int64_t sequence = number / rules.num_heads, first = sequences.firsts[sequence];
+      int64_t asked = starts[sequence], num_queries = starts[sequence + 1] - asked;
+      int head = int(number % rules.num_heads), column = head * rules.head_size;
       each(
           Task<Number>{
-              queries, queries + hidden, queries + 2 * hidden, 3 * hidden, 3 * hidden, nullptr,
-              start, length, length, words ? words + start : nullptr, head},
-          start * hidden + head * rules.head_size, room);
+              heads.queries + asked * heads.query_stride + column,
+              heads.keys + first * heads.key_stride + column,
+              heads.values + first * heads.key_stride + column, heads.query_stride,
+              heads.key_stride, sequences.are_all_asked() ? nullptr : sequences.rows + asked, first,
+              sequences.length(sequence), num_queries, words ? words + asked : nullptr, head},
+          asked, first, room);
     }
   }
   return DONE;
@@ -60,26 +91,29 @@ float over_tasks(
 
 #define ATTENTION(TYPE, NUMBER)                                                                    \
   extern "C" float attention_forward_##TYPE(                                                       \
-      const NUMBER* qkv, const int32_t* words, const int64_t* firsts, const int64_t* lasts,        \
-      int64_t count, const Rules* rules, NUMBER* contexts, int num_threads) {                      \
+      const Heads<const NUMBER>* heads, const int32_t* words, const Sequences* sequences,          \
+      const Rules* rules, NUMBER* contexts, int num_threads) {                                     \
     int64_t stride = int64_t(rules->num_heads) * rules->head_size;                                 \
-    return over_tasks(                                                                             \
-        qkv, words, {firsts, lasts, count}, *rules, false, num_threads,                            \
-        [=](const Task<NUMBER>& task, int64_t place, Room<NUMBER>& room) {                         \
-          attend(task, *rules, room, contexts + place, stride);                                    \
+    return over_tasks<NUMBER>(                                                                     \
+        *heads, words, *sequences, *rules, false, num_threads,                                     \
+        [=](const Task<NUMBER>& task, int64_t asked, int64_t, Room<NUMBER>& room) {                \
+          int64_t column = int64_t(task.head) * rules->head_size;                                  \
+          attend(task, *rules, room, contexts + asked * stride + column, stride);                  \
         });                                                                                        \
   }                                                                                                \
   extern "C" float attention_backward_##TYPE(                                                      \
-      const NUMBER* qkv, const int32_t* words, const int64_t* firsts, const int64_t* lasts,        \
-      int64_t count, const Rules* rules, const NUMBER* grad_contexts, NUMBER* grad_qkv,            \
-      int num_threads) {                                                                           \
+      const Heads<const NUMBER>* heads, const int32_t* words, const Sequences* sequences,          \
+      const Rules* rules, const NUMBER* grad_contexts, const Heads<NUMBER>* to, int num_threads) { \
     int64_t stride = int64_t(rules->num_heads) * rules->head_size;                                 \
-    return over_tasks(                                                                             \
-        qkv, words, {firsts, lasts, count}, *rules, true, num_threads,                             \
-        [=](const Task<NUMBER>& task, int64_t place, Room<NUMBER>& room) {                         \
-          NUMBER* to = grad_qkv + (task.queries - qkv);                                            \
+    return over_tasks<NUMBER>(                                                                     \
+        *heads, words, *sequences, *rules, true, num_threads,                                      \
+        [=](const Task<NUMBER>& task, int64_t asked, int64_t first, Room<NUMBER>& room) {          \
+          int64_t column = int64_t(task.head) * rules->head_size;                                  \
           attend_backward(                                                                         \
-              task, *rules, room, grad_contexts + place, stride, to, to + stride, to + 2 * stride); \
+              task, *rules, room, grad_contexts + asked * stride + column, stride,                 \
+              to->queries + asked * to->query_stride + column,                                     \
+              to->keys + first * to->key_stride + column,                                          \
+              to->values + first * to->key_stride + column);                                       \
         });                                                                                        \
   }
 

@@ -4,12 +4,13 @@ The functions of `cpu_attention.cpp` read queries, keys and values where the pro
 and write contexts where the next one reads them. Values, gradients and dropout masks are those of
 `block_attention`, which stays the definition and takes what these do not: other devices, float64
 and float16, heads of an odd size in bfloat16, very long sequences, and a machine without a
-compiler. Which of the two takes a batch is decided for all its sequences at once.
+compiler. Which of the two takes a batch is decided for all its sequences at once. Where only some
+rows are asked for, as in the last layer of a training step, queries are those alone.
 
 Differs: in bfloat16 scores are not rounded, as blocks round them; probabilities and gradients of
 scores are, where they are factors of a product.
 
-Legend: T rows, N sequences, H hidden size, A heads, K = H/A.
+Legend: T rows, R rows asked for, N sequences, H hidden size, A heads, K = H/A.
 """
 
 from __future__ import annotations
@@ -62,15 +63,50 @@ class NativeRules(ctypes.Structure):
         )
 
 
-def suits(qkv: Tensor, stream: Stream, rules: AttentionRules) -> bool:
-    """Whether the functions are there for these (T, 3H) queries, keys and values, and pay."""
-    is_half = qkv.dtype == torch.bfloat16
+class _Heads(ctypes.Structure):
+    """`Heads` of the source."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("queries", "keys", "values")),
+        *((name, ctypes.c_int64) for name in ("query_stride", "key_stride")),
+    )
+
+    @staticmethod
+    def of(queries: Tensor, others: Tensor, hidden_size: int) -> _Heads:
+        """Of (R, H) queries and (T, 2H) keys and values, or of (T, 3H) that are all three."""
+        stride, size = others.shape[1], others.element_size()
+        values = others.data_ptr() + (stride - hidden_size) * size
+        keys = values - hidden_size * size
+        return _Heads(queries.data_ptr(), keys, values, queries.shape[1], stride)
+
+
+class _Sequences(ctypes.Structure):
+    """`Sequences` of the source."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("firsts", "lasts")),
+        ("count", ctypes.c_int64),
+        ("rows", ctypes.c_void_p),
+        ("num_rows", ctypes.c_int64),
+    )
+
+    @staticmethod
+    def of(stream: Stream, rows: Tensor | None) -> _Sequences:
+        """Of a stream, of which these rows are asked for; None: all."""
+        firsts, lasts = stream.first_rows, stream.last_rows
+        where, count = (None, -1) if rows is None else (rows.data_ptr(), len(rows))
+        return _Sequences(firsts.data_ptr(), lasts.data_ptr(), len(firsts), where, count)
+
+
+def suits(numbers: Tensor, hidden_size: int, stream: Stream, rules: AttentionRules) -> bool:
+    """Whether the functions are there for queries, keys and values as these numbers, and pay."""
+    is_half = numbers.dtype == torch.bfloat16
     return (
-        takes(SOURCE, qkv, stream.first_rows)
+        takes(SOURCE, numbers, stream.first_rows)
         and stream.longest <= LONGEST
-        and not (is_half and qkv.shape[1] // 3 // rules.num_heads % 2)
+        and not (is_half and hidden_size // rules.num_heads % 2)
         and not (
-            is_half and stream.keys_per_query > MOST_KEYS and not has_fast_products(SOURCE, qkv)
+            is_half and stream.keys_per_query > MOST_KEYS and not has_fast_products(SOURCE, numbers)
         )
     )
 
@@ -80,50 +116,101 @@ def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRu
 
     `words`: (T,) int32 dropout words of the query rows, None without dropout.
     """
+    whole = qkv.contiguous()
+    return _attend(whole, whole, words, stream, None, rules)
+
+
+def attend_from(
+    queries: Tensor,
+    keys_values: Tensor,
+    words: Tensor | None,
+    stream: Stream,
+    rows: Tensor,
+    rules: AttentionRules,
+) -> Tensor:
+    """(R, H) queries of some rows, (T, 2H) keys and values side by side -> (R, H) contexts.
+
+    `rows`: (R,), in any order, each as often as it is asked for; `words`: (T,), of all rows.
+    """
+    rising, order = rows.to(torch.int64).sort(stable=True)
+    if words is not None:
+        words = words.index_select(0, rising)
+    contexts = _attend(
+        queries.index_select(0, order), keys_values.contiguous(), words, stream, rising, rules
+    )
+    return contexts.index_select(0, order.argsort())
+
+
+def _attend(
+    queries: Tensor,
+    others: Tensor,
+    words: Tensor | None,
+    stream: Stream,
+    rows: Tensor | None,
+    rules: AttentionRules,
+) -> Tensor:
     context: Tensor = _CpuAttention.apply(  # type: ignore[no-untyped-call]
-        qkv.contiguous(), words, stream, rules
+        queries, others, words, stream, rows, rules
     )
     return context
 
 
 class _CpuAttention(torch.autograd.Function):
+    """Of (R, H) queries of rows in rising order and (T, 2H) keys and values; or of (T, 3H), all."""
+
     @staticmethod
     def forward(
-        ctx: Any, qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
+        ctx: Any,
+        queries: Tensor,
+        others: Tensor,
+        words: Tensor | None,
+        stream: Stream,
+        rows: Tensor | None,
+        rules: AttentionRules,
     ) -> Tensor:
-        ctx.save_for_backward(qkv, words)
+        ctx.save_for_backward(queries, others, words, rows)
         ctx.stream, ctx.rules = stream, rules
-        contexts = stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
-        _call("forward", qkv, words, stream, rules, contexts)
+        if rows is None:
+            contexts = stream.room_for_rows(others.shape[1] // 3, others)  # (T, H)
+        else:
+            contexts = torch.empty_like(queries)  # (R, H)
+        heads = _Heads.of(queries, others, contexts.shape[1])
+        _call("forward", heads, contexts, words, stream, rows, rules, pointer(contexts))
         return contexts
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        qkv, words = ctx.saved_tensors
-        grad_qkv = ctx.stream.room_for_rows(qkv.shape[1], qkv)  # (T, 3H)
-        gradient = gradients[0].contiguous()  # (T, H)
-        _call("backward", qkv, words, ctx.stream, ctx.rules, gradient, grad_qkv)
-        return grad_qkv, None, None, None
+        queries, others, words, rows = ctx.saved_tensors
+        stream, gradient = ctx.stream, gradients[0].contiguous()
+        width = gradient.shape[1]
+        grad_others = stream.room_for_rows(others.shape[1], others)  # (T, 3H) or (T, 2H)
+        grad_queries = grad_others if rows is None else torch.empty_like(queries)
+        heads, to = _Heads.of(queries, others, width), _Heads.of(grad_queries, grad_others, width)
+        given = pointer(gradient), ctypes.byref(to)
+        _call("backward", heads, gradient, words, stream, rows, ctx.rules, *given)
+        return None if rows is None else grad_queries, grad_others, None, None, None, None
 
 
 def _call(
     name: str,
-    qkv: Tensor,
+    heads: _Heads,
+    contexts: Tensor,
     words: Tensor | None,
     stream: Stream,
+    rows: Tensor | None,
     rules: AttentionRules,
-    *tensors: Tensor,
+    *arguments: object,
 ) -> None:
-    """Calls the function of that name for all sequences; it writes into the last tensor."""
-    assert words is None or (words.dtype == torch.int32 and words.shape == qkv.shape[:1])
-    told = NativeRules.of(rules, qkv.shape[1] // 3, words)
+    """Calls the function of that name for all sequences; it writes into the last argument."""
+    assert words is None or (words.dtype == torch.int32 and words.shape == contexts.shape[:1])
     call(
         SOURCE,
         f"attention_{name}",
-        qkv,
-        *map(pointer, (qkv, words, stream.first_rows, stream.last_rows)),
-        ctypes.c_int64(len(stream.first_rows)),
-        ctypes.byref(told),
-        *map(pointer, tensors),
+        contexts,
+        ctypes.byref(heads),
+        pointer(words),
+        ctypes.byref(_Sequences.of(stream, rows)),
+        ctypes.byref(NativeRules.of(rules, contexts.shape[1], words)),
+        *arguments,
     )

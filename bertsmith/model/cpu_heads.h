@@ -47,28 +47,30 @@ struct Task {
   }
 };
 
-// What a thread works in; going forward it has no use for what stands last.
+// What a thread works in, for so many tokens and, going backward, so many queries; going forward it
+// has no use for what stands last.
 template <typename Number>
 struct Room {
   Number *keys, *values, *weights;
   float *scores, *factors, *arrived, *dropped;
   Number *key_rows, *query_rows, *gradient_rows, *gradients, *turned;
 
-  Room(Cutter& cutter, int64_t head_size, int64_t longest, bool is_backward = false) {
+  Room(Cutter& cutter, int64_t head_size, int64_t longest, int64_t most_queries = 0) {
     int64_t step = Factors<Number>::STEP, wide = rounded_up(longest);
     int64_t columns = (head_size + step) * wide, rows = (longest + step) * rounded_up(head_size);
     keys = cutter.numbers<Number>(columns);
     values = cutter.numbers<Number>(std::max(rows, columns));
-    weights = cutter.numbers<Number>((is_backward ? longest : QUERIES) * wide);
+    weights = cutter.numbers<Number>(std::max<int64_t>(QUERIES, most_queries) * wide);
     scores = cutter.numbers<float>(QUERIES * wide);
     factors = cutter.numbers<float>(QUERIES);
-    if (!is_backward) return;
+    if (!most_queries) return;
     arrived = cutter.numbers<float>(QUERIES * wide);
     dropped = cutter.numbers<float>(wide);
-    for (Number** each : {&key_rows, &query_rows, &gradient_rows})
-      *each = cutter.numbers<Number>(rows);
-    gradients = cutter.numbers<Number>(longest * wide);
-    turned = cutter.numbers<Number>((longest + step) * wide);
+    key_rows = cutter.numbers<Number>(rows);
+    for (Number** each : {&query_rows, &gradient_rows})
+      *each = cutter.numbers<Number>((most_queries + step) * rounded_up(head_size));
+    gradients = cutter.numbers<Number>(most_queries * wide);
+    turned = cutter.numbers<Number>((most_queries + step) * wide);
   }
 };
 
@@ -143,7 +145,7 @@ void softmax_backward(
   int64_t wide = rounded_up(task.length);
   float *scores = room.scores + row * wide, *arrived = room.arrived + row * wide;
   Number *weights = room.weights + query * wide, *gradients = room.gradients + query * wide;
-  float highest = hide(scores, query, task.length, rules.direction);
+  float highest = hide(scores, task.position(query), task.length, rules.direction);
   Floats total = {}, products = {};
   for (int64_t j = 0; j < wide; j += LANES) {
     Floats weight = exponential((load(scores + j) - highest) * rules.scale);
@@ -166,19 +168,20 @@ void softmax_backward(
   }
 }
 
-// Gradients of (L, K) contexts -> of queries, keys and values, which lie as those do.
+// Gradients of the queries' contexts -> of queries, keys and values, which lie as those do.
 template <typename Number>
 void attend_backward(
     const Task<Number>& task, const Rules& rules, Room<Number>& room, const Number* arrived,
     int64_t stride, Number* grad_queries, Number* grad_keys, Number* grad_values) {
   int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
+  int64_t num_queries = task.num_queries;
   lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
   lay_out_columns(task.values, task.key_stride, size, length, room.values);
   lay_out_rows(task.keys, task.key_stride, length, size, room.key_rows);
-  lay_out_rows(task.queries, task.query_stride, length, size, room.query_rows);
-  lay_out_rows(arrived, stride, length, size, room.gradient_rows);
-  for (int64_t first = 0; first < length; first += QUERIES) {
-    int count = int(std::min<int64_t>(QUERIES, length - first));
+  lay_out_rows(task.queries, task.query_stride, num_queries, size, room.query_rows);
+  lay_out_rows(arrived, stride, num_queries, size, room.gradient_rows);
+  for (int64_t first = 0; first < num_queries; first += QUERIES) {
+    int count = int(std::min<int64_t>(QUERIES, num_queries - first));
     Left<Number> queries{task.queries, task.query_stride}, contexts{arrived, stride};
     compare(queries.from(first), count, room.keys, size, wide, room.scores);
     compare(contexts.from(first), count, room.values, size, wide, room.arrived);
@@ -190,11 +193,13 @@ void attend_backward(
   }
   constexpr int STEP = Factors<Number>::STEP;
   Left<Number> turned{room.turned, STEP, wide * STEP};  // rows and steps change places
-  lay_out_rows(room.gradients, wide, length, wide, room.turned, wide);
-  gather(turned, int(length), room.query_rows, length, size, nullptr, grad_keys, task.key_stride);
-  lay_out_rows(room.weights, wide, length, wide, room.turned, wide);
+  lay_out_rows(room.gradients, wide, num_queries, wide, room.turned, wide);
   gather(
-      turned, int(length), room.gradient_rows, length, size, nullptr, grad_values, task.key_stride);
+      turned, int(length), room.query_rows, num_queries, size, nullptr, grad_keys, task.key_stride);
+  lay_out_rows(room.weights, wide, num_queries, wide, room.turned, wide);
+  gather(
+      turned, int(length), room.gradient_rows, num_queries, size, nullptr, grad_values,
+      task.key_stride);
 }
 
 }  // namespace

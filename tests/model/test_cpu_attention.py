@@ -65,6 +65,40 @@ def test_contexts_gradients_and_dropout_are_those_of_the_blocks(
         assert not ours[stream.num_tokens :].any()
 
 
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("probability", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "rows",
+    [[], [0], [5, 0, 21, 20, 6, 22, 168], [*range(5), *range(5), 3, 100, 100, 7], list(range(169))],
+    ids=["none", "one", "first ones, unsorted", "some oftener than there are tokens", "all"],
+)
+def test_rows_that_are_asked_for_are_those_of_the_blocks(rows, dtype, direction, probability):
+    rules = AttentionRules(num_heads=2, direction=direction, probability=probability)
+    stream, qkv, gradient = drawn(dtype, 40)
+    rows = torch.tensor(rows, dtype=torch.int32)
+    words, gradient = stream.row_keys if probability else None, gradient[: len(rows)]
+    parts = [qkv[:, :40].index_select(0, rows), qkv[:, 40:].contiguous()]
+    queries, others = (each.detach().requires_grad_() for each in parts)
+    found = cpu_attention.attend_from(queries, others, words, stream, rows, rules)
+    found.backward(gradient)
+
+    exact_parts = [each.detach().double().requires_grad_() for each in (queries, qkv)]
+    whole = exact_parts[1].clone()
+    whole[rows, :40] = exact_parts[0]  # a row that is asked for twice has one query
+    exact = blocks(whole, words, stream, rules).index_select(0, rows)
+    exact.backward(gradient.double())
+    summed = torch.zeros_like(whole[:, :40]).index_add(0, rows, queries.grad.double())
+    right = torch.zeros_like(whole[:, :40]).index_add(0, rows, exact_parts[0].grad)
+    pairs = [(found, exact), (others.grad, exact_parts[1].grad[:, 40:])]
+    assert found.dtype == others.grad.dtype == dtype
+    for ours, theirs in pairs:
+        assert (ours.detach().double() - theirs.detach()).norm() <= WITHIN[dtype] * theirs.norm()
+    if len(rows.unique()) == len(rows):
+        assert (summed - right).norm() < 2 * WITHIN[dtype] * max(right.norm(), 1e-9)
+    assert not others.grad[stream.num_tokens :].any()
+
+
 def test_it_is_these_functions_that_attend(monkeypatch):
     called = []
     call = cpu_attention._call
@@ -141,7 +175,7 @@ def test_what_they_do_not_take_is_left_to_the_blocks(monkeypatch):
     stream, qkv, _ = drawn(torch.float32, 32)
 
     def suits(qkv, stream=stream, rules=rules):
-        return cpu_attention.suits(qkv, stream, rules)
+        return cpu_attention.suits(qkv, qkv.shape[1] // 3, stream, rules)
 
     many = replace(stream, keys_per_query=cpu_attention.MOST_KEYS + 1.0)
     for is_best in (False, True):
@@ -220,7 +254,7 @@ def test_what_is_no_tensor_of_numbers_is_left_to_the_blocks():
     stream, qkv, _ = drawn(torch.float32, 32)
     rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.0)
     with FakeTensorMode() as mode:
-        assert not cpu_attention.suits(mode.from_tensor(qkv), stream, rules)
+        assert not cpu_attention.suits(mode.from_tensor(qkv), 32, stream, rules)
 
     def attended(rows):
         return attend(rows, None, stream, rules)

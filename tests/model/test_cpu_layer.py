@@ -223,6 +223,7 @@ def test_what_was_measured_and_built_decides_which_products_are_the_faster(monke
     monkeypatch.undo()
     single, half = torch.zeros(1), torch.zeros(1).bfloat16()
     assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=16" not in native._command())
+    assert library(INT8_SOURCE) is not None  # built for the processor as it is
     for has_amx in (False, True):
         found = {"amx_bf16": has_amx, "amx_int8": has_amx}
         has_it = ("-mavx512bf16" in native._more(), "-mavx512vnni" in native._more())
