@@ -1,6 +1,6 @@
 import json
 
-from benchmarks.plots import draw_loss_parity, draw_speed, newest, rows_of, usual
+from benchmarks.plots import beside_peers, draw_loss_parity, draw_speed, newest, rows_of, usual
 
 PNG = b"\x89PNG"
 
@@ -34,6 +34,12 @@ def test_rows_are_read_in_order_and_none_where_there_is_no_file(tmp_path):
     assert rows_of(path) == []
     path.write_text("".join(json.dumps({"n": n}) + "\n" for n in range(3)), encoding="utf-8")
     assert [row["n"] for row in rows_of(path)] == [0, 1, 2]
+
+
+def test_a_row_of_ours_alone_or_of_peers_alone_is_not_drawn():
+    row = speed_row("mini", 1.0)
+    alone = [{**row, "tokens_per_second": {name: 1.0}} for name in row["tokens_per_second"]]
+    assert beside_peers([row, *alone]) == [row]
 
 
 def test_the_speed_of_two_sizes_is_drawn(tmp_path):
