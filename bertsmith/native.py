@@ -204,9 +204,10 @@ def _built(command: list[str], source: Path, place: Path) -> ctypes.CDLL:
         try:
             _run([*command, *_more()])
         except subprocess.CalledProcessError as error:
-            if not any(option in error.stderr for option in _more()):
+            known = [option for option in _more() if option not in error.stderr]
+            if known == _more():
                 raise
-            _run(command)  # it is too old to know these
+            _run([*command, *known])  # it is too old to know the others
         found = ctypes.CDLL(str(made))
         made.replace(place)
     return found

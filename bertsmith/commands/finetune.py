@@ -54,6 +54,11 @@ def finetune(options: Finetune) -> None:
     directory, request = _asked(options)
     require_same_request(directory, request)
     is_begun = (directory / RECORD).is_file()
+    if is_begun and options.overfit_one_batch:
+        raise ValueError(
+            f"{directory} holds a run that has begun, and --overfit-one-batch starts where a run "
+            f"begins: name another directory with --out"
+        )
     record = read_finetune_record(directory) if is_begun else None
     run = options.run if record is None else record.run
     device = choose_device(

@@ -34,6 +34,11 @@ def request_of(options: Finetune) -> dict[str, object]:
     """The request. Raises ValueError where a typed option would be passed over."""
     if options.plan_only and options.overfit_one_batch:
         raise ValueError("--overfit-one-batch prints the plan too: leave --plan-only out")
+    if options.overfit_one_batch and options.run.approach == "feature_based":
+        raise ValueError(
+            "--overfit-one-batch trains the encoder too, and --approach feature_based keeps it as "
+            "it is: leave one of them out"
+        )
     if options.features is not None and options.run.approach != "feature_based":
         raise ValueError(
             "--features keeps hidden states of --approach feature_based, and all weights are "

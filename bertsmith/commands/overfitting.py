@@ -18,7 +18,7 @@ def tell_overfitting(overfit: Callable[[], Overfitting], console: Console) -> No
 
     Kernels are not compiled for it: that takes longer than what they save of it.
     """
-    say(console, "learning one batch by heart ...")
+    say(console, "learning one batch by heart, from the weights that a run begins with ...")
     with unfused():
         found = overfit()
     say(console, found.told())

@@ -60,7 +60,7 @@ def pretrain(options: Pretrain) -> None:
     """
     directory = directory_of(options)
     request = None if options.resume else request_of(options)
-    is_only_tried = options.plan_only or options.overfit_one_batch
+    keeps_nothing = options.plan_only or options.overfit_one_batch
     device_name = _settle_machine(options, directory)
     with joined_processes(device_name) as processes, contextlib.ExitStack() as held:
         run = read_record(directory).run if request is None else request.run
@@ -77,12 +77,13 @@ def pretrain(options: Pretrain) -> None:
             if (directory / RECORD).is_file():
                 record = take_up(directory, request, device, processes, console)
             elif request is not None:
-                record = begin(request, directory, device, processes, console, is_only_tried)
+                record = begin(request, directory, device, processes, console, keeps_nothing)
             if options.overfit_one_batch:
+                check_corpus(record)
                 tell_overfitting(lambda: overfit_pretraining(record, device), console)
-        elif not is_only_tried:
+        elif not keeps_nothing:
             wait_for(directory / RECORD)
-        if not is_only_tried:
+        if not keeps_nothing:
             _carry_out(options, directory, processes, device, console)
 
 

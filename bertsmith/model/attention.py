@@ -45,8 +45,8 @@ class SelfAttention(nn.Module):
     def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None = None) -> Tensor:
         """Attends within each sequence, projects, adds the residual, normalises.
 
-        With `rows` (R,), what follows attention is made for these alone, and queries too where it
-        pays: (R, H).
+        With `rows` (R,), what follows attention is made for these alone, and queries too where
+        they are few: (R, H). No hook of the projection is called then.
         """
         words = site_words(stream.row_keys, self.number, ATTENTION_SITE)
         if rows is None:
@@ -62,8 +62,13 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Of (R,) rows, which are (R, H) `asked`, among (T, H) hidden states: (R, H)."""
         qkv, width = self.qkv, hidden.shape[1]
-        has_functions = cpu_attention.suits(hidden, width, stream, self.rules)
-        if not has_functions or qkv.ready_for(hidden) is not None:
+        is_apart = (
+            2 * len(rows) <= len(hidden)  # else apart they save less than they cost
+            and qkv.ready_for(hidden) is None
+            and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
+            and cpu_attention.suits(hidden, width, stream, self.rules)
+        )
+        if not is_apart:
             return attend(qkv(hidden), words, stream, self.rules).index_select(0, rows)  # (R, H)
         sizes = [width, 2 * width]
         weights, biases = torch.split(qkv.weight, sizes), torch.split(qkv.bias, sizes)

@@ -74,6 +74,8 @@ class _Heads(ctypes.Structure):
     @staticmethod
     def of(queries: Tensor, others: Tensor, hidden_size: int) -> _Heads:
         """Of (R, H) queries and (T, 2H) keys and values, or of (T, 3H) that are all three."""
+        assert queries.is_contiguous()
+        assert others.is_contiguous()
         stride, size = others.shape[1], others.element_size()
         values = others.data_ptr() + (stride - hidden_size) * size
         keys = values - hidden_size * size
@@ -133,6 +135,7 @@ def attend_from(
     `rows`: (R,), in any order, each as often as it is asked for; `words`: (T,), of all rows.
     """
     rising, order = rows.to(torch.int64).sort(stable=True)
+    assert not len(rising) or int(rising[-1]) < stream.num_tokens, "a spare row has no sequence"
     if words is not None:
         words = words.index_select(0, rising)
     contexts = _attend(
@@ -149,6 +152,8 @@ def _attend(
     rows: Tensor | None,
     rules: AttentionRules,
 ) -> Tensor:
+    if rules.probability == 0.0:
+        words = None
     context: Tensor = _CpuAttention.apply(  # type: ignore[no-untyped-call]
         queries, others, words, stream, rows, rules
     )

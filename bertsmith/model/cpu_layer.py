@@ -89,13 +89,13 @@ class _Layer(ctypes.Structure):
 
 
 class _Int8Layer(ctypes.Structure):
-    """The same with weights in eight bits."""
+    """`Layer` of the source whose weights are in eight bits."""
 
     _fields_ = (*((name, _LevelPanels) for name in _MATRICES), *_REST)
 
 
 class ReadyLayer:
-    """The weights of one layer as its products read them; they stand in memory twice then."""
+    """The weights of one layer as its products read them, beside those that the layer holds."""
 
     def __init__(
         self,

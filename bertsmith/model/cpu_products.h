@@ -1,11 +1,10 @@
 // Products of rows with a matrix that lies in panels, on a CPU.
 //
 // A panel is some columns of the matrix from its first row to its last, in the order in which a
-// product reads them: for one row after another (in bfloat16 for two of them, side by side, of levels
+// product reads them: for one row after another (in bfloat16 for two of them side by side, of levels
 // of eight bits for four) the numbers of all its columns. A tile of rows and columns is summed up in
-// registers over the whole depth, in float32 (levels exactly, as integers), always in the same order:
-// a row's results depend on no other row. Who asks says
-// what becomes of a tile's sums. It knows no layers.
+// registers over the whole depth, always in the same order, in float32, levels as integers: a row's
+// results depend on no other row. Who asks says what becomes of a tile's sums. It knows no layers.
 //
 // Legend: R rows, D depth, C columns.
 

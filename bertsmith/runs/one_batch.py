@@ -52,6 +52,11 @@ class Overfitting:
 
     def told(self) -> str:
         """The verdict in a sentence."""
+        if len(self.losses) == 1 and self.is_learned:
+            return (
+                f"one batch of at most {NUM_EXAMPLES} is known before any update (loss "
+                f"{self.losses[0]:.3f}), which says nothing of whether it can be learned"
+            )
         went = (
             f"one batch of at most {NUM_EXAMPLES}, learned again and again at a peak rate of "
             f"{self.learning_rate:g} without dropout: loss {self.losses[0]:.3f} before, "
@@ -97,15 +102,8 @@ def overfit_pretraining(record: Record, device: torch.device) -> Overfitting:
 def overfit_finetuning(
     ready: Prepared[ExampleT, EncodedT, AnswerT], device: torch.device
 ) -> Overfitting:
-    """Overfits the first examples that the run would learn from; its model is used up by it.
-
-    Raises ValueError for a run whose encoder is not trained: its head reads what is not there yet.
-    """
-    if ready.features is not None:
-        raise ValueError(
-            "--overfit-one-batch trains the encoder too, and --approach feature_based keeps it as "
-            "it is: leave one of them out"
-        )
+    """Overfits the first examples of a run that has not begun; its model is used up by it."""
+    assert ready.features is None, "a head alone would read hidden states that are not there yet"
     run: FinetuneRun = replace(ready.record.run, dropout=False)
     parts = task_trainee(run, ready.model, MOST_UPDATES, device)
     few = min(NUM_EXAMPLES, ready.plan.batch_size)

@@ -32,12 +32,16 @@ def test_a_pre_training_run_learns_a_batch_by_heart_and_keeps_nothing_of_it(
 def test_a_run_that_has_begun_is_tried_from_its_own_values(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    begin = ("pretrain", text, *TOY, "--out", tmp_path / "run")
+    rate = ("--optimizer.learning-rate", "1e-2")
+    begin = ("pretrain", text, *TOY, *rate, "--out", tmp_path / "run")
     assert bertsmith(*begin) == 0
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
     capsys.readouterr()
-    assert bertsmith(*begin, OVERFIT) in (0, 1)
-    assert "learned again and again" in capsys.readouterr().out.splitlines()[-1]
+    assert bertsmith(*begin, OVERFIT) == 0
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert "at a peak rate of 0.01 without dropout" in told
+    before = float(told.split("loss ")[1].split()[0])
+    assert before > 4.0  # of 300 words and two labels: as drawn, not as it was trained
     assert files == {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
 
 
@@ -58,6 +62,14 @@ def test_fine_tuning_learns_a_batch_by_heart_and_keeps_nothing(
     assert bertsmith("finetune", folder / "model", *files, OVERFIT) == 0
     assert "learned by heart" in capsys.readouterr().out.splitlines()[-1]
     assert not (tmp_path / "run").exists()
+
+
+def test_a_fine_tuned_run_is_not_tried_where_it_ended(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ("--glue", folder / "glue", *RUN, "--out", folder / "run")
+    assert bertsmith("finetune", folder / "model", *files, OVERFIT) == 2
+    assert "name another directory with --out" in capsys.readouterr().err
 
 
 def test_labels_that_contradict_each_other_cannot_be_overfitted(

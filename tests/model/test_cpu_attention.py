@@ -1,5 +1,6 @@
 """The functions of `cpu_attention.cpp`, beside the blocks in float64, which are the definition."""
 
+import copy
 import shutil
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ from torch._subclasses import FakeTensorMode
 
 from bertsmith import native
 from bertsmith.model import block_attention, cpu_attention
-from bertsmith.model.attention import attend
+from bertsmith.model.attention import SelfAttention, attend
 from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.config import BertConfig
 from bertsmith.model.stream import Stream
 from bertsmith.native import without_native
 from tests.model.plain import random_packed
@@ -83,19 +85,20 @@ def test_rows_that_are_asked_for_are_those_of_the_blocks(rows, dtype, direction,
     found = cpu_attention.attend_from(queries, others, words, stream, rows, rules)
     found.backward(gradient)
 
-    exact_parts = [each.detach().double().requires_grad_() for each in (queries, qkv)]
-    whole = exact_parts[1].clone()
-    whole[rows, :40] = exact_parts[0]  # a row that is asked for twice has one query
-    exact = blocks(whole, words, stream, rules).index_select(0, rows)
+    leaf = qkv.detach().double().requires_grad_()
+    exact = blocks(leaf, words, stream, rules).index_select(0, rows)
     exact.backward(gradient.double())
-    summed = torch.zeros_like(whole[:, :40]).index_add(0, rows, queries.grad.double())
-    right = torch.zeros_like(whole[:, :40]).index_add(0, rows, exact_parts[0].grad)
-    pairs = [(found, exact), (others.grad, exact_parts[1].grad[:, 40:])]
+    summed = torch.zeros(len(qkv), 40, dtype=torch.float64)
+    summed.index_add_(0, rows, queries.grad.double())
     assert found.dtype == others.grad.dtype == dtype
-    for ours, theirs in pairs:
-        assert (ours.detach().double() - theirs.detach()).norm() <= WITHIN[dtype] * theirs.norm()
-    if len(rows.unique()) == len(rows):
-        assert (summed - right).norm() < 2 * WITHIN[dtype] * max(right.norm(), 1e-9)
+    for ours, theirs in [
+        (found, exact),
+        (others.grad, leaf.grad[:, 40:]),
+        (summed, leaf.grad[:, :40]),
+    ]:
+        # A few numbers, whose roundings make up for each other less.
+        bound = 2 * WITHIN[dtype] * theirs.norm()
+        assert (ours.detach().double() - theirs.detach()).norm() <= bound
     assert not others.grad[stream.num_tokens :].any()
 
 
@@ -139,6 +142,42 @@ def test_neither_neighbours_nor_threads_nor_a_wish_for_gradients_change_a_bit(dt
         found, contexts_and_gradients(attend, qkv[rows], gradient[rows], alone, rules), strict=True
     ):
         assert torch.equal(ours[rows], again)
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize(
+    ("rows", "are_apart"), [([0, 21, 5, 22, 0, 0], True), ([*range(100)], False)]
+)
+def test_a_sub_layer_that_is_asked_for_few_rows_makes_queries_of_these_alone(
+    rows, are_apart, dtype, monkeypatch
+):
+    """Values and gradients are those of all rows, of which some are taken, with dropout too."""
+    apart = []
+    attend_from = cpu_attention.attend_from
+    monkeypatch.setattr(
+        cpu_attention, "attend_from", lambda *given: [apart.append(1), attend_from(*given)][1]
+    )
+    config = BertConfig(vocab_size=60, hidden_size=40, num_attention_heads=2)
+    sub_layer = SelfAttention(config, 1).to(dtype)
+    sub_layer.norm.float()
+    stream, rows = drawn(dtype, 40)[0], torch.tensor(rows)
+    given = torch.randn(len(stream.token_ids), 40).to(dtype)
+    slopes = torch.randn(len(rows), 40).to(dtype)
+
+    def computed(hidden, layer):
+        leaf = hidden.detach().clone().requires_grad_()
+        found = layer(leaf, stream, rows)
+        found.backward(slopes.to(found.dtype))
+        return [found.detach(), leaf.grad, *(each.grad for each in layer.parameters())]
+
+    exact_layer = copy.deepcopy(sub_layer).double()
+    exact = computed(given.double(), exact_layer)  # float64 is the blocks' own
+    assert not apart
+    found = computed(given, sub_layer)
+    assert bool(apart) is are_apart
+    for ours, right in zip(found, exact, strict=True):
+        # The product, its context, the norm's input: each rounded once more than the bound counts.
+        assert (ours.double() - right).norm() < 4 * WITHIN[dtype] * right.norm()
 
 
 @pytest.mark.parametrize("scale", [30.0, 1e15])

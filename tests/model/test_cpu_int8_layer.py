@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 
+from bertsmith import native
 from bertsmith.model import cpu_layer
 from bertsmith.model.cpu_layer import INT8_SOURCE, can_lay_out
 from bertsmith.model.int8_weights import LEVELS, Int8Weights, multiplies_int8, step_sizes
@@ -158,5 +159,17 @@ def test_a_map_that_is_no_longer_in_eight_bits_is_not_passed_over():
     assert not any(each.is_rounded for each in linears(layer))
 
 
-def test_the_library_of_eight_bits_is_there():
-    assert library(INT8_SOURCE) is not None
+@torch.no_grad()
+@pytest.mark.parametrize("capability", ["AVX2", "DEFAULT"])
+def test_narrower_vectors_without_products_of_bytes_compute_the_same(capability, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    native._loaded.cache_clear()
+    try:
+        assert library(INT8_SOURCE) is not None
+        for rows in (None, torch.tensor([7, 2, 300])):
+            layer, stream = a_layer(72, 3, 100), a_stream()
+            given = states(stream, 72)
+            exact = in_eight_bits(layer, one_call=False)(given, stream, rows).double()
+            assert error(in_eight_bits(layer)(given, stream, rows), exact) < WITHIN
+    finally:
+        native._loaded.cache_clear()

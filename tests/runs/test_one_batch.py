@@ -59,6 +59,12 @@ def test_it_ends_as_soon_as_the_batch_is_known_by_heart() -> None:
     assert "loss 4.000 before" in found.told()
 
 
+def test_what_was_known_before_is_told_as_such() -> None:
+    found = _overfitted(0.1)
+    assert len(found.losses) == 1
+    assert "known before any update" in found.told()
+
+
 def test_examples_that_contradict_each_other_are_not_learned() -> None:
     found = _overfitted(-1.0, 1.0)
     assert not found.is_learned

@@ -77,7 +77,7 @@ def only_the_paper(title: str, figures: Mapping[str, Figures], columns: Sequence
 
 
 def large(scale: Scale, *, cased: bool = False) -> Pretrained:
-    """What stands in place of LARGE."""
+    """What stands in place of LARGE, trained like BASE."""
     return replace(scale.sized(scale.large), cased=cased and scale.cased_entities)
 
 

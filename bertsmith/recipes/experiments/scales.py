@@ -31,8 +31,6 @@ class Scale:
     """In place of BASE."""
     large: BertConfig
     """In place of LARGE."""
-    large_rate: float | None = None
-    """Of its pre-training; None: the rate of `base`, as in the paper."""
     sizes: tuple[BertConfig, ...]
     """In place of Table 6's rows, in its order; one of them is the size of `base`."""
     vocab_size: int
@@ -89,11 +87,6 @@ class Scale:
             )
         if self.base.tile_positions:
             told.append("new positions of a longer phase begin as copies of those before")
-        if self.large_rate is not None:
-            told.append(
-                f"the largest model is pre-trained at {self.large_rate:g}, the others at "
-                f"{self.base.optimizer.learning_rate:g}"
-            )
         return f" Unlike the paper's: {'; '.join(told)}." if told else ""
 
     def bert(self, *, cased: bool = False, step: int | None = None) -> Pretrained:
@@ -107,14 +100,9 @@ class Scale:
         return Pretrained(run=run, step=step)
 
     def sized(self, config: BertConfig) -> Pretrained:
-        """Another size, trained like `base` in all but the rate of the largest."""
+        """Another size, trained like `base`; that of `base` is the model itself."""
         run = resized(self.base, config)
-        if run.model == self.base.model:
-            return self.bert()
-        if self.large_rate is not None and config == self.large:
-            optimizer = replace(run.optimizer, learning_rate=self.large_rate)
-            run = replace(run, optimizer=optimizer)
-        return Pretrained(run=run)
+        return self.bert() if run.model == self.base.model else Pretrained(run=run)
 
     @property
     def steps_between(self) -> int:
@@ -234,9 +222,6 @@ def mini() -> Scale:
         name="mini",
         base=_small("mini", MINI, phases, 1e-3),
         large=scaled(sized(8, 384, 6)),
-        # Differs from the paper: half of BASE's rate, at which eight layers stay behind four of
-        # their width (docs/log.md). GPT-3 halves it between these sizes (Brown et al. 2020).
-        large_rate=5e-4,
         sizes=_sizes((1, 256, 4), (2, 256, 1), (2, 256, 4), (4, 256, 4), (4, 384, 6), (8, 384, 6)),
         vocab_size=8_000,
         learning_rate=1e-4,
