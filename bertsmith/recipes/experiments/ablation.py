@@ -109,7 +109,7 @@ def table6(scale: Scale) -> Experiment:
     tiny: 7 min for 20 of 24 parts; planned 0.7 GiB; perplexity 492 to 474 from the smallest
         size to the fifth, all guess on MNLI.
     mini: 7 to 32 min a pre-training, beside other work; 2.3 GiB; perplexity 64.2, 61.7, 59.2,
-        54.0, 47.6 and 56.4, MNLI 47.4 of L4 H256, the others not measured yet.
+        54.0, 47.6 and 56.3, MNLI 47.4 of L4 H256, the others not measured yet.
     paper: planned 7,020 days; planned 13 GiB, 148 GB of disk; not measured (the paper's: MNLI
         77.9 to 86.6, perplexity 5.84 to 3.23).
     """
