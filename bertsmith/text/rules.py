@@ -76,6 +76,14 @@ class Word(NamedTuple):
     positions: list[int]
     """Of each character: the number of the text's character that it came from."""
 
+    def span(self, begin: int = 0, end: int | None = None) -> tuple[int, int]:
+        """Of these characters of it: the range of the text's that they came from.
+
+        Marks change places where they are decomposed, so the last need not be the farthest.
+        """
+        positions = self.positions[begin:end]
+        return min(positions), max(positions) + 1
+
 
 # Characters that the library, whose Unicode tables are of several ages, may take otherwise than
 # Python: other class, other case, other decomposition. Whole blocks of ancient scripts beyond the

@@ -89,7 +89,7 @@ class WordPiece:
         if self._needs_exact(text):
             exact = exact_words(text, self._config)
             spellings = [word.text for word in exact]
-            ranges = [(word.positions[0], word.positions[-1] + 1) for word in exact]
+            ranges = [word.span() for word in exact]
         else:
             split = PreTokenizedString(text)
             split.normalize(self._native.normalizer.normalize)
@@ -111,7 +111,7 @@ class WordPiece:
             for id, length in word_pieces(word.text, self._row_of, self._unk_id, limit):
                 begin, end = end, end + length
                 ids.append(id)
-                spans.append((word.positions[begin], word.positions[end - 1] + 1))
+                spans.append(word.span(begin, end))
                 words.append(number)
         return _Found(ids, spans, words)
 

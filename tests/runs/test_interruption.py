@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ with Interruption() as interruption:
     time.sleep(0.2)
     pathlib.Path(sys.argv[1]).write_text("saved")
 """
+
+
+@pytest.fixture(autouse=True)
+def from_a_terminal() -> Iterator[None]:
+    """As where nobody has ignored a closed terminal, as nohup does, around all tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
