@@ -13,6 +13,7 @@ All are of CPUs as they are. A picture without rows is left as it is.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -272,4 +273,5 @@ def _write(figure: Figure, path: Path) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None).parse_args()
     main()

@@ -113,11 +113,15 @@ def has_fast_products(source: Path, numbers: Tensor, *, of_bytes: bool = False) 
     """Whether the source's own products beside such numbers are at least level with torch's.
 
     As measured: with AMX torch's of bfloat16 are several times as fast, and those of eight bits are
-    taken to be; and what was built must have the instruction for them.
+    taken to be; and what was built must have the instruction for them. Where no build could have
+    it, none is made.
     """
+    has = torch.cpu.get_capabilities()
     better = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
-    has_better = torch.cpu.get_capabilities().get("amx_int8" if of_bytes else better)
-    return not has_better and call(source, "multiplies", numbers) == 1.0
+    if has.get("amx_int8" if of_bytes else better):
+        return False
+    can_have = has.get("avx512_vnni") or not of_bytes
+    return bool(can_have) and takes(source, numbers) and call(source, "multiplies", numbers) == 1.0
 
 
 def bf16_instructions() -> str:

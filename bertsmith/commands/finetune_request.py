@@ -12,6 +12,7 @@ from typing import Any
 
 from bertsmith.commands.examples import learning_set, name_of, source_of
 from bertsmith.commands.finetune_options import Finetune
+from bertsmith.commands.overfitting import require_no_plan_only
 from bertsmith.recipes.finetuning import to_json
 from bertsmith.runs.learning_set import LearningSet
 
@@ -32,8 +33,7 @@ def require_alone(options: Finetune) -> None:
 
 def request_of(options: Finetune) -> dict[str, object]:
     """The request. Raises ValueError where a typed option would be passed over."""
-    if options.plan_only and options.overfit_one_batch:
-        raise ValueError("--overfit-one-batch prints the plan too: leave --plan-only out")
+    require_no_plan_only(options.plan_only, options.overfit_one_batch)
     if options.overfit_one_batch and options.run.approach == "feature_based":
         raise ValueError(
             "--overfit-one-batch trains the encoder too, and --approach feature_based keeps it as "

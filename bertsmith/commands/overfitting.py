@@ -13,6 +13,12 @@ from bertsmith.runs.progress import say
 EXIT_NOT_LEARNED = 1
 
 
+def require_no_plan_only(plan_only: bool, overfit_one_batch: bool) -> None:
+    """Raises ValueError where both options are set."""
+    if plan_only and overfit_one_batch:
+        raise ValueError("--overfit-one-batch prints the plan too: leave --plan-only out")
+
+
 def tell_overfitting(overfit: Callable[[], Overfitting], console: Console) -> None:
     """Overfits and says what came of it. Raises SystemExit(1) where nothing was learned by heart.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bertsmith.commands.accepted_options import options_of
 from bertsmith.commands.going_on import GoingOn, going_on, require_fitting, run_of_model
+from bertsmith.commands.overfitting import require_no_plan_only
 from bertsmith.commands.preparation import is_corpus
 from bertsmith.commands.pretrain_options import Pretrain, recipe_for, recipe_of
 from bertsmith.commands.text_options import TextChoices, VocabularyChoices
@@ -71,8 +72,7 @@ def require_effective(options: Pretrain) -> None:
                 f"out, or start a new run in another directory"
             )
         return
-    if options.plan_only and options.overfit_one_batch:
-        raise ValueError("--overfit-one-batch prints the plan too: leave --plan-only out")
+    require_no_plan_only(options.plan_only, options.overfit_one_batch)
     require_fitting(options)
     if is_corpus(options.texts):
         _require_none_of(

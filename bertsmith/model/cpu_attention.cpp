@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cpu_heads.h"
+#include "cpu_sequences.h"
 
 namespace {
 
@@ -21,30 +22,6 @@ template <typename Number>
 struct Heads {
   Number *queries, *keys, *values;
   int64_t query_stride, key_stride;
-};
-
-// A stream's sequences, by the rows of their first and last tokens, and the rows asked for, in rising
-// order; all, where their number is below zero.
-struct Sequences {
-  const int64_t *firsts, *lasts;
-  int64_t count;
-  const int64_t* rows;
-  int64_t num_rows;
-
-  bool are_all_asked() const { return num_rows < 0; }
-  int64_t length(int64_t number) const { return lasts[number] - firsts[number] + 1; }
-
-  // Where each sequence's queries begin among all, and where the last one's end.
-  std::vector<int64_t> asked_starts() const {
-    std::vector<int64_t> starts(firsts, firsts + count);
-    if (are_all_asked()) {
-      starts.push_back(lasts[count - 1] + 1);
-    } else {
-      for (int64_t& start : starts) start = std::lower_bound(rows, rows + num_rows, start) - rows;
-      starts.push_back(num_rows);
-    }
-    return starts;
-  }
 };
 
 // `each` is told a task, the numbers of its first query and of its first token, and where to work.

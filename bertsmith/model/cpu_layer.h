@@ -18,10 +18,12 @@
 
 #include <omp.h>
 
+#include <numeric>
 #include <vector>
 
 #include "cpu_heads.h"
 #include "cpu_levels.h"
+#include "cpu_sequences.h"
 
 namespace {
 
@@ -71,20 +73,15 @@ struct Rows {
 
 // ---- a chunk --------------------------------------------------------------------------------------
 
-// The stream: hidden states, the rows of sequences' first and last tokens, and the rows asked for,
-// in rising order; without any, all.
+// The sequences' hidden states, and where the rows asked for of each begin among all such.
 template <typename Number>
-struct Stream {
+struct Stream : Sequences {
   const Number* hidden;
-  const int64_t *firsts, *lasts;
-  int64_t num_sequences;
-  const int64_t* rows;
-  const int64_t* asked_starts;  // (num_sequences + 1,) of each sequence's among them
+  std::vector<int64_t> starts;
 
-  int64_t length(int64_t sequence) const { return lasts[sequence] - firsts[sequence] + 1; }
-  int64_t num_asked(int64_t first, int64_t end) const {
-    return asked_starts[end] - asked_starts[first];
-  }
+  Stream(const Sequences& sequences, const Number* hidden)
+      : Sequences(sequences), hidden(hidden), starts(asked_starts()) {}
+  int64_t num_asked(int64_t first, int64_t end) const { return starts[end] - starts[first]; }
 };
 
 // Sequences from `first` to before `end`, in the threads of the parallel region around it.
@@ -95,10 +92,10 @@ void transform(
   int64_t width = layer.hidden(), stride = rows.hidden_stride;
   int64_t size = layer.rules.head_size, num_heads = layer.rules.num_heads;
   int64_t start = stream.firsts[first], num_rows = stream.lasts[end - 1] + 1 - start;
-  int64_t asked_start = stream.asked_starts[first], num_asked = stream.num_asked(first, end);
+  int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
   const Number *hidden = stream.hidden + start * width, *residual = hidden;
   int64_t residual_stride = width;
-  if (stream.rows) {
+  if (!stream.are_all_asked()) {
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < num_asked; i++)
       std::copy_n(
@@ -138,9 +135,9 @@ void transform(
 #pragma omp for schedule(dynamic, 1)
   for (int64_t number = 0; number < (end - first) * num_heads; number++) {
     int64_t sequence = first + number / num_heads, column = number % num_heads * size;
-    int64_t row = stream.firsts[sequence], asked = stream.asked_starts[sequence] - asked_start;
+    int64_t row = stream.firsts[sequence], asked = stream.starts[sequence] - asked_start;
     const Number* keys = rows.keys_values + (row - start) * rows.keys_stride + column;
-    const int64_t* these = stream.rows ? stream.rows + asked_start + asked : nullptr;
+    const int64_t* these = stream.are_all_asked() ? nullptr : stream.rows + asked_start + asked;
     attend(
         Task<Number>{
             rows.queries + asked * stride + column, keys, keys + width, stride, rows.keys_stride,
@@ -172,11 +169,11 @@ void transform(
 template <typename Number>
 std::vector<int64_t> chunks(const Stream<Number>& stream, int num_threads) {
   std::vector<int64_t> borders{0};
-  for (int64_t n = 1; n < stream.num_sequences; n++) {
+  for (int64_t n = 1; n < stream.count; n++) {
     int64_t count = stream.lasts[n] + 1 - stream.firsts[borders.back()];
     if (count > CHUNK_ROWS * num_threads) borders.push_back(n);
   }
-  borders.push_back(stream.num_sequences);
+  borders.push_back(stream.count);
   return borders;
 }
 
@@ -190,7 +187,7 @@ float forward(
     most = std::max(most, stream.lasts[borders[c] - 1] + 1 - stream.firsts[borders[c - 1]]);
     most_asked = std::max(most_asked, stream.num_asked(borders[c - 1], borders[c]));
   }
-  for (int64_t n = 0; n < stream.num_sequences; n++) longest = std::max(longest, stream.length(n));
+  for (int64_t n = 0; n < stream.count; n++) longest = std::max(longest, stream.length(n));
   Cutter counter{nullptr};
   Rows<Number>(counter, layer, most, most_asked);
   Cutter shared = counter;
@@ -216,20 +213,14 @@ float forward_of(
     const Layer<Number, Matrix>& layer, const Number* hidden, const int64_t* firsts,
     const int64_t* lasts, int64_t num_sequences, const int64_t* rows, int64_t num_rows,
     Number* output, int num_threads) {
-  std::vector<int64_t> places(num_rows), sorted(num_rows), starts(firsts, firsts + num_sequences);
-  for (int64_t i = 0; i < num_rows; i++) places[i] = i;
-  if (rows) {
-    std::stable_sort(
-        places.begin(), places.end(), [=](int64_t a, int64_t b) { return rows[a] < rows[b]; });
-    for (int64_t i = 0; i < num_rows; i++) sorted[i] = rows[places[i]];
-    for (int64_t& start : starts)
-      start = std::lower_bound(sorted.begin(), sorted.end(), start) - sorted.begin();
-  }
-  starts.push_back(rows ? num_rows : lasts[num_sequences - 1] + 1);
+  std::vector<int64_t> places(rows ? num_rows : 0), sorted(places.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::stable_sort(
+      places.begin(), places.end(), [=](int64_t a, int64_t b) { return rows[a] < rows[b]; });
+  for (size_t i = 0; i < places.size(); i++) sorted[i] = rows[places[i]];
+  const Sequences sequences{firsts, lasts, num_sequences, sorted.data(), rows ? num_rows : -1};
   return forward(
-      Stream<Number>{
-          hidden, firsts, lasts, num_sequences, rows ? sorted.data() : nullptr, starts.data()},
-      layer, output, rows ? places.data() : nullptr, num_threads);
+      Stream<Number>(sequences, hidden), layer, output, rows ? places.data() : nullptr, num_threads);
 }
 
 }  // namespace

@@ -227,8 +227,8 @@ def can_lay_out(linears: Sequence[Linear], num_heads: int) -> bool:
         hidden_size % (num_heads * _STEP) == 0
         and all(each.dtype == dtype for each in weights)
         and (bool(rounded) or not any(each.is_rounded for each in linears))
-        and takes(source, *weights)
         and has_fast_products(source, weights[0], of_bytes=bool(rounded))
+        and takes(source, *weights)
     )
 
 

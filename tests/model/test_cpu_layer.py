@@ -225,14 +225,21 @@ def test_what_was_measured_and_built_decides_which_products_are_the_faster(monke
     assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=16" not in native._command())
     assert library(INT8_SOURCE) is not None  # built for the processor as it is
     for has_amx in (False, True):
-        found = {"amx_bf16": has_amx, "amx_int8": has_amx}
         has_it = ("-mavx512bf16" in native._more(), "-mavx512vnni" in native._more())
+        found = {"amx_bf16": has_amx, "amx_int8": has_amx, "avx512_vnni": has_it[1]}
         with monkeypatch.context() as changed:
             changed.setattr(torch.cpu, "get_capabilities", lambda it=found: it)
             assert has_fast_products(SOURCE, half) is (has_it[0] and not has_amx)
             for numbers in (single, half):
                 fast = has_fast_products(INT8_SOURCE, numbers, of_bytes=True)
                 assert fast is (has_it[1] and not has_amx)
+
+
+def test_products_that_no_build_could_have_are_not_built_for(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": False})
+    monkeypatch.setattr(native, "library", lambda _: pytest.fail("something was built"))
+    assert not has_fast_products(INT8_SOURCE, torch.zeros(1), of_bytes=True)
 
 
 @torch.no_grad()

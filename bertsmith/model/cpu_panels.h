@@ -1,0 +1,214 @@
+// A matrix laid out in panels for products on a CPU, and how numbers of each type are multiplied.
+//
+// A panel is some columns of the matrix from its first row to its last, in the order in which a
+// product reads them: for one row after another (in bfloat16 for two of them side by side, of levels
+// of eight bits for four) the numbers of all its columns. It knows no products.
+//
+// Legend: D depth, C columns.
+
+#pragma once
+
+#include "native.h"
+
+namespace {
+
+// There are 32 registers of 64 bytes, 16 of fewer.
+constexpr int TILE_ROWS = 6, TILE_VECTORS = VECTOR_BYTES == 64 ? 4 : 2;
+constexpr int PANEL = TILE_VECTORS * LANES;
+
+// How numbers of a type are multiplied: STEP rows of the matrix at a time, four bytes of a column.
+template <typename Number>
+struct Factors;
+
+template <>
+struct Factors<float> {
+  static constexpr int STEP = 1;
+  typedef Floats Sums;
+  typedef Floats Columns;
+  static Columns of(const float* panel) { return load(panel); }
+  static Floats add(Floats sums, const float* row, Columns columns) { return sums + *row * columns; }
+};
+
+template <>
+struct Factors<uint16_t> {
+  static constexpr int STEP = 2;
+  typedef Floats Sums;
+#if MULTIPLIES_BF16
+  typedef __m512bh Columns;
+  static Columns of(const uint16_t* panel) { return (__m512bh)_mm512_loadu_si512(panel); }
+  static Floats add(Floats sums, const uint16_t* row, Columns columns) {
+    int32_t pair;
+    std::memcpy(&pair, row, sizeof pair);
+    return (Floats)_mm512_dpbf16_ps((__m512)sums, (__m512bh)_mm512_set1_epi32(pair), columns);
+  }
+#else
+  typedef Words Columns;
+  static Columns of(const uint16_t* panel) {
+    Words pairs;
+    std::memcpy(&pairs, panel, sizeof pairs);
+    return pairs;
+  }
+  static Floats add(Floats sums, const uint16_t* row, Columns columns) {
+    sums += widened(row[0]) * (Floats)(columns << 16);
+    return sums + widened(row[1]) * (Floats)(columns & 0xFFFF0000u);
+  }
+#endif
+};
+
+// Levels: of the matrix from -127 to 127, of the rows RAISED above that, so that none has a sign.
+template <>
+struct Factors<int8_t> {
+  static constexpr int STEP = 4;
+  typedef Integers Sums;
+#if MULTIPLIES_INT8
+  typedef __m512i Columns;
+  static Columns of(const int8_t* panel) { return _mm512_loadu_si512(panel); }
+  static Integers add(Integers sums, const int8_t* row, Columns columns) {
+    int32_t quad;
+    std::memcpy(&quad, row, sizeof quad);
+    return (Integers)_mm512_dpbusd_epi32((__m512i)sums, _mm512_set1_epi32(quad), columns);
+  }
+#else
+  typedef Words Columns;
+  static Columns of(const int8_t* panel) {
+    Words quads;
+    std::memcpy(&quads, panel, sizeof quads);
+    return quads;
+  }
+  static Integers add(Integers sums, const int8_t* row, Columns columns) {
+    for (int byte = 0; byte < STEP; byte++)
+      sums += int32_t(uint8_t(row[byte])) * ((Integers)(columns << (24 - 8 * byte)) >> 24);
+    return sums;
+  }
+#endif
+};
+
+// A matrix as products read it; where it is one of weights, with what is added to each column.
+template <typename Number>
+struct Panels {
+  const Number* numbers;
+  const float* bias;
+  int64_t depth, width;  // D, C
+
+  static constexpr int STEP = Factors<Number>::STEP;
+  int64_t deep() const { return (depth + STEP - 1) / STEP * STEP; }
+  const Number* from(int64_t column) const { return numbers + column * deep(); }
+};
+
+// (C, D) weights -> panels; zeros fill the last one.
+template <typename Number>
+void lay_out_weights(const Number* weights, int64_t depth, int64_t width, Number* panels) {
+  constexpr int STEP = Factors<Number>::STEP;
+  for (int64_t first = 0; first < width; first += PANEL)
+    for (int64_t k = 0; k < depth; k += STEP)
+      for (int64_t c = first; c < first + PANEL; c++)
+        for (int step = 0; step < STEP; step++)
+          *panels++ = c < width && k + step < depth ? weights[c * depth + k + step] : 0;
+}
+
+// Square blocks of words, numbers of four bytes in all, change rows for columns.
+typedef Words Square[LANES];
+
+#if defined(__GNUC__) && !defined(__clang__)
+template <int... LANE>
+inline void swap_halves(
+    Words& low, Words& high, int size, std::integer_sequence<int, LANE...>) {
+  const Words lows = {uint32_t(LANE & size ? LANES + (LANE ^ size) : LANE)...};
+  const Words highs = {uint32_t(LANE & size ? LANES + LANE : LANE + size)...};
+  Words first = __builtin_shuffle(low, high, lows);
+  high = __builtin_shuffle(low, high, highs);
+  low = first;
+}
+
+inline void turn(Square& square) {
+#pragma GCC unroll 4
+  for (int size = 1; size < LANES; size *= 2)
+#pragma GCC unroll 16
+    for (int row = 0; row < LANES; row++)
+      if (!(row & size))
+        swap_halves(
+            square[row], square[row | size], size, std::make_integer_sequence<int, LANES>());
+}
+#else
+inline void turn(Square& square) {
+  for (int row = 0; row < LANES; row++)
+    for (int column = 0; column < row; column++) {
+      uint32_t word = square[row][column];
+      square[row][column] = square[column][row];
+      square[column][row] = word;
+    }
+}
+#endif
+
+// So many words of four bytes from there; those past them stay.
+inline void take(Words& words, const void* from, int64_t count) {
+  if (count == LANES)
+    std::memcpy(&words, from, sizeof words);  // of a size known to the compiler: no call
+  else
+    std::memcpy(&words, from, count * 4);
+}
+
+// (C, D) rows, `stride` numbers from one to the next, -> panels of whole vectors; of more than C
+// columns nothing is said. D is a multiple of STEP.
+template <typename Number>
+void lay_out_columns(
+    const Number* rows, int64_t stride, int64_t depth, int64_t width, Number* panels) {
+  constexpr int STEP = Factors<Number>::STEP;
+  int64_t num_words = depth / STEP, wide = rounded_up(width);
+  for (int64_t column = 0; column < wide; column += LANES) {
+    int64_t panel = column / PANEL * PANEL, broad = std::min<int64_t>(PANEL, wide - panel);
+    int64_t count = std::min<int64_t>(LANES, width - column);
+    Number* to = panels + panel * depth + (column - panel) * STEP;
+    for (int64_t word = 0; word < num_words; word += LANES) {
+      int64_t words = std::min<int64_t>(LANES, num_words - word);
+      Square square{};
+      for (int64_t c = 0; c < count; c++)
+        take(square[c], rows + (column + c) * stride + word * STEP, words);
+      turn(square);
+      for (int64_t w = 0; w < words; w++, to += broad * STEP)
+        std::memcpy(to, &square[w], sizeof(Words));
+    }
+  }
+}
+
+inline Words side_by_side(const uint16_t* first, const uint16_t* second) {
+  Halves low, high = {};
+  std::memcpy(&low, first, sizeof low);
+  if (second) std::memcpy(&high, second, sizeof high);
+  return __builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16;
+}
+
+inline Words side_by_side(const float* first, const float*) {
+  Words words;
+  std::memcpy(&words, first, sizeof words);
+  return words;
+}
+
+// Of so many columns; zeros past them.
+template <typename Number>
+inline Words side_by_side(const Number* first, const Number* second, int64_t count) {
+  if (count >= LANES) return side_by_side(first, second);
+  Number ends[2][LANES] = {};
+  std::copy(first, first + count, ends[0]);
+  if (second) std::copy(second, second + count, ends[1]);
+  return side_by_side(ends[0], ends[1]);
+}
+
+// (D, C) rows, `stride` numbers from one to the next, -> panels of whole vectors, `broad` columns
+// each; zeros fill the last step and the last vector.
+template <typename Number>
+void lay_out_rows(
+    const Number* rows, int64_t stride, int64_t depth, int64_t width, Number* panels,
+    int64_t broad = PANEL) {
+  constexpr int STEP = Factors<Number>::STEP;
+  int64_t wide = rounded_up(width);
+  for (int64_t panel = 0; panel < wide; panel += broad)
+    for (int64_t k = 0; k < depth; k += STEP)
+      for (int64_t c = panel; c < std::min(panel + broad, wide); c += LANES) {
+        const Number *first = rows + k * stride + c, *second = k + 1 < depth ? first + stride : nullptr;
+        Words words = side_by_side(first, second, width - c);
+        std::memcpy(panels, &words, sizeof words), panels += LANES * STEP;
+      }
+}
+
+}  // namespace
