@@ -1,7 +1,9 @@
 """Hidden states of a packed stream -> the states of an LSTM that reads each sequence both ways.
 
 What the paper puts on top of a left-to-right model (Table 5) and of frozen features (Table 7). No
-padding: sequences are read side by side, each to its own end.
+padding: sequences are read side by side, each to its own end. torch's `nn.LSTM` holds the weights
+and is the definition; on a CPU, where it adds up the gradients of its matrices token after token,
+they are read by `recurrence`.
 
 Source: Devlin et al. 2018, sections 5.1 and 5.3; Graves and Schmidhuber 2005.
 
@@ -12,9 +14,15 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 
+from bertsmith.model.config import Direction
+from bertsmith.model.recurrence import places_of, reading_order, recur
 from bertsmith.model.stream import Stream
+
+_DIRECTIONS: dict[str, Direction] = {"": "left_to_right", "_reverse": "right_to_left"}
+"""By how the names of their weights end."""
 
 
 class BiLstm(nn.Module):
@@ -28,10 +36,31 @@ class BiLstm(nn.Module):
 
     def forward(self, hidden: Tensor, stream: Stream) -> Tensor:
         """(T, H) hidden states -> (T, 2D): the left-to-right states, then the right-to-left."""
+        if hidden.device.type != "cpu":
+            return self._by_torch(hidden, stream)
+        orders = {ending: reading_order(stream, way) for ending, way in _DIRECTIONS.items()}
+        for layer in range(self.lstm.num_layers):
+            sides = [
+                self._side(hidden, order[: stream.num_tokens], counts, f"_l{layer}{ending}")
+                for ending, (order, counts) in orders.items()
+            ]
+            hidden = torch.cat(sides, dim=1)  # (T, 2D)
+        return hidden
+
+    def _by_torch(self, hidden: Tensor, stream: Stream) -> Tensor:
+        """The same by torch's own layer, which on a GPU is one call."""
         lengths = (stream.last_rows - stream.first_rows + 1).tolist()
         packed = pack_sequence(list(torch.split(hidden, lengths)), enforce_sorted=False)
         states, _ = self.lstm(packed)
         return torch.cat(unpack_sequence(states))  # (T, 2D)
+
+    def _side(self, hidden: Tensor, order: Tensor, counts: list[int], of: str) -> Tensor:
+        """(T, W) of the layer below -> (T, D) of one direction of a layer."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        into, across, *biases = (getattr(self.lstm, f"{name}{of}") for name in names)
+        sums = functional.linear(hidden.index_select(0, order), into, sum(biases))  # (T, 4D)
+        states = recur(sums, across, None, counts).to(hidden.dtype)  # (T, D)
+        return states.index_select(0, places_of(order))
 
     def pool(self, states: Tensor, stream: Stream) -> Tensor:
         """(T, 2D) states -> (N, 2D): of each direction the last that it reads.

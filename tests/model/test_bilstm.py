@@ -29,7 +29,8 @@ def test_states_are_those_of_each_sequence_by_itself() -> None:
     hidden = torch.randn(sum(LENGTHS), 8, dtype=torch.float64)
     alone = _alone(bilstm, hidden)
     states = bilstm(hidden, _stream())
-    torch.testing.assert_close(states, torch.cat(alone), rtol=1e-12, atol=1e-12)
+    for each in (states, bilstm._by_torch(hidden, _stream())):
+        torch.testing.assert_close(each, torch.cat(alone), rtol=1e-12, atol=1e-12)
     pooled = bilstm.pool(states, _stream())
     expected = torch.stack([torch.cat([each[-1, :3], each[0, 3:]]) for each in alone])
     torch.testing.assert_close(pooled, expected, rtol=1e-12, atol=1e-12)

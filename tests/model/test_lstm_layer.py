@@ -14,7 +14,8 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.config import Direction, sized
 from bertsmith.model.dropout import LSTM_SITE, keep_factors, site_words
 from bertsmith.model.init import initialise
-from bertsmith.model.lstm_layer import LstmLayer, reading_order, recur
+from bertsmith.model.lstm_layer import LstmLayer
+from bertsmith.model.recurrence import reading_order, recur
 from bertsmith.model.stream import Stream
 from tests.model.plain import plain_norm, random_packed
 
