@@ -120,8 +120,8 @@ def has_fast_products(source: Path, numbers: Tensor, *, of_bytes: bool = False) 
     better = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
     if has.get("amx_int8" if of_bytes else better):
         return False
-    can_have = has.get("avx512_vnni") or not of_bytes
-    return bool(can_have) and takes(source, numbers) and call(source, "multiplies", numbers) == 1.0
+    can_have = not of_bytes or _MORE["avx512_vnni"] in _more()
+    return can_have and takes(source, numbers) and call(source, "multiplies", numbers) == 1.0
 
 
 def bf16_instructions() -> str:

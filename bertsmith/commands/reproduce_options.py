@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from bertsmith.commands.text_options import ReadingChoices
+from bertsmith.recipes.experiments.tables import EXPERIMENTS
 
-ExperimentName = Literal[
-    "table1", "table2", "table3", "table4", "table5", "table6", "table7", "table8", "figure5",
-    "contemporaries",
-]  # fmt: skip
+if TYPE_CHECKING:
+    ExperimentName = str
+else:
+    ExperimentName = Literal[tuple(EXPERIMENTS)]
 ScaleName = Literal["tiny", "mini", "paper"]
 
 

@@ -42,8 +42,6 @@ struct Layer {
 
 // ---- room -----------------------------------------------------------------------------------------
 
-int64_t whole_panels(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
-
 // What a chunk's rows become on their way; row by row, widths rounded up to panels.
 template <typename Number>
 struct Rows {

@@ -16,6 +16,8 @@ namespace {
 constexpr int TILE_ROWS = 6, TILE_VECTORS = VECTOR_BYTES == 64 ? 4 : 2;
 constexpr int PANEL = TILE_VECTORS * LANES;
 
+inline int64_t whole_panels(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
+
 // How numbers of a type are multiplied: STEP rows of the matrix at a time, four bytes of a column.
 template <typename Number>
 struct Factors;

@@ -18,9 +18,9 @@
 
 namespace {
 
-// The matrices with a row for each column of their product, and how many sequences have each place.
+// The matrices, and how many sequences have each place.
 struct Recurrence {
-  const float *across, *down;  // `down` may be null: cells are not projected
+  const float *across, *down;  // (4F, H), (H, F); `down` may be null: cells are not projected
   int64_t num_cells, width;    // F, H
   const int64_t* counts;
   int64_t num_places;
@@ -28,23 +28,44 @@ struct Recurrence {
   int64_t num_sums() const { return 4 * num_cells; }
 };
 
-inline Floats bounded(Floats x) { return activated(x, TANH, static_cast<const float*>(nullptr)); }
-
 // A matrix laid out, in memory of its own.
 struct LaidOut {
   Memory memory;
   Panels<float> panels;
 
-  // Of (C, D) weights; of null, nothing.
-  LaidOut(const float* weights, int64_t width, int64_t depth)
-      : memory(weights ? (width + PANEL - 1) / PANEL * PANEL * depth : 1),
+  // Of `width` columns, of which one lies `column` numbers from the next, each of `depth` rows, `row`
+  // numbers apart; either lie side by side. Of null, nothing.
+  LaidOut(
+      const float* matrix, int64_t width, int64_t column, int64_t depth, int64_t row,
+      int num_threads)
+      : memory(matrix ? whole_panels(width) * depth : 1),
         panels{memory.floats, nullptr, depth, width} {
-    if (weights && memory.floats) lay_out_weights(weights, depth, width, memory.floats);
+    if (!matrix || !memory.floats) return;
+#pragma omp parallel for schedule(static) num_threads(num_threads)
+    for (int64_t first = 0; first < width; first += PANEL) {
+      const float* from = matrix + first * column;
+      float* to = memory.floats + first * depth;
+      if (first + PANEL > width)
+        lay_out_last(from, width - first, column, row, to);
+      else if (row == 1)
+        lay_out_columns(from, column, depth, PANEL, to);
+      else
+        lay_out_rows(from, row, depth, PANEL, to);
+    }
+  }
+
+ private:
+  // Zeros fill it.
+  void lay_out_last(
+      const float* from, int64_t width, int64_t column, int64_t row, float* to) const {
+    for (int64_t d = 0; d < panels.depth; d++)
+      for (int64_t c = 0; c < PANEL; c++) *to++ = c < width ? from[c * column + d * row] : 0.0f;
   }
 };
 
 // Puts a product's sums, with what is added to them, into rows of so many columns.
-inline auto into(float* rows, int64_t width, const float* added) {
+template <typename Number>
+inline auto into(float* rows, int64_t width, const Number* added) {
   return [=](int64_t row, int64_t column, const auto& sums) {
     for (const Floats& each : sums) {
       int64_t at = row * width + column, room = width - column;
@@ -63,21 +84,24 @@ inline void step(
     float *first = gates + f, *second = first + num_cells, *third = second + num_cells,
           *fourth = third + num_cells;
     Floats input = sigmoid(get(first, room)), forget = sigmoid(get(second, room));
-    Floats candidate = bounded(get(third, room)), output = sigmoid(get(fourth, room));
+    Floats candidate = hyperbolic_tangent(get(third, room)), output = sigmoid(get(fourth, room));
     Floats cell = input * candidate;
     if (before) cell += forget * get(before + f, room);
     put(first, input, room), put(second, forget, room);
     put(third, candidate, room), put(fourth, output, room);
-    put(cells + f, cell, room), put(shown + f, output * bounded(cell), room);
+    put(cells + f, cell, room), put(shown + f, output * hyperbolic_tangent(cell), room);
   }
 }
 
-// (T, 4F) sums -> (T, H) states, (T, 4F) gates and (T, F) cells, or where they are not kept (N, ...).
+// (T, 4F) sums -> (T, H) states; and of the rows that have a place, or where they are not kept of those
+// of the first place, (..., 4F) gates and (..., F) cells.
+template <typename Number>
 float forward(
-    const Recurrence& of, const float* sums, float* states, float* gates, float* cells,
+    const Recurrence& of, const Number* sums, float* states, float* gates, float* cells,
     bool is_kept, int num_threads) {
   int64_t num_sums = of.num_sums(), num_cells = of.num_cells, width = of.width;
-  LaidOut across(of.across, num_sums, width), down(of.down, width, num_cells);
+  LaidOut across(of.across, num_sums, width, width, 1, num_threads);
+  LaidOut down(of.down, width, num_cells, num_cells, 1, num_threads);
   Memory room(of.down ? of.counts[0] * num_cells : 1);
   if (!across.memory.floats || !down.memory.floats || !room.floats) return NO_ROOM;
 #pragma omp parallel num_threads(num_threads)
@@ -86,7 +110,7 @@ float forward(
     for (int64_t place = 0; place < of.num_places; place++) {
       int64_t count = of.counts[place], kept = is_kept ? start : 0;
       float *gates_here = gates + kept * num_sums, *cells_here = cells + kept * num_cells;
-      const float* sums_here = sums + start * num_sums;
+      const Number* sums_here = sums + start * num_sums;
       const float* before = place ? cells + (is_kept ? earlier : 0) * num_cells : nullptr;
       float* shown = of.down ? room.floats : states + start * width;
       if (place)
@@ -96,7 +120,8 @@ float forward(
 #pragma omp for schedule(static)
       for (int64_t row = 0; row < count; row++) {
         float* own = gates_here + row * num_sums;
-        if (!place) std::copy_n(sums_here + row * num_sums, num_sums, own);
+        if (!place)
+          for (int64_t i = 0; i < num_sums; i++) own[i] = widened(sums_here[row * num_sums + i]);
         step(
             own, before ? before + row * num_cells : nullptr, cells_here + row * num_cells,
             shown + row * num_cells, num_cells);
@@ -104,7 +129,7 @@ float forward(
       if (of.down)
         multiply_together(
             Left<float>{shown, num_cells}, count, down.panels,
-            into(states + start * width, width, nullptr));
+            into<float>(states + start * width, width, nullptr));
       earlier = start, start += count;
     }
   }
@@ -119,7 +144,7 @@ inline void step_back(
     int64_t room = num_cells - f;
     Floats input = get(gates + f, room), forget = get(gates + num_cells + f, room);
     Floats candidate = get(gates + 2 * num_cells + f, room);
-    Floats output = get(gates + 3 * num_cells + f, room), seen = bounded(get(cells + f, room));
+    Floats output = get(gates + 3 * num_cells + f, room), seen = hyperbolic_tangent(get(cells + f, room));
     Floats arrived = get(grad_shown + f, room);
     Floats gradient = get(grad_cells + f, room) + arrived * output * (1.0f - seen * seen);
     Floats earlier = before ? get(before + f, room) : Floats{};
@@ -132,13 +157,14 @@ inline void step_back(
   }
 }
 
-// (T, H) gradients of states, to which is added what comes from later places -> (T, 4F) gradients of
-// sums, and (T, F) what the cells showed.
+// (T, H) gradients of states, to which is added what comes from later places -> of the rows that have
+// a place, (..., 4F) gradients of sums, and (..., F) what the cells showed.
 float backward(
     const Recurrence& of, const float* gates, const float* cells, float* grad_states,
     float* grad_sums, float* shown, int num_threads) {
   int64_t num_sums = of.num_sums(), num_cells = of.num_cells, width = of.width, end = 0;
-  LaidOut across(of.across, width, num_sums), down(of.down, num_cells, width);
+  LaidOut across(of.across, width, 1, num_sums, width, num_threads);
+  LaidOut down(of.down, num_cells, 1, width, num_cells, num_threads);
   Memory grad_cells(of.counts[0] * num_cells), room(of.down ? of.counts[0] * num_cells : 1);
   for (const Memory* each : {&across.memory, &down.memory, &grad_cells, &room})
     if (!each->floats) return NO_ROOM;
@@ -155,7 +181,7 @@ float backward(
       if (of.down)
         multiply_together(
             Left<float>{grad_states + start * width, width}, count, down.panels,
-            into(room.floats, num_cells, nullptr));
+            into<float>(room.floats, num_cells, nullptr));
 #pragma omp for schedule(static)
       for (int64_t row = 0; row < count; row++) {
         int64_t at = start + row;
@@ -169,7 +195,7 @@ float backward(
       if (place)
         multiply_together(
             Left<float>{grad_sums + start * num_sums, num_sums}, count, across.panels,
-            into(to, width, to));
+            into<float>(to, width, to));
     }
   }
   return DONE;
@@ -177,13 +203,16 @@ float backward(
 
 }  // namespace
 
-extern "C" float multiplies_fp32(int) { return VECTOR_BYTES > 16; }
+#define FORWARD(TYPE, NUMBER)                                                                      \
+  extern "C" float multiplies_##TYPE(int) { return VECTOR_BYTES > 16; }                            \
+  extern "C" float recurrence_forward_##TYPE(                                                      \
+      const Recurrence* of, const NUMBER* sums, float* states, float* gates, float* cells,         \
+      int is_kept, int num_threads) {                                                              \
+    return forward(*of, sums, states, gates, cells, is_kept, num_threads);                         \
+  }
 
-extern "C" float recurrence_forward_fp32(
-    const Recurrence* of, const float* sums, float* states, float* gates, float* cells, int is_kept,
-    int num_threads) {
-  return forward(*of, sums, states, gates, cells, is_kept, num_threads);
-}
+FORWARD(fp32, float)
+FORWARD(bf16, uint16_t)
 
 extern "C" float recurrence_backward_fp32(
     const Recurrence* of, const float* gates, const float* cells, float* grad_states,

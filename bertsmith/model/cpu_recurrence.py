@@ -2,10 +2,10 @@
 
 The functions of `cpu_recurrence.cpp` go through all places by themselves: the matrices are laid out
 once for their products, and nothing returns to Python between a place and the next. `recurrence`
-is the definition, and takes what these do not: other devices, float64, and a machine without a
-compiler.
+is the definition, and takes what these do not: other devices and types, autocast, narrow vectors,
+and a machine without a compiler.
 
-Legend: T rows, F cells, H width of a state.
+Legend: T rows, P rows that have a place, F cells, H width of a state.
 """
 
 from __future__ import annotations
@@ -34,26 +34,34 @@ class _Recurrence(ctypes.Structure):
     )
 
 
-def suits(across: Tensor, down: Tensor | None) -> bool:
-    """Whether the functions are there for these widened matrices, and pay."""
-    return takes(SOURCE, across, *([] if down is None else [down])) and has_fast_products(
-        SOURCE, across
+def suits(rows: Tensor, across: Tensor, down: Tensor | None) -> bool:
+    """Whether the functions are there for these sums or gradients and these matrices, and pay."""
+    matrices = [each for each in (across, down) if each is not None]
+    return (
+        takes(SOURCE, rows)
+        and takes(SOURCE, *matrices)
+        and all(each.dtype == torch.float32 for each in matrices)
+        and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
+        and has_fast_products(SOURCE, across)
     )
 
 
 def read(
     sums: Tensor, across: Tensor, down: Tensor | None, counts: list[int], is_learning: bool
 ) -> tuple[Tensor, ...]:
-    """(T, H) states; and where something is to be learned, (T, 4F) gates and (T, F) cells.
+    """(T, H) states; and where something is to be learned, (P, 4F) gates and (P, F) cells.
 
-    `across` (4F, H) and `down` (H, F).
+    `sums` (T, 4F), `across` (4F, H) and `down` (H, F).
     """
-    num_cells, width = len(across) // 4, across.shape[1]
-    states = across.new_zeros(len(sums), width)
+    num_cells = _num_cells(across, down)
+    assert sums.shape[1] == len(across)
+    assert len(sums) >= sum(counts)
+    sums = sums.contiguous()
+    states = across.new_zeros(len(sums), across.shape[1])
     num_kept = sum(counts) if is_learning else counts[0]
     gates, cells = (across.new_empty(num_kept, each) for each in (4 * num_cells, num_cells))
-    wide = sums.float().contiguous()
-    _call("forward", across, down, (num_cells, width), counts, wide, states, gates, cells)
+    told = (*map(pointer, (sums, states, gates, cells)), ctypes.c_int(is_learning))
+    _call("recurrence_forward", sums, (across, down), counts, told)
     return (states, gates, cells) if is_learning else (states,)
 
 
@@ -65,34 +73,42 @@ def read_back(
     down: Tensor | None,
     counts: list[int],
 ) -> tuple[Tensor, Tensor]:
-    """(T, H) gradients of states -> (T, 4F) gradients of sums, and (T, F) what the cells showed.
+    """(T, H) gradients of states -> (T, 4F) gradients of sums, and (P, F) what the cells showed.
 
     What later places add to the gradients of states is added to them.
     """
-    sizes = cells.shape[1], across.shape[1]
-    grad_sums = across.new_zeros(len(grad_states), len(across))
-    shown = torch.empty_like(cells)
-    across, down = across.t(), None if down is None else down.t()
-    _call("backward", across, down, sizes, counts, gates, cells, grad_states, grad_sums, shown)
+    grad_sums = across.new_zeros(len(grad_states), len(across))  # (T, 4F)
+    shown = torch.empty_like(cells)  # (P, F)
+    told = map(pointer, (gates, cells, grad_states, grad_sums, shown))
+    _call("recurrence_backward", grad_states, (across, down), counts, tuple(told))
     return grad_sums, shown
 
 
-def _call(
-    way: str,
-    across: Tensor,
-    down: Tensor | None,
-    sizes: tuple[int, int],
-    counts: list[int],
-    *tensors: Tensor,
-) -> None:
-    """Of both matrices a row is a column of their product; `sizes`: F and H.
+def _num_cells(across: Tensor, down: Tensor | None) -> int:
+    """F, of matrices that fit one another."""
+    num_cells, width = len(across) // 4, across.shape[1]
+    assert len(across) == 4 * num_cells
+    assert (width == num_cells) if down is None else (down.shape == (width, num_cells))
+    return num_cells
 
-    Where something is learned, there are as many cells as tokens.
-    """
-    across, down = across.contiguous(), None if down is None else down.contiguous()
-    counted = torch.tensor(counts)
-    recurrence = _Recurrence(pointer(across), pointer(down), *sizes, pointer(counted), len(counts))
-    told = ctypes.byref(recurrence), *map(pointer, tensors)
-    if way == "forward":
-        told = *told, ctypes.c_int(len(tensors[-1]) == sum(counts))
-    call(SOURCE, f"recurrence_{way}", across, *told)
+
+def _call(
+    name: str,
+    rows: Tensor,
+    matrices: tuple[Tensor, Tensor | None],
+    counts: list[int],
+    told: tuple[object, ...],
+) -> None:
+    """Calls the function for rows of their type."""
+    across, down = (None if each is None else each.contiguous() for each in matrices)
+    assert across is not None
+    counted = (ctypes.c_int64 * len(counts))(*counts)
+    recurrence = _Recurrence(
+        across=pointer(across),
+        down=pointer(down),
+        num_cells=_num_cells(across, down),
+        width=across.shape[1],
+        counts=ctypes.cast(counted, ctypes.c_void_p),
+        num_places=len(counts),
+    )
+    call(SOURCE, name, rows, ctypes.byref(recurrence), *told)

@@ -37,7 +37,7 @@ def initialise(module: nn.Module, *, std: float, seed: int) -> None:
         else:
             parameter.data.fill_(1.0 if name.endswith(("norm.weight", "scale")) else 0.0)
         if name.endswith("gates.bias"):
-            parameter.data.chunk(4)[1].fill_(1.0)  # in the order of `lstm_layer`
+            parameter.data.chunk(4)[1].fill_(1.0)  # in the order of `recur`
 
 
 def truncated_normal(size: int, std: float, *counters: int) -> Tensor:

@@ -6,11 +6,13 @@ are made place by place. The backward pass is written out, because automatic dif
 add up a gradient of the matrices at every place. What is done place by place is one call of
 `cpu_recurrence` where that is there, and torch's operators else, which are the definition.
 
+Differs: everything is float32 at least, in bfloat16 and float16 too.
+
 Source: Hochreiter and Schmidhuber 1997; Gers et al. 2000 (the forget gate); Sak et al. 2014 (the
 projection).
 
-Legend: T rows, N sequences, S tokens of the longest, n sequences that have a place, F cells, H
-width of a state: F, or what cells are projected to.
+Legend: T rows, P rows that have a place, N sequences, S tokens of the longest, n sequences that
+have a place, F cells, H width of a state: F, or what cells are projected to.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ class _Recurrence(torch.autograd.Function):
     ) -> Tensor:
         across = widened(recurrent)  # (4F, H)
         down = None if projection is None else widened(projection)  # (H, F)
-        read = cpu_recurrence.read if cpu_recurrence.suits(across, down) else _read
+        read = cpu_recurrence.read if cpu_recurrence.suits(sums, across, down) else _read
         states, *kept = read(sums, across, down, counts, is_learning)
         ctx.save_for_backward(recurrent, projection, states, *kept)
         ctx.counts, ctx.dtype = counts, sums.dtype
@@ -95,35 +97,39 @@ class _Recurrence(torch.autograd.Function):
         across = widened(recurrent)  # (4F, H)
         down = None if projection is None else widened(projection)  # (H, F)
         grad_states = gradients[0].clone(memory_format=torch.contiguous_format)  # (T, H)
-        back = cpu_recurrence.read_back if cpu_recurrence.suits(across, down) else _read_back
+        suits = cpu_recurrence.suits(grad_states, across, down)
+        back = cpu_recurrence.read_back if suits else _read_back
         grad_sums, shown = back(grad_states, gates, cells, across, down, counts)
-        later, previous = slice(counts[0], sum(counts)), _previous(states, counts)
-        grad_across = grad_sums[later].t() @ previous  # (4F, H)
-        grad_down = None
-        if projection is not None:
+        grad_across = grad_down = None
+        if ctx.needs_input_grad[1]:
+            later = grad_sums[counts[0] : sum(counts)]  # (P - N, 4F)
+            grad_across = (later.t() @ _previous(states, counts)).to(recurrent.dtype)  # (4F, H)
+        if projection is not None and ctx.needs_input_grad[2]:
             grad_down = (grad_states[: sum(counts)].t() @ shown).to(projection.dtype)  # (H, F)
-        return grad_sums.to(ctx.dtype), grad_across.to(recurrent.dtype), grad_down, None, None
+        return grad_sums.to(ctx.dtype), grad_across, grad_down, None, None
 
 
 def _read(
     sums: Tensor, across: Tensor, down: Tensor | None, counts: list[int], is_learning: bool
 ) -> tuple[Tensor, ...]:
-    """(T, H) states; and where something is to be learned, (T, 4F) gates and (T, F) cells."""
-    num_cells = len(across) // 4
+    """(T, H) states; and where something is to be learned, (P, 4F) gates and (P, F) cells."""
     states = across.new_zeros(len(sums), across.shape[1])  # (T, H)
     state = across.new_zeros(counts[0], across.shape[1])  # (n, H)
-    cell = across.new_zeros(counts[0], num_cells)  # (n, F)
-    num_kept = sum(counts) if is_learning else 0
-    kept = [across.new_empty(num_kept, width) for width in (4 * num_cells, num_cells)]
+    cell = across.new_zeros(counts[0], len(across) // 4)  # (n, F)
+    kept: tuple[list[Tensor], list[Tensor]] = [], []
     for start, count in zip(starts_of(counts), counts, strict=True):
         rows = slice(start, start + count)
         total = torch.addmm(widened(sums[rows]), state[:count], across.t())  # (n, 4F)
         gates, cell, shown = _step(total, cell[:count])  # (n, 4F), (n, F), (n, F)
         state = states[rows]
-        state.copy_(shown if down is None else shown @ down.t())
+        if down is None:
+            state.copy_(shown)
+        else:
+            torch.mm(shown, down.t(), out=state)
         if is_learning:
-            kept[0][rows], kept[1][rows] = gates, cell
-    return (states, *kept) if is_learning else (states,)
+            kept[0].append(gates)
+            kept[1].append(cell)
+    return (states, *map(torch.cat, kept)) if is_learning else (states,)
 
 
 def _read_back(
@@ -134,30 +140,31 @@ def _read_back(
     down: Tensor | None,
     counts: list[int],
 ) -> tuple[Tensor, Tensor]:
-    """(T, H) gradients of states -> (T, 4F) gradients of sums, and (T, F) what the cells showed.
+    """(T, H) gradients of states -> (T, 4F) gradients of sums, and (P, F) what the cells showed.
 
     What later places add to the gradients of states is added to them.
     """
     starts = starts_of(counts)
     grad_sums = across.new_zeros(len(grad_states), len(across))  # (T, 4F)
     grad_cell = across.new_zeros(counts[0], cells.shape[1])  # (n, F)
-    begin, shown = torch.zeros_like(grad_cell), torch.empty_like(cells)
+    begin, shown = torch.zeros_like(grad_cell), []
     for number in reversed(range(len(counts))):
         count = counts[number]
         rows = slice(starts[number], starts[number] + count)
         before = cells[starts[number - 1] :] if number else begin
         grad_shown = grad_states[rows] if down is None else grad_states[rows] @ down  # (n, F)
-        grad_sums[rows], grad_cell[:count], shown[rows] = _step_backward(
+        grad_sums[rows], grad_cell[:count], of_place = _step_backward(
             gates[rows], cells[rows], before[:count], grad_shown, grad_cell[:count]
         )
+        shown.append(of_place)  # (n, F)
         if number:  # to the same sequences, a place earlier
             earlier = grad_states[starts[number - 1] :][:count]  # (n, H)
             earlier.addmm_(grad_sums[rows], across)
-    return grad_sums, shown
+    return grad_sums, torch.cat(shown[::-1])
 
 
 def _previous(states: Tensor, counts: list[int]) -> Tensor:
-    """(T - N, H): of every row behind the first place, the state a place earlier."""
+    """(P - N, H): of every row behind the first place, the state a place earlier."""
     places = zip(starts_of(counts), counts[1:], strict=False)
     return torch.cat([states[:0], *(states[start : start + count] for start, count in places)])
 

@@ -13,7 +13,7 @@ from bertsmith.model import cpu_recurrence, recurrence
 from bertsmith.model.bilstm import BiLstm
 from bertsmith.model.recurrence import recur
 from bertsmith.model.stream import Stream
-from bertsmith.native import without_native
+from bertsmith.native import pointer, without_native
 from tests.model.plain import random_packed
 
 # Sums of up to 24 places in float32, sigmoid and tanh within 6e-7.
@@ -74,38 +74,100 @@ def test_values_and_gradients_are_those_of_the_definition(
         assert (ours - theirs).abs().max() <= WITHIN * max(1.0, theirs.abs().max().item())
 
 
-def test_it_is_taken_for_numbers_of_float32_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("num_cells", "width", "is_projected"), [(20, 20, False), (20, 7, True)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_states_are_the_same_where_nothing_is_learned(
+    num_cells: int, width: int, is_projected: bool, dtype: torch.dtype
+) -> None:
+    counts = counts_of(LENGTHS)
+    inputs = drawn(num_cells, width, is_projected=is_projected, counts=counts)
+    sums, across, *down = (each.to(dtype) for each in inputs)
+    learned = recur(sums, across, down[0] if down else None, counts)
+    with torch.no_grad():
+        found = recur(sums, across, down[0] if down else None, counts)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, learned)
+    exact = recur(sums.double(), across.double(), down[0].double() if down else None, counts)
+    assert (found - exact).abs().max() <= WITHIN
+
+
+def test_small_states_are_as_exact_as_large_ones() -> None:
+    sums, across = torch.full((3, 64), 1e-4), torch.zeros(64, 16)
+    found, exact = recur(sums, across, None, [3]), recur(sums.double(), across.double(), None, [3])
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=0.0)
+
+
+def test_it_is_taken_where_it_is_there_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     real = cpu_recurrence.call
     monkeypatch.setattr(
         cpu_recurrence, "call", lambda *given: (called.append(given[1]), real(*given))[1]
     )
     counts = counts_of(LENGTHS)
-    inputs = drawn(8, 8, is_projected=False, counts=counts)
-    values_and_gradients(inputs, counts)
+    exact = drawn(8, 8, is_projected=False, counts=counts)
+    single = [each.float() for each in exact]
+    values_and_gradients(exact, counts)
+    with pytest.raises(RuntimeError, match="same dtype"):
+        values_and_gradients([exact[0], single[1]], counts)
     with without_native():
-        values_and_gradients([each.float() for each in inputs], counts)
+        values_and_gradients(single, counts)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        values_and_gradients(single, counts)
     assert not called
-    values_and_gradients([each.float() for each in inputs], counts)
+    values_and_gradients(single, counts)
     assert called == ["recurrence_forward", "recurrence_backward"]
-    values_and_gradients([each.bfloat16() for each in inputs], counts)
+    values_and_gradients([each.bfloat16() for each in single], counts)
     assert len(called) == 4
+    with torch.device("meta"):  # what is made by default elsewhere is made here all the same
+        assert torch.equal(recur(*single, None, counts), recur(*single, None, counts))
     monkeypatch.setattr(cpu_recurrence, "has_fast_products", lambda *_: False)
-    values_and_gradients([each.float() for each in inputs], counts)
-    assert len(called) == 4
+    values_and_gradients(single, counts)
+    assert len(called) == 6
+
+
+@pytest.mark.parametrize(
+    ("sums", "across", "down", "counts"),
+    [
+        ((6, 400), (400, 3), None, [3, 3]),
+        ((2, 400), (400, 100), None, [3, 3]),
+        ((6, 4), (400, 100), None, [3, 3]),
+        ((6, 400), (400, 3), (100, 3), [3, 3]),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    sums: tuple[int, int], across: tuple[int, int], down: tuple[int, int] | None, counts: list[int]
+) -> None:
+    with pytest.raises(AssertionError):
+        recur(
+            torch.zeros(sums),
+            torch.zeros(across),
+            None if down is None else torch.zeros(down),
+            counts,
+        )
+
+
+def _kept(sums: Tensor, across: Tensor, counts: list[int]) -> tuple[Tensor, ...]:
+    return cpu_recurrence.read(sums, across, None, counts, is_learning=True)[1:]
 
 
 def test_a_sequence_depends_on_no_other_and_on_no_number_of_threads() -> None:
-    counts = counts_of(LENGTHS)
-    sums, across = (each.float() for each in drawn(40, 40, is_projected=False, counts=counts))
+    counts = counts_of([*LENGTHS, *[2] * 60])
+    inputs = [each.float() for each in drawn(40, 40, is_projected=False, counts=counts)]
+    sums, across = inputs
     whole = recur(sums, across, None, counts)
-    threads = torch.get_num_threads()
+    threads, found = torch.get_num_threads(), []
     try:
         for number in (1, 2, 3):
             torch.set_num_threads(number)
-            assert torch.equal(recur(sums, across, None, counts), whole)
+            back = cpu_recurrence.read_back(
+                whole.clone(), *_kept(sums, across, counts), across, None, counts
+            )
+            found.append((recur(sums, across, None, counts), *back))
     finally:
         torch.set_num_threads(threads)
+    for each in found:
+        assert all(map(torch.equal, each, found[0]))
+    assert torch.equal(found[0][0], whole)
     starts = recurrence.starts_of(counts)
     longest = torch.tensor(starts)  # the first row of every place is of the longest
     alone = recur(sums[longest], across, None, [1] * len(counts))
@@ -114,8 +176,9 @@ def test_a_sequence_depends_on_no_other_and_on_no_number_of_threads() -> None:
 
 def test_no_memory_is_an_error() -> None:
     one = torch.zeros(4, 1)
+    pointers = tuple(pointer(one) for _ in range(5))
     with pytest.raises(MemoryError, match="no memory to work in"):
-        cpu_recurrence._call("backward", one, None, (1, 1), [2**58], *[one] * 5)
+        cpu_recurrence._call("recurrence_backward", one, (one, None), [2**58], pointers)
 
 
 def stream_of(lengths: list[int]) -> Stream:

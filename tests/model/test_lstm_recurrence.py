@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bertsmith.fusion import unfused
-from bertsmith.model.recurrence import recur
+from bertsmith.model import recurrence
+from bertsmith.model.recurrence import _step, recur
 
 
 def small_recurrence() -> list[Tensor]:
@@ -41,6 +44,29 @@ def test_what_needs_no_gradient_changes_no_other(frozen: tuple[int, ...]) -> Non
     recur(*inputs, [4, 3, 2]).sum().backward()
     for place, (each, gradient) in enumerate(zip(inputs, expected, strict=True)):
         assert (each.grad is None) if place in frozen else torch.equal(each.grad, gradient)
+
+
+def test_a_place_leaves_nothing_behind_where_nothing_is_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[weakref.ref[Tensor]] = []
+    most = 0
+
+    def watched(total: Tensor, before: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        nonlocal most
+        most = max(most, sum(each() is not None for each in steps))
+        found = _step(total, before)
+        steps.append(weakref.ref(found[0]))
+        return found
+
+    monkeypatch.setattr(recurrence, "_step", watched)
+    inputs = small_recurrence()
+    for is_learning, expected in ((True, 8), (False, 1)):
+        steps.clear()
+        most = 0
+        with torch.set_grad_enabled(is_learning):
+            recur(*inputs, [1] * 9)
+        assert most == expected
 
 
 class _Largest(TorchDispatchMode):

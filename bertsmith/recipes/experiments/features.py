@@ -14,11 +14,13 @@ from bertsmith.recipes.experiments.experiment import (
     Claim,
     Experiment,
     Joined,
+    Place,
     Pretrained,
     Row,
 )
 from bertsmith.recipes.experiments.pieces import (
     UNCASED,
+    above_paper,
     higher,
     large,
     notes_on_entities,
@@ -75,6 +77,11 @@ def table7(scale: Scale) -> Experiment:
                 pairs=(pair(base, concat, "Dev F1"),),
                 kind="close",
                 margin=1.0,
+            ),
+            above_paper(
+                "LARGE, fine-tuned, is competitive with the best before (above ELMo on Dev)",
+                Place(row=large_title, column="Dev F1"),
+                Place(row="ELMo", column="Dev F1"),
             ),
         ),
         notes=(

@@ -81,6 +81,11 @@ def large(scale: Scale, *, cased: bool = False) -> Pretrained:
     return replace(scale.sized(scale.large), cased=cased and scale.cased_entities)
 
 
-def ensemble_of_seven(score: Score) -> Score:
-    """Seven seeds, averaged."""
-    return replace(score, restarts=ENSEMBLE_SIZE, taken="ensemble")
+def seven(score: Score) -> Score:
+    """Of the paper's number of seeds for an ensemble."""
+    return replace(score, restarts=ENSEMBLE_SIZE)
+
+
+def as_one(score: Score) -> Score:
+    """The same runs as an ensemble."""
+    return replace(score, taken="ensemble")

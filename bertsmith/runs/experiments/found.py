@@ -62,6 +62,13 @@ class Finding:
     """Whether another machine has found it."""
     average_half_width: float = math.nan
     """Of an average, half its 95% interval, which follows from its columns; else NaN."""
+    num_averaged: int = 0
+    """Of an average, the runs with a value behind it, each once; else 0."""
+
+    @property
+    def num_valued(self) -> int:
+        """Runs with a value."""
+        return self.num_averaged or len(self.values)
 
     @property
     def num_guessing(self) -> int:
@@ -71,7 +78,7 @@ class Finding:
     @property
     def is_guessing(self) -> bool:
         """Whether there are values, and all of them are no better than guessing."""
-        return 0 < len(self.values) <= self.num_guessing
+        return 0 < self.num_valued <= self.num_guessing
 
     @property
     def mean(self) -> float:
@@ -241,12 +248,22 @@ def _average(parts: Sequence[tuple[Cell | None, Finding]]) -> Finding:
     if missing := sum(not part.values for _, part in parts):
         return Finding(gap=f"{missing} of its columns are missing")
     runs: list[tuple[Cell | None, list[float]]] = []
+    behind: list[Finding] = []
     for cell, part in parts:
         plain = replace(cell, metric="", measured_on="") if isinstance(cell, Score) else cell
         same = next((values for before, values in runs if before == plain), None)
         if same is None or len(same) != len(part.values):
             runs.append((plain, list(part.values)))
+            behind.append(part)
         else:
             same[:] = map(sum, zip(same, part.values, strict=True))
     average = combination([(1.0 / len(parts), values) for _, values in runs])
-    return Finding(values=(average.value,), average_half_width=average.half_width)
+    return Finding(
+        values=(average.value,),
+        average_half_width=average.half_width,
+        num_averaged=sum(part.num_valued for part in behind),
+        num_runs=sum(part.num_runs for part in behind),
+        num_failed=sum(part.num_failed for part in behind),
+        num_lost=sum(part.num_lost for part in behind),
+        seconds=sum(part.seconds for part in behind),
+    )

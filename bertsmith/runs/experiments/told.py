@@ -107,7 +107,7 @@ def as_csv(experiment: Experiment, scale: str, found: Findings) -> str:
             writer.writerow(
                 [
                     experiment.name, scale, row.title, column, _number(finding.mean),
-                    _number(finding.deviation), _number(finding.half_width), len(finding.values),
+                    _number(finding.deviation), _number(finding.half_width), finding.num_valued,
                     finding.num_failed, "" if paper is None else paper, finding.gap,
                     f"{finding.seconds:.0f}", " ".join(f"{v:.4f}" for v in finding.values),
                 ]

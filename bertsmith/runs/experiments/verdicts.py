@@ -144,7 +144,7 @@ def _guesses(each: Sequence[Judged], found: Findings) -> str:
     """How many of the runs compared have learned nothing; empty for none."""
     places = {place for one in each for place in one.places}
     num_guessing = sum(found[place].num_guessing for place in places)
-    num_runs = sum(len(found[place].values) for place in places)
+    num_runs = sum(found[place].num_valued for place in places)
     if not num_guessing:
         return ""
     return f" {num_guessing} of the {num_runs} runs behind it are no better than guessing."

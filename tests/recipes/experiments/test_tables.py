@@ -154,12 +154,21 @@ def test_the_contemporaries_claim_bert_above_gpt_elmo_and_two_transformers() -> 
     assert {each.kind for each in claims} == {"higher"}
 
 
+_KINDS = ("single", "ensemble")
+
+
 def test_trivia_qa_is_learned_before_squad_and_seven_make_an_ensemble() -> None:
     rows = {row.title: row for row in EXPERIMENTS["table2"](paper()).rows}
     cell = rows["BERT LARGE (ensemble + TriviaQA)"].cells[1]
     assert isinstance(cell, Score)
     assert isinstance(cell.model, Tuned)
     assert (cell.model.learned.exam, cell.taken, cell.restarts) == ("TriviaQA", "ensemble", 7)
+    for scale in (tiny(), mini(), paper()):  # an ensemble stands beside the mean of its own members
+        of_scale = {row.title: row.cells for row in EXPERIMENTS["table2"](scale).rows}
+        for end in (")", " + TriviaQA)"):
+            members, together = (of_scale[f"BERT LARGE ({kind}{end}"] for kind in _KINDS)
+            as_ensemble = [replace(each, taken="ensemble") for each in members if each]  # type: ignore[call-arg]
+            assert as_ensemble == [each for each in together if each]
 
 
 def test_the_papers_averages_are_of_its_nine_columns() -> None:
@@ -282,6 +291,10 @@ def test_the_papers_own_figures_bear_its_claims_out() -> None:
                 if ours is not None and theirs is not None:
                     is_lower = first.column in experiment.lower_is_better
                     assert (ours < theirs) == is_lower
+            for first, second in claim.pairs if claim.kind == "above_paper" else ():
+                ours, theirs = map(experiment.figure_of_paper, (first, second))
+                if ours is not None and first.column == second.column:
+                    assert ours > (theirs or 0.0)
             if claim.kind == "more":
                 assert gap(experiment, claim.pairs) > gap(experiment, claim.against)
 
@@ -352,3 +365,10 @@ def test_table_7_has_the_papers_fine_tuned_models_and_elmo() -> None:
     )
     assert isinstance(large, Pretrained)
     assert (large.cased, large.run.model) == (True, LARGE)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_squad_2_is_learned_without_trivia_qa(scale: str) -> None:
+    for row, _, cell in EXPERIMENTS["table3"](SCALES[scale]()).cells():
+        assert isinstance(cell, Score)
+        assert isinstance(cell.model, Pretrained), row.title

@@ -228,6 +228,26 @@ def test_an_average_has_the_interval_that_follows_from_its_columns(
     assert line[-1] == f"68.3, 95%: {half_width:.1f}"
 
 
+def test_an_average_knows_the_runs_behind_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Site, "hash_of", lambda _, exam: exam)
+    matched, other = cell(), replace(cell(), exam="SST-2")
+    columns = ("m", "mm", "other", "average")
+    both = replace(matched, measured_on="MNLI-mm")
+    row = Row(title="x", cells=(matched, both, other, Average(columns=columns[:3])))
+    table = Experiment(name="t", title="", source="", columns=columns, rows=(row,))
+    reached = accuracy(0.5, 0.6, 0.7)
+    for failure in ("guesses", ""):
+        results = write(site, matched, *reached, failure="guesses")
+        scores = dict(zip(results.runs, reached, strict=True))
+        also = {"MNLI-mm": {"examples": "MNLI-mm", "scores": scores}}
+        write_json(site.of_score(matched) / ALSO, also)
+        write(site, other, *accuracy(0.8, 0.9, 0.85), failure=failure)
+        average = findings(table, site, {})[Place(row="x", column="average")]
+        assert average.num_valued == 6  # both of MNLI's are of the same three
+        assert average.num_failed == (6 if failure else 3)
+        assert average.is_guessing is bool(failure)
+
+
 def test_a_finding_knows_its_mean_deviation_and_interval() -> None:
     finding = Finding(values=(1.0, 2.0, 3.0))
     assert finding.mean == 2.0
