@@ -43,7 +43,7 @@ def test_every_committed_line_is_a_cell(scale):
 
 def test_a_cell_tells_its_interval_and_how_many_seeds_guess():
     text = section("mini", rows_of("mini"))
-    assert "| L1 H256 A4 | perplexity | 64.23 | 5.84 |" in text
+    assert "| L1 H256 A4 | perplexity | 63.81 | 5.84 |" in text
     assert "| L4 H256 A4 | MNLI-m | 47.4 +- 2.3 (3 seeds) | 84.4 |" in text
     # By accuracy, which the cell tells, four of five are above one answer to all; by F1 none.
     assert "| L4 H256 A4 | MRPC | 70.0 +- 2.2 (5 seeds, 1 guessing) | 86.7 |" in text
