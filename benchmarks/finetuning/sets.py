@@ -25,6 +25,7 @@ from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAn
 SLICE = 10_000
 """Questions of SQuAD's training set that both systems learn from; all are too many for the peer."""
 _SLICE_SEED = 0
+_SQUAD_DEV = "Dev: 7,753 of 10,570 questions"
 _FIRST_ARTICLES = 100
 
 
@@ -47,6 +48,8 @@ class ProofSet:
     name: str
     read: Callable[[Path], Examples]
     """The data's folder -> its examples."""
+    what: str = ""
+    """What it is, where it is not the official set."""
     models: tuple[Model, ...] = ("minilm", "mini-en")
     seeds: int = 5
     """How many runs of ours."""
@@ -152,14 +155,16 @@ SETS: tuple[ProofSet, ...] = (
     ProofSet(name="STS-B", read=glue_examples("STS-B")),
     ProofSet(name="ARC-Easy", read=_arc, epochs=2.0),
     ProofSet(name="CoNLL-2003", read=_conll, seeds=3, epochs=2.0, batch_size=16),
-    ProofSet(name="KLUE-NER", read=_klue_ner, models=("mini-ko",), epochs=5.0, batch_size=16),
-    ProofSet(name="NSMC", read=_nsmc, models=("mini-ko",), seeds=3, epochs=1.0),
+    ProofSet(name="KLUE-NER", read=_klue_ner, models=("mini-ko",), epochs=5.0, batch_size=16,
+             what="4,000 sentences of its Dev to learn, 500 others of it to measure"),
+    ProofSet(name="NSMC", read=_nsmc, models=("mini-ko",), seeds=3, epochs=1.0,
+             what="100,000 reviews drawn like its own to learn, 20,000 of its rows to measure"),
     ProofSet(name="SST-2", read=glue_examples("SST-2"), seeds=3, epochs=1.0),
     ProofSet(name="KorQuAD 1.0 Dev, by articles", read=_korquad, models=("mini-ko",), seeds=1),
     ProofSet(name=f"SQuAD 1.1, {SLICE:,} questions", read=squad_examples(SLICE), models=("minilm",),
-             seeds=1, epochs=2.0),
+             seeds=1, epochs=2.0, what=_SQUAD_DEV),
     ProofSet(name="SQuAD 1.1", read=squad_examples(None), models=("minilm",), seeds=1, epochs=1.0,
-             with_peer=False),
+             with_peer=False, what=_SQUAD_DEV),
 )  # fmt: skip
 """In the order in which they are run: the small ones first."""
 

@@ -13,7 +13,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from benchmarks.finetuning.rows import SYSTEMS, Key, System
-from benchmarks.finetuning.sets import SETS
+from benchmarks.finetuning.sets import SETS, ProofSet
 from bertsmith.tasks.means import difference
 
 _PRECISIONS = ("fp32", "bf16")
@@ -23,15 +23,27 @@ _HEAD = (
 
 
 def markdown(rows: Mapping[Key, Mapping[str, Any]]) -> str:
-    """The table of all rows, in the order of the sets."""
+    """The table in the order of the sets, without what has begun and has not all its runs."""
     lines = [_line(_HEAD), _line(["---"] * len(_HEAD))]
     for row in SETS:
         for model, precision in itertools.product(row.models, _PRECISIONS):
             names = (row.name, model, precision)
             found = {system: _scores(rows, names, system) for system in SYSTEMS}
-            if any(found.values()):
-                lines.append(_line([*_cells(names, found), _minutes(rows, names)]))
+            if _is_whole(row, found):
+                cells = [*_cells(names, found), _minutes(rows, names)]
+                title = f"{row.name} ({row.what})" if row.what else row.name
+                lines.append(_line([title, *cells[1:]]))
     return "\n".join(lines)
+
+
+def _is_whole(row: ProofSet, found: Mapping[System, Mapping[str, list[float]]]) -> bool:
+    """Whether all seeds of ours are there, and of `transformers` where it learns the set."""
+    owed: dict[System, int] = {"bertsmith": row.seeds}
+    if row.with_peer:
+        owed["transformers"] = min(row.seeds, row.other_seeds)
+    return all(
+        max(map(len, found[system].values()), default=0) >= count for system, count in owed.items()
+    )
 
 
 def _scores(

@@ -9,7 +9,7 @@ from benchmarks.finetuning.__main__ import run_of
 from benchmarks.finetuning.peer import near_lengths, peer_loss, peer_model, peer_scores
 from benchmarks.finetuning.rows import Key
 from benchmarks.finetuning.sets import SETS as PROOF_SETS
-from benchmarks.finetuning.sets import Examples, set_named, shortened
+from benchmarks.finetuning.sets import Examples, ProofSet, set_named, shortened
 from bertsmith.checkpoints import store
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.init import initialise
@@ -89,26 +89,40 @@ def test_the_peers_batches_hold_near_lengths_and_every_group_once() -> None:
     assert sorted(longest) != longest != sorted(longest, reverse=True)
 
 
-def test_the_table_has_a_line_for_each_set_and_model(tmp_path, monkeypatch) -> None:
+def test_the_table_has_a_line_for_each_set_and_model_that_has_all_its_runs(
+    tmp_path, monkeypatch
+) -> None:
     monkeypatch.setattr("benchmarks.machine.RESULTS", tmp_path)
-    found = {}
-    for seed in range(2):
-        for system, score in (("bertsmith", 0.6), ("transformers", 0.58)):
-            key = Key(set="RTE", model="minilm", system=system, seed=seed, precision="bf16")
-            seconds = 60.0 * (seed + (1 if system == "bertsmith" else 2))
-            result = rows.Result(scores={"accuracy": score + seed / 50}, seconds=seconds)
-            rows.store(key, result, {})
+
+    def stored(system, seed, score, seconds, **changes):
+        key = Key(set="RTE", model="minilm", system=system, seed=seed, precision="bf16")
+        result = rows.Result(scores={"accuracy": score}, seconds=seconds, **changes)
+        rows.store(key, result, {})
+        return table.markdown(rows.stored(tmp_path / "finetuning.jsonl")).splitlines()[2:]
+
+    for seed, score in enumerate((0.6, 0.62, 0.64, 0.62)):
+        stored("bertsmith", seed, score, 60.0 * (seed + 1))
+    for seed, score in enumerate((0.58, 0.6, 0.62)):
+        assert stored("transformers", seed, score, 120.0) == []
     # It went on after a stop: its seconds say nothing.
-    key = Key(set="RTE", model="minilm", system="bertsmith", seed=2, precision="bf16")
-    result = rows.Result(scores={"accuracy": 0.64}, seconds=1.0, is_resumed=True)
-    rows.store(key, result, {})
-    found = rows.stored(tmp_path / "finetuning.jsonl")
-    assert len(found) == 5
-    line = table.markdown(found).splitlines()[-1]
+    (line,) = stored("bertsmith", 4, 0.62, 1.0, is_resumed=True)
     assert line.startswith(
-        "| RTE | minilm | bf16 | accuracy | 62.0 +- 2.0 (3) | 59.0 +- 1.4 (2) |  | +3.0"
+        "| RTE | minilm | bf16 | accuracy | 62.0 +- 1.4 (5) | 60.0 +- 2.0 (3) |  | +2.0"
     )
-    assert line.endswith(" inside | 1.5 / 2.5 |")
+    assert line.endswith(" inside | 2.5 / 2.0 |")
+
+
+def test_what_is_not_the_official_set_is_told_beside_its_name(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("benchmarks.machine.RESULTS", tmp_path)
+    for system in ("bertsmith", "transformers"):
+        key = Key(set="KorQuAD", model="mini-ko", system=system, seed=0, precision="bf16")
+        rows.store(key, rows.Result(scores={"f1": 5.0}, seconds=1.0), {})
+    some = ProofSet(
+        name="KorQuAD", read=lambda _: None, models=("mini-ko",), seeds=1, what="a part"
+    )
+    monkeypatch.setattr(table, "SETS", (some,))
+    text = table.markdown(rows.stored(tmp_path / "finetuning.jsonl"))
+    assert "| KorQuAD (a part) | mini-ko | bf16 | f1 |" in text
 
 
 def test_grouped_batches_hold_every_example_once_and_lengths_that_are_alike() -> None:
