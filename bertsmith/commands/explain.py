@@ -22,6 +22,7 @@ from bertsmith.commands.explanation import terminal
 from bertsmith.commands.explanation.words import Chosen
 from bertsmith.commands.json_lines import print_json
 from bertsmith.commands.named_texts import refuse_files
+from bertsmith.commands.paths import require_destination
 from bertsmith.text.scripts import main_script
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def explain(options: Explain) -> None:
     not there, and a layer or a head that it has not.
     """
     refuse_files(options.sentences, lambda name: "explain takes one sentence, or the two of a pair")
+    if options.out is not None:
+        require_destination(options.out.parent, (), "the picture's")
     model = options.model or _model_for(options.sentences)
     found = _explained(options, model)
     layer = found.config.num_hidden_layers if options.layer is None else options.layer

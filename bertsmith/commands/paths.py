@@ -6,6 +6,7 @@ vocabulary is a file of words. It makes no directory.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from bertsmith.corpus.store import COUNTS_FILE
 
 
 def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
-    """Raises ValueError where `out` cannot be a directory, or lies inside an input.
+    """Raises ValueError where `out` cannot be a directory or written to, or lies inside an input.
 
     `whose` says what the directory is for: `the corpus's`.
     """
@@ -25,6 +26,14 @@ def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
             f"{whose} directory {out} cannot be made, since {place} is a file; name another one "
             f"with --out"
         )
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"{whose} directory {out} cannot be written to ({place}: {error.strerror}); name another "
+            f"one with --out"
+        ) from error
     for path in inputs:
         if resolved.is_relative_to(path.resolve()):
             raise ValueError(

@@ -89,7 +89,7 @@ def resized(run: PretrainRun, config: BertConfig) -> PretrainRun:
     Source: section 5.2, Table 6.
     Command: `bertsmith reproduce table6 --scale SCALE --text TEXT --data DATA`
     tiny: 46 to 121 s; planned 0.7 GiB; perplexity 492 to 474.
-    mini: 7 to 32 min, beside other work; 2.3 GiB; perplexity 64.2 to 47.6 of the first five
+    mini: 3 to 32 min, beside other work; 2.3 GiB; perplexity 63.8 to 47.6 of the first five
         sizes, 56.3 of the largest.
     paper: planned 7,020 days for all six; planned 13 GiB; not measured (the paper's: 5.84 to
         3.23).

@@ -146,7 +146,8 @@ def test_every_model_is_drawn_with_what_it_has(models, capsys, model, sentences)
         "What it foretells": model.endswith(("left", "right", "lstm")),
         "Attention: layer 2 of 2": model != "lstm",
         "BERT: both sides": True,
-        "GPT: left to right": True,
+        "GPT: left to right": model != "lstm",
+        "ELMo: left to right": model == "lstm",
         "ELMo: right to left": model == "right_to_left",
     }
     assert {words: words in shown.out for words in has} == has

@@ -93,3 +93,24 @@ def test_a_run_named_by_itself_is_not_begun_inside_the_text(
     assert cli.main(["pretrain", "."]) == 2
     assert "runs/texts lies inside the input ., " in capsys.readouterr().err
     assert [path.name for path in tmp_path.rglob("*")] == ["texts", "text.txt"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no place that nobody can write to")
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(command for command in COMMANDS if command[0] != "learn-vocab"),
+        ["reproduce", "table4", "--text", "{text}", "--data", ".", "--out", "{out}", "--plan-only"],
+        ["explain", "a cat", "--model", "none", "--out", "{out}/picture.svg"],
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
+    words: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_text(tmp_path / "text")
+    assert cli.main([word.format(text="text", out="/proc/none") for word in words]) == 2
+    assert "directory /proc/none cannot be written to (/proc: " in capsys.readouterr().err

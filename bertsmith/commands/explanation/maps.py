@@ -47,7 +47,7 @@ def draw_sight(page: Page, found: Explanation) -> None:
         x, y = MARGIN + number * room, beginning
         sees = visible(len(tokens), direction)  # (n, n)
         whose = words.whose_sight(found, direction)
-        title = words.KNOWN[direction] + (f" ({whose})" if whose else "")
+        title = words.known_way(found, direction) + (f" ({whose})" if whose else "")
         page.words(x, y, title, is_bold=True)
         y += 0.3
         place = _place_of(x, room - 0.4, tokens)

@@ -185,7 +185,7 @@ def _sight(found: Explanation, width: int, signs: Signs) -> Iterator[Text]:
     for direction in directions:
         sees = visible(len(tokens), direction).tolist()
         cells = [[marks[each] for each in row] for row in sees]
-        title = Text(words.KNOWN[direction], style="bold")
+        title = Text(words.known_way(found, direction), style="bold")
         whose = Text(words.whose_sight(found, direction), style="green")
         blocks.append([title, whose, *grid(tokens, cells, own_width)])
     yield from beside(blocks, width, _GAP)

@@ -24,12 +24,13 @@ READS: dict[Direction, str] = {
     "two_way": "from left to right, and by itself from right to left",
 }
 """How a model reads."""
-KNOWN: dict[Direction, str] = {
+_KNOWN: dict[Direction, str] = {
     "bidirectional": "BERT: both sides",
     "left_to_right": "GPT: left to right",
     "right_to_left": "ELMo: right to left",
 }
 """Whose way of reading it is, in Figure 3."""
+_OF_ELMO = "ELMo: left to right"
 _SIDE: dict[Direction, str] = {
     "bidirectional": "those on both sides",
     "left_to_right": "those before it",
@@ -158,6 +159,12 @@ def sight_line(found: Explanation) -> str:
     if found.config.layer_kind == "lstm":
         line += " An LSTM looks at none of them: it carries on what it has read."
     return line
+
+
+def known_way(found: Explanation, direction: Direction) -> str:
+    """Whose way of reading it is, in Figure 3."""
+    is_elmos = direction == "left_to_right" and found.config.layer_kind == "lstm"
+    return _OF_ELMO if is_elmos else _KNOWN[direction]
 
 
 def whose_sight(found: Explanation, direction: Direction) -> str:

@@ -6,6 +6,7 @@ What another process holds is left to it.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -221,7 +222,8 @@ def _tell(experiment: Experiment, workshop: Workshop, scale: Scale, console: Con
         files.append(".png")
     say(console, "")
     say(console, f"{experiment.source}: {experiment.title}")
-    for line in (*told.lines(experiment, found), *told.gaps(found), *told.failures(found)):
+    room = console.width if console.is_terminal else sys.maxsize
+    for line in (*told.lines(experiment, found, room), *told.gaps(found), *told.failures(found)):
         say(console, line)
     for claim in experiment.claims:
         say(console, told.claim_line(experiment, claim, found))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PANEL_INCHES, _ROW_INCHES = 3.2, 0.42
+_MOST_ABREAST = 5
 
 
 def draw(experiment: Experiment, found: Findings, path: Path) -> None:
@@ -28,11 +29,15 @@ def draw(experiment: Experiment, found: Findings, path: Path) -> None:
         _draw_curves(figure.subplots(), experiment, found)
     else:
         count = len(experiment.columns)
-        size = (2.2 + _PANEL_INCHES * count, 1.4 + _ROW_INCHES * len(experiment.rows))
-        figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
-        for axes, column in zip(panels, experiment.columns, strict=True):
+        num_lines = -(-count // _MOST_ABREAST)
+        abreast = -(-count // num_lines)
+        height = num_lines * (0.7 + _ROW_INCHES * len(experiment.rows)) + 0.7
+        figure = Figure(figsize=(2.2 + _PANEL_INCHES * abreast, height), layout="constrained")
+        panels = figure.subplots(num_lines, abreast, sharey=True, squeeze=False).ravel()
+        for axes, column in zip(panels, experiment.columns, strict=False):
             _draw_column(axes, experiment, column, found)
+        for empty in panels[count:]:
+            empty.set_axis_off()
     figure.suptitle(f"{experiment.source}: {experiment.title}")
     with atomic_file(path) as file:
         figure.savefig(file, format="png", dpi=120)

@@ -19,6 +19,7 @@ _CSV = (
     "paper", "gap", "seconds", "values",
 )  # fmt: skip
 
+_BETWEEN = "  "
 
 SPREAD = (
     "Mean +- deviation over (so many) seeds of fine-tuning, then half the mean's 95% interval "
@@ -39,14 +40,27 @@ def table(experiment: Experiment, found: Findings) -> list[list[str]]:
     return lines
 
 
-def lines(experiment: Experiment, found: Findings) -> list[str]:
-    """For a terminal: columns of equal width."""
+def lines(experiment: Experiment, found: Findings, room: int) -> list[str]:
+    """For a terminal: columns of equal width; those past `room` characters stand below, as often.
+
+    A column that has no room even alone is told whole.
+    """
     cells = table(experiment, found)
     widths = [max(len(line[number]) for line in cells) for number in range(len(cells[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in cells
-    ]
+    blocks: list[list[int]] = [[0]]
+    for number in range(1, len(widths)):
+        used = sum(widths[each] + len(_BETWEEN) for each in blocks[-1])
+        if used + widths[number] > room and len(blocks[-1]) > 1:
+            blocks.append([0])
+        blocks[-1].append(number)
+    told: list[str] = []
+    for block in blocks:
+        told += [""] if told else []
+        told += [
+            _BETWEEN.join(line[each].ljust(widths[each]) for each in block).rstrip()
+            for line in cells
+        ]
+    return told
 
 
 def markdown(experiment: Experiment, found: Findings, about: Sequence[str]) -> str:

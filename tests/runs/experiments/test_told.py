@@ -68,3 +68,17 @@ def test_the_report_says_what_the_spread_is_of() -> None:
     report = told.markdown(TABLE, found(), [])
     assert "seeds of fine-tuning" in report
     assert "pre-trained once" in report
+
+
+def test_columns_that_have_no_room_stand_below_with_their_rows_titles() -> None:
+    whole = told.lines(TABLE, found(), 1000)
+    assert len(whole) == len(told.table(TABLE, found()))
+    narrow = told.lines(TABLE, found(), len(whole[0]) - 1)
+    halves = [narrow[: len(whole)], narrow[len(whole) + 1 :]]
+    assert narrow[len(whole)] == ""
+    for line, *parts in zip(whole, *halves, strict=True):
+        title = line.split("  ")[0]
+        assert all(part.startswith(title) for part in parts)
+        assert line.split() == [*parts[0].split(), *parts[1].removeprefix(title).split()]
+    assert max(map(len, narrow)) < len(max(whole, key=len))
+    assert told.lines(TABLE, found(), 1) == narrow  # no column is cut
