@@ -24,6 +24,7 @@ from bertsmith.commands.json_lines import print_json
 from bertsmith.commands.named_texts import refuse_files
 from bertsmith.commands.paths import require_destination
 from bertsmith.text.scripts import main_script
+from bertsmith.text.tokenizer import warn_about_hangul
 
 if TYPE_CHECKING:
     from bertsmith.tasks.explanation import Explanation, Guess
@@ -109,7 +110,8 @@ def _explained(options: Explain, model: str) -> Explanation:
 
     device = choose_device(options.device)
     predictor = Predictor.load(model, device=device, precision=options.precision)
-    for note in predictor.notes:
+    broken = warn_about_hangul(predictor.tokenizer.config, options.sentences)
+    for note in (*predictor.notes, *([broken] if broken else [])):
         print(f"note: {note}", file=sys.stderr)
     hiding = Hiding(masking=options.masking, seed=options.seed or 0, words=options.hide)
     first, second = (*options.sentences, None)[:2]

@@ -31,8 +31,8 @@ def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
             pass
     except OSError as error:
         raise ValueError(
-            f"{whose} directory {out} cannot be written to ({place}: {error.strerror}); name another "
-            f"one with --out"
+            f"{whose} directory {out} cannot be written to ({place}: {error.strerror}); name "
+            f"another one with --out"
         ) from error
     for path in inputs:
         if resolved.is_relative_to(path.resolve()):

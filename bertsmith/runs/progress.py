@@ -166,7 +166,8 @@ def duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours < 48:
         return f"{hours} h {minutes} min"
-    return f"{hours // 24} d {hours % 24} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if days < 100 else f"{days:,} days"
 
 
 _SHORT = {"masked_lm": "mlm", "next_sentence": "nsp"}

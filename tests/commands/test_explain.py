@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from bertsmith import cli
 from bertsmith.checkpoints import store
 from bertsmith.inference import Predictor
 from bertsmith.tasks.hidden_places import Hiding
+from bertsmith.text.tokenizer import Tokenizer
 from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
 from tests.tasks.figures import (
     KOREAN,
@@ -269,3 +271,12 @@ def test_a_file_that_exists_is_replaced_only_by_force(models, tmp_path, capsys) 
 
 def test_no_positions_of_the_model_are_left_unused() -> None:
     assert CONFIG.max_position_embeddings == 24  # what the mistakes above count on
+
+
+def test_hangul_that_a_model_breaks_is_told(models, tmp_path, capsys) -> None:
+    assert "jamo" not in printed(capsys, models / "both", KOREAN).err
+    whole = figure_tokenizer()
+    config = replace(whole.config, strip_accents=True)
+    model = figure_model("masked_lm")
+    store.save(tmp_path / "model", model, model.config, Tokenizer(whole.vocabulary, config))
+    assert "falls apart into jamo" in printed(capsys, tmp_path / "model", KOREAN).err

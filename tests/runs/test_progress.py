@@ -123,7 +123,10 @@ def test_views_several_steps_apart_count_as_several_steps() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(3, "3 s"), (89, "89 s"), (720, "12 min"), (12_000, "3 h 20 min"), (360_000, "4 d 4 h")],
+    [
+        *((3, "3 s"), (89, "89 s"), (720, "12 min"), (12_000, "3 h 20 min"), (360_000, "4 d 4 h")),
+        (4e9, "46,296 days"),
+    ],
 )
 def test_durations_are_said_as_people_say_them(seconds: float, words: str) -> None:
     assert duration(seconds) == words
