@@ -9,13 +9,17 @@ like: ids, spans and word numbers as arrays beside the library's own, ids alone 
 
 The library makes Python numbers of its results only when asked: `bare` never asks, `bare_read`
 asks for what our `encode_batch` gives. `equal_texts` is the share of sentences with equal ids; the
-library departs from the original on rare characters.
+library departs from the original on rare characters. Other encoders, tensorflow-text (ids, and ids
+with spans) and flash-tokenizer (ids), take their turns where their packages are there.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import itertools
 import json
+import operator
 import os
 import statistics
 import subprocess
@@ -24,7 +28,9 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import tokenizers
 
 from benchmarks.machine import append_row
@@ -74,6 +80,8 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         "corpus": lambda: WordMemory(tokenizer).ids,  # a new one, so that it remembers nothing
         "bare_fast": lambda: bare.encode_batch_fast,
     }
+    peers = _peers(tokenizer)
+    makers |= {name: lambda way=way: way for name, way in peers.items()}
     megabytes = sum(len(sentence.encode()) for sentence in sentences) / 1e6
     rates: dict[str, list[float]] = {name: [] for name in makers}
     for _ in range(options.rounds):
@@ -98,6 +106,9 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
             )
         },
         "equal_texts": equal_texts(tokenizer, bare, batches[0]),
+        "equal_to_peers": {
+            name: equal_ids(tokenizer, peer, batches[0]) for name, peer in peers.items()
+        },
     }
 
 
@@ -118,6 +129,46 @@ def equal_texts(tokenizer: Tokenizer, bare: tokenizers.Tokenizer, texts: list[st
     """The share of texts that get the same ids from both."""
     pairs = zip(tokenizer.encode_batch(texts), bare.encode_batch(texts), strict=True)
     return sum(ours.ids.tolist() == theirs.ids for ours, theirs in pairs) / len(texts)
+
+
+def equal_ids(tokenizer: Tokenizer, peer: Way, texts: list[str]) -> float:
+    """The share of texts that get the same ids from another encoder, special tokens aside."""
+    ids, counts = tokenizer.ids(texts)
+    edges = [0, *np.cumsum(counts).tolist()]
+    ours = [ids[start:end].tolist() for start, end in itertools.pairwise(edges)]
+    return sum(map(operator.eq, ours, _id_lists(peer(texts), tokenizer))) / len(texts)
+
+
+def _id_lists(found: Any, tokenizer: Tokenizer) -> list[list[int]]:
+    """What a peer returned -> ids text by text."""
+    first = found[0] if isinstance(found, tuple) else found
+    if hasattr(first, "merge_dims"):  # tensorflow-text: texts, words, pieces
+        return [list(ids) for ids in first.to_list()]
+    special = {tokenizer.cls_id, tokenizer.sep_id}
+    return [[each for each in ids if each not in special] for ids in first]
+
+
+def _peers(tokenizer: Tokenizer) -> dict[str, Way]:
+    """Encoders of the packages that are there, each from texts to ids, or to ids with spans."""
+    is_lower, words = tokenizer.config.lowercase, list(tokenizer.vocabulary)
+    ways: dict[str, Way] = {}
+    if importlib.util.find_spec("tensorflow_text") is not None:
+        import tensorflow as tf
+        import tensorflow_text
+
+        fast = tensorflow_text.FastBertTokenizer(words, lower_case_nfd_strip_accents=is_lower)
+        ways["tensorflow_text"] = lambda texts: fast.tokenize(tf.constant(texts))
+        ways["tensorflow_text_spans"] = lambda texts: fast.tokenize_with_offsets(tf.constant(texts))
+    if importlib.util.find_spec("flash_tokenizer") is not None:
+        import flash_tokenizer
+
+        with tempfile.TemporaryDirectory() as folder:
+            tokenizer.save(folder)
+            vocabulary = str(Path(folder) / "vocab.txt")
+            flash = flash_tokenizer.BertTokenizerFlash(vocabulary, do_lower_case=is_lower)
+        told = {"padding": "longest", "max_length": 512, "do_multiprocess": False}
+        ways["flash_tokenizer"] = lambda texts: flash(texts, **told).input_ids
+    return ways
 
 
 def _bare(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
@@ -141,6 +192,7 @@ def _in_a_process(language: str, threads: int, options: argparse.Namespace) -> d
         **os.environ,
         "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false",
         "RAYON_NUM_THREADS": str(threads),
+        "TF_NUM_INTRAOP_THREADS": str(threads),
     }
     command = [sys.executable, "-m", "benchmarks.tokenization", "--measure", language]
     command += ["--data", options.data, "--max-mb", options.max_mb, "--rounds", options.rounds]
