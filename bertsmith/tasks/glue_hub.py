@@ -19,6 +19,9 @@ from bertsmith.tasks.own.fields import text_of
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _UNLABELLED = -1
+_CARD = "README.md"
+"""Where a data set says, in its block `configs`, which files belong to which set."""
+_CONFIGS = re.compile(r"^configs:.*?(?=^[A-Za-z]|\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +67,8 @@ def is_hub_id(place: str) -> bool:
 def read(place: str, task: GlueTask, split: str) -> list[TextExample]:
     """The training or Dev examples of a task: `split` is train or dev.
 
-    Raises ModuleNotFoundError where `datasets` is missing, ValueError for what it cannot load and
-    for labels that are not the task's.
+    Raises ModuleNotFoundError where `datasets` is missing; ValueError for what it cannot load, a
+    copy that is cut or damaged among it, and for labels that are not the task's.
     """
     if task.name not in TASKS:
         raise ValueError(f"{task.name} has no labels to learn or to score: it is only answered")
@@ -74,7 +77,9 @@ def read(place: str, task: GlueTask, split: str) -> list[TextExample]:
     if not name:
         raise ValueError(f"{task.name} has no {split} set: it is answered by the model of MNLI-m")
     try:
+        import yaml
         from datasets import ClassLabel, load_dataset
+        from datasets.exceptions import DatasetsError
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "data sets of the Hub are read through the `datasets` library: pip install "
@@ -82,14 +87,34 @@ def read(place: str, task: GlueTask, split: str) -> list[TextExample]:
         ) from error
     try:
         rows = load_dataset(place, there.config, split=name)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, DatasetsError, yaml.YAMLError) as error:
         raise ValueError(
-            f"{place}: cannot load {there.config}, {name} ({' '.join(str(error).split()):.200}); "
-            f"without a network give the directory of GLUE's own files"
+            f"{place}: cannot load {there.config}, {name}{_why(place, there, error)}"
         ) from error
     label = rows.features.get("label")
     names = label.names if isinstance(label, ClassLabel) else None
     return examples_of(rows, task, names, f"{place} {there.config} {name}")
+
+
+def _why(place: str, there: HubTask, error: Exception) -> str:
+    """What is wrong, and what to do."""
+    directory = Path(place)
+    cause = error.__cause__ or error  # of what happens on the way the library says only that it did
+    reason = f" ({' '.join(str(cause).split()):.200})"
+    if not directory.is_dir():
+        return f"{reason}; without a network give the directory of GLUE's own files"
+    card = directory / _CARD
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    block = _CONFIGS.search(text)
+    if block and re.search(rf"""config_name["']?\s*:\s*["']?{there.config}\b""", block[0]):
+        return f"{reason}: this copy is not whole or not sound; download the data set anew"
+    lacks = f"it has no {_CARD} with a `configs` block"
+    if card.is_file():
+        lacks = f"its {_CARD} has no `configs` block that names {there.config}"
+    return (
+        f": {lacks}, which says what files belong to which set; put the data set's own {_CARD} "
+        f"there"
+    )
 
 
 def examples_of(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -92,6 +93,65 @@ def test_without_the_library_the_extra_is_named(
     for place in (hub_at(tmp_path / "hub"), "nyu-mll/glue"):
         assert bertsmith("finetune", model, "--glue", place, "--task", "RTE") == 2
         assert "pip install 'bertsmith[hub]'" in capsys.readouterr().err
+
+
+def change(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def blot(file: Path) -> None:
+    file.write_bytes(b"PAR1" + bytes(116) + file.read_bytes()[120:])
+
+
+def count_otherwise(card: Path) -> None:
+    """The data set's own card says how many examples each set has."""
+    counts = (
+        "dataset_info:\n- config_name: rte\n  splits:\n"
+        "  - {name: train, num_bytes: 9, num_examples: 99}\n"
+        "  - {name: validation, num_bytes: 9, num_examples: 6}\n"
+    )
+    change(card, "---\nconfigs", f"---\n{counts}configs")
+
+
+def drop_configs(card: Path) -> None:
+    card.write_text("---\ndataset_info:\n- config_name: rte\n---\n# GLUE\n")
+
+
+TRAIN, CARD = "rte/train-00000.parquet", "README.md"
+NOT_WHOLE = "this copy is not whole or not sound; download the data set anew"
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "told"),
+    [
+        (TRAIN, cut, NOT_WHOLE),
+        (TRAIN, blot, NOT_WHOLE),
+        (TRAIN, Path.unlink, NOT_WHOLE),
+        (CARD, count_otherwise, NOT_WHOLE),
+        (CARD, Path.unlink, "it has no README.md with a `configs` block, which says what files"),
+        (CARD, drop_configs, "its README.md has no `configs` block that names rte, which says"),
+        (CARD, lambda card: card.write_text("---\nconfigs: [\n---\n"), "names rte, which says"),
+    ],
+)
+def test_a_damaged_directory_is_one_line(
+    name: str, damage: Callable[[Path], object], told: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    hub = hub_at(tmp_path / "hub")
+    damage(hub / name)
+    with pytest.raises(ValueError, match=re.escape(told)) as error:
+        glue_hub.read(str(hub), task_named("RTE"), "train")
+    assert str(error.value).startswith(f"{hub}: cannot load rte, train")
+    assert "\n" not in str(error.value)
+    assert "network" not in str(error.value)
 
 
 def test_a_directory_in_the_hubs_layout_is_learned_and_scored(
