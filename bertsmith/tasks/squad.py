@@ -27,6 +27,8 @@ from bertsmith.text.tokenizer import Tokenizer
 
 _NO_ANSWER = np.zeros(2, dtype=np.int64)
 """The row of `[CLS]`, as start and end."""
+_NUM_SPECIAL = 3
+"""Special tokens of a window: `[CLS]`, and `[SEP]` after the question and after the passage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,15 @@ class SquadConfig:
         for name in ("doc_stride", "max_question_tokens", "max_answer_tokens", "num_best"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
-        room = self.max_tokens - self.max_question_tokens - 3
+        room = self.max_tokens - self.max_question_tokens - _NUM_SPECIAL
+        if room < 1:
+            least = self.max_question_tokens + _NUM_SPECIAL + 1
+            raise ValueError(
+                f"max_tokens {self.max_tokens} is too small for questions of up to "
+                f"{self.max_question_tokens} tokens (max_question_tokens): beside the longest one "
+                f"and {_NUM_SPECIAL} special tokens nothing of a passage can be read; make "
+                f"max_tokens at least {least}, or max_question_tokens smaller"
+            )
         if self.doc_stride > room:
             raise ValueError(
                 f"doc_stride must be at most {room}, the tokens of a passage beside the longest "
@@ -88,6 +98,10 @@ class EncodedQuestions:
     """Of each question: tokens at its own end that are not read."""
     num_without_word: int
     """Questions of which nothing can be read."""
+    unheld: Sequence[str]
+    """Ids of the questions whose answer, the one that is the target, no window holds whole."""
+    with_null: bool
+    """Whether the target of such a question says that it has no answer."""
 
     @property
     def num_cut_questions(self) -> int:
@@ -96,15 +110,27 @@ class EncodedQuestions:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many questions are cut, and how many have nothing to read."""
+        """How many questions are cut, have nothing to read, have an answer that no window holds."""
         told = (
             (self.num_cut_questions, "longer than max_question_tokens: the end is not read"),
             (self.num_without_word, "without a word: the passage alone is read"),
+            (len(self.unheld), self._unheld_told()),
         )
         return tuple(
             f"{counted(count, 'question')} of {len(self.spans):,} {what}"
             for count, what in told
             if count
+        )
+
+    def _unheld_told(self) -> str:
+        """What becomes of such questions, the first one named."""
+        if not self.unheld:
+            return ""
+        learned = "to have no answer" if self.with_null else "to point at [CLS], which is no answer"
+        return (
+            f"({self.unheld[0]!r} first) with an answer that no window holds whole: where they are "
+            f"learned, every window is taught {learned}; where they are scored, they count; a "
+            f"larger max_tokens or a smaller doc_stride may hold them"
         )
 
 
@@ -114,24 +140,29 @@ def encode(
     """Windows of `[CLS] question [SEP] passage [SEP]`, each question's one after the other.
 
     Of a question with several answers the first is the target; a window that does not hold all of
-    it has the target `[CLS]`. Of a question without a token the passage alone is read, which is
-    counted: an evaluator counts it too.
+    it has the target `[CLS]`; where no window of a question does, that is told. Of a question
+    without a token the passage alone is read, which is counted: an evaluator counts it too.
     """
     asked = tokenizer.encode_batch([each.question for each in questions], add_special_tokens=False)
     passages = _passages(questions, tokenizer)
     items: list[Item] = []
     windows: list[PassageWindow] = []
     targets: list[IntArray] = []
+    unheld: list[str] = []
     for number, (question, encoding) in enumerate(zip(questions, asked, strict=True)):
         ids = encoding.ids[: config.max_question_tokens]
         passage = passages[question.passage]
         answer = _token_range(question, passage)
         offset = len(ids) + 2
         capacity = config.max_tokens - offset - 1
+        num_before = len(targets)
         for window in windows_of(len(passage.ids), capacity, config.doc_stride):
             items.append(_item(ids, passage.ids[window.start : window.end], tokenizer))
             windows.append(PassageWindow(question=number, offset=offset, window=window))
             targets.append(_target(answer, window, offset))
+        of_question = targets[num_before:]
+        if question.answers and all(each is _NO_ANSWER for each in of_question):
+            unheld.append(question.key)
     return EncodedQuestions(
         labelled=LabelledItems(
             items=items, groups=np.arange(len(items)), rows=None, targets=targets
@@ -139,6 +170,8 @@ def encode(
         windows=windows,
         spans=[passages[question.passage].spans for question in questions],
         num_without_word=sum(not len(each.ids) for each in asked),
+        unheld=unheld,
+        with_null=config.with_null,
         num_unread=[max(0, len(each.ids) - config.max_question_tokens) for each in asked],
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,8 +60,39 @@ def test_long_questions_are_cut_and_empty_ones_asked_and_both_are_counted(
     assert empty.notes == ("1 question of 1 without a word: the passage alone is read",)
 
 
+def test_answers_that_no_window_holds_are_counted_and_the_first_is_named(
+    tokenizer: Tokenizer,
+) -> None:
+    longest = "(1867-1934) won the Nobel Prize twice: in physics, and in chemistry"
+    questions = [
+        question("held", "Who?", "Nobel Prize"),
+        question("too long", "Who?", longest),
+        question("none", "Who?"),
+        question("second", "Who?", longest, "Nobel Prize"),
+    ]
+    for with_null, learned in ((True, "to have no answer"), (False, "to point at [CLS]")):
+        encoded = encode(questions, tokenizer, replace(SMALL, with_null=with_null))
+        assert list(encoded.unheld) == ["too long", "second"]
+        (note,) = encoded.notes
+        assert note.startswith("2 questions of 4 ('too long' first) with an answer that no window ")
+        assert f"every window is taught {learned}" in note
+    assert encode(questions[:1], tokenizer, SMALL).notes == ()
+
+
+def test_an_answer_across_the_ends_of_all_windows_is_held_by_none(tokenizer: Tokenizer) -> None:
+    apart = SquadConfig(max_tokens=20, doc_stride=11, max_question_tokens=6)
+    tokens = tokenizer.encode_batch([PASSAGE], add_special_tokens=False)[0]
+    across = PASSAGE[tokens.spans[10][0] : tokens.spans[12][1]]
+    asked = [question("across", "who in the prize in", across)]
+    assert encode(asked, tokenizer, apart).unheld == ["across"]
+    assert encode(asked, tokenizer, replace(apart, doc_stride=4)).unheld == []
+
+
 def test_steps_that_would_leave_tokens_unread_are_refused() -> None:
     with pytest.raises(ValueError, match="doc_stride must be at most 61"):
         SquadConfig(max_tokens=128, doc_stride=128)
+    with pytest.raises(ValueError, match=r"max_tokens 40 is too small .* at least 68"):
+        SquadConfig(max_tokens=40)
+    SquadConfig(max_tokens=68, doc_stride=1)
     with pytest.raises(ValueError, match="num_best"):
         SquadConfig(num_best=0)
