@@ -4,6 +4,7 @@
     bertsmith evaluate runs/mini-en-texts-reviews --texts others.csv
     bertsmith evaluate runs/mini-en-RTE --glue GLUE --task RTE --report FOLDER     with pictures
     bertsmith evaluate runs/first runs/second --glue GLUE --task RTE               an ensemble
+    bertsmith evaluate runs/first runs/second --squad dev.json --out ANSWERS       and its answers
 
 Columns that are not named are those that the model learned from, where the file has them. Of
 several models each is scored by itself, then all as one: their probabilities are averaged.
@@ -26,6 +27,7 @@ from bertsmith.commands.examples import labelled_examples, scored_together, sour
 from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.commands.score_predictions import score_predictions
 from bertsmith.commands.sources.remembered import remembered
+from bertsmith.commands.squad_files import write_squad_files
 from bertsmith.commands.task_files import typed_words
 from bertsmith.runs.ancestry import precision_of
 from bertsmith.runs.answers_report import Described, require_place, told, write_report
@@ -33,6 +35,7 @@ from bertsmith.runs.ensemble import Member, as_one, require_fit
 from bertsmith.runs.finetune_report import answering_model, report, require_head
 from bertsmith.runs.learning_set import ReadExamples, read_examples
 from bertsmith.runs.progress import say
+from bertsmith.tasks.classify import TextExample
 from bertsmith.tasks.imported import read_own_task
 from bertsmith.tasks.squad_evaluation import how_scored
 from bertsmith.tasks.stored import TASK, read_learned, read_task
@@ -50,11 +53,10 @@ def evaluate(options: Evaluate) -> None:
     with other labels, and for models that do not read them alike.
     """
     if options.predictions is not None:
-        if options.report is not None:
-            raise ValueError("--report shows what a model answers: leave it or --predictions out")
         score_predictions(options, options.predictions)
         return
     _require_models(options)
+    _require_out(options)
     sources, missing = scored_together(source_of(options.files))
     reports = _reports(options.report, sources)
     device, console = choose_device(options.device), Console()
@@ -70,7 +72,9 @@ def evaluate(options: Evaluate) -> None:
             _say_scores(console, f"{which}, {member.name}", member, None)
     for (which, members), folder in zip(sets.items(), reports, strict=True):
         joint = as_one(members)
-        _say_scores(console, f"{which}, {joint.name}" if members[1:] else which, joint, folder)
+        name = f"{which}, {joint.name}" if members[1:] else which
+        answers = _say_scores(console, name, joint, folder)
+        _write_answers(options.out, joint, answers)
 
 
 def _require_models(options: Evaluate) -> None:
@@ -80,6 +84,27 @@ def _require_models(options: Evaluate) -> None:
         raise ValueError("name a model to score, or answers that it gave with --predictions FILE")
     if twice := [name for name in options.models if options.models.count(name) > 1]:
         raise ValueError(f"{twice[0]} stands there twice: an ensemble takes each model once")
+
+
+def _require_out(options: Evaluate) -> None:
+    """Raises ValueError where answers cannot be written, or would stand among other files."""
+    out = options.out
+    if out is None:
+        return
+    if options.files.squad is None:
+        raise ValueError(
+            "--out writes answers for SQuAD's official evaluator: name questions with --squad, or "
+            "leave it out"
+        )
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} exists: --out writes a new folder, name another one")
+
+
+def _write_answers(out: Path | None, member: Member, answers: Sequence[Any]) -> None:
+    """The files of the official evaluator, where they are asked for."""
+    task: object = member.examples.task
+    if out is not None and isinstance(task, SpanAnswering):
+        write_squad_files(out, member.examples.examples, answers, task.config)
 
 
 def _reports(folder: Path | None, sources: Sequence[Mapping[str, object]]) -> list[Path | None]:
@@ -153,6 +178,9 @@ def _read(
         if more:
             notes.append(f"read as the model's own rows: {shlex.join(typed_words(more))}")
         notes += [*labelled.notes, *read.encoded.notes]
+        first: object = labelled.examples[0]
+        if isinstance(first, TextExample) and (note := learned.told_texts(len(first.texts))):
+            notes.append(note)
         sets.append((labelled.name, read))
     return sets, notes
 
@@ -167,8 +195,11 @@ def _precision(options: Evaluate, model: Path, device: torch.device) -> Precisio
     return choose_precision(choice, device)
 
 
-def _say_scores(console: Console, which: str, member: Member, folder: Path | None) -> None:
-    """What there is to say of a model, or of several as one; a folder gets the report."""
+def _say_scores(console: Console, which: str, member: Member, folder: Path | None) -> Sequence[Any]:
+    """What there is to say of a model, or of several as one; a folder gets the report.
+
+    Returns the answers.
+    """
     read = member.examples
     say(console, f"{which}, {len(read.examples):,} examples:")
     answers = read.decoded(member.item_scores)
@@ -184,3 +215,4 @@ def _say_scores(console: Console, which: str, member: Member, folder: Path | Non
         lines += write_report(folder, described, scores, known)
     for line in lines:
         say(console, line)
+    return answers

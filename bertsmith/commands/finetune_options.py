@@ -76,6 +76,9 @@ class Evaluate:
     """Whose evaluator scores --predictions; 2.0 may answer nothing (default: what the file is)."""
     report: Path | None = None
     """A new folder for the scores with tables and pictures, and the worst answers to read."""
+    out: Path | None = None
+    """Of --squad: a new folder for the answers, of several models as one, as the official evaluator
+    (and --predictions) takes them."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
     precision: AnswerPrecision | None = None

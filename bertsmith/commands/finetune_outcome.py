@@ -57,7 +57,8 @@ def outcome(
     write_scores(job.directory, scores, step, tuned)
     use = f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}"
     note = _note(job, ready, scores)
-    notes = tuple(filter(None, (early, tuned, note)))
+    mix = told_mix(loaded.head)
+    notes = tuple(filter(None, (early, tuned, mix, note)))
     described = described_run(job.directory, ready.record, ready.plan, ready.name, use, notes)
     return Outcome(
         scores=[
@@ -67,7 +68,7 @@ def outcome(
         ],
         details=[
             *told(known),
-            *filter(None, (tuned, told_mix(loaded.head))),
+            *filter(None, (tuned, mix)),
             *write_report(job.directory, described, scores, known),
             *filter(None, (note,)),
             f"{job.directory} holds the model; to score it again, or on other examples:",

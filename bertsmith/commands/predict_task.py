@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from bertsmith.commands import task_answers
 from bertsmith.commands.answering import watched
 from bertsmith.commands.asked_entry import Entry, RowFiles
 from bertsmith.commands.asked_questions import AskedQuestions, require_files
+from bertsmith.commands.asked_rows import KEY
 from bertsmith.commands.predict_options import QUESTIONS
 from bertsmith.commands.predict_task_options import AskTask
 from bertsmith.commands.questions import WINDOW, can_be_read_twice
@@ -30,9 +31,10 @@ from bertsmith.commands.task_answers import Show
 from bertsmith.commands.task_lines import as_lines
 from bertsmith.files import atomic_file
 from bertsmith.reading.detect import suffix_of
-from bertsmith.tasks.answered import TaskAnswer, num_unread
+from bertsmith.tasks.answered import AnsweredQuestion, TaskAnswer, num_unread
 from bertsmith.tasks.imported import AnyOwnTask
 from bertsmith.tasks.own.unlabelled import TextsAsked, rows_of
+from bertsmith.tasks.stored import Learned
 from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAnswering, Tagging
 
 if TYPE_CHECKING:
@@ -62,8 +64,8 @@ def ask_task(run: AskTask) -> None:
     for name, called in names.items():
         if name != called:
             notes.append(f"the file's own column {name!r} is written as {called!r}")
-    if isinstance(rows, TextsAsked) and not (run.columns or model.learned.columns):
-        notes.append("assumed to read texts one by one: for pairs name two --columns")
+    if isinstance(rows, TextsAsked):
+        notes += _on_texts(model.learned, run.columns, num_texts)
     has_header = run.header and model.learned.has_header_with(run.columns)
     if run.header and not has_header and any(map(_has_named_columns, files)):
         notes.append(
@@ -139,7 +141,12 @@ def shown(run: AskTask, task: AnyTask | AnyOwnTask, num_texts: int) -> Iterator[
     names = task_answers.names_kept(task, run.keep, num_texts)
     if run.out is not None and run.squad is not None:
         assert isinstance(task, SpanAnswering)
-        with squad_files(run.out, task.config) as show:
+        with squad_files(run.out, task.config) as add:
+
+            def show(entry: Entry, answer: TaskAnswer | None) -> None:
+                assert answer is None or isinstance(answer, AnsweredQuestion)
+                add(str(entry.kept[KEY]), None if answer is None else answer.found)
+
             yield show
     elif run.out is not None:
         with atomic_file(run.out) as raw:
@@ -154,6 +161,13 @@ def shown(run: AskTask, task: AnyTask | AnyOwnTask, num_texts: int) -> Iterator[
         yield task_answers.as_csv(task, names, num_texts, sys.stdout)
     else:
         yield task_answers.as_json(run.top_k, None, names) if run.jsonl else as_lines(run.top_k)
+
+
+def _on_texts(learned: Learned, named: Sequence[str], num_texts: int) -> list[str]:
+    """What was assumed of a model that does not say what it reads, or that it learned otherwise."""
+    if not named and not learned.columns:
+        return ["assumed to read texts one by one: for pairs name two --columns"]
+    return [note] if (note := learned.told_texts(num_texts)) else []
 
 
 def _has_named_columns(file: Path) -> bool:

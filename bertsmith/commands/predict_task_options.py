@@ -6,6 +6,7 @@ Each field is an option. It looks at no text and at no model.
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -102,12 +103,20 @@ class AskTask:
             )
 
     def _require_for_evaluator(self) -> None:
+        if self.texts:
+            out = self.out or "DIR"
+            several = shlex.join(
+                map(str, (self.model, *self.texts, "--squad", self.squad, "--out", out))
+            )
+            raise ValueError(
+                f"--squad names the questions, and {self.texts[0]!r:.60} is taken for one more: "
+                f"leave it out; if it is another model, `bertsmith evaluate {several:.200}` writes "
+                f"what all of them answer as one"
+            )
         if self.out is None:
             raise ValueError("--squad needs --out, a directory for the files of answers")
-        if self.texts or self.file or self.columns or self.keep:
-            raise ValueError(
-                "--squad names the questions: leave texts, --file, --columns and --keep out"
-            )
+        if self.file or self.columns or self.keep:
+            raise ValueError("--squad names the questions: leave --file, --columns and --keep out")
 
 
 _NOT_OF_OWN_CLASSES: dict[str, object] = {

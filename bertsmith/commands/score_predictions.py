@@ -23,6 +23,9 @@ def score_predictions(options: Evaluate, predictions: Path) -> None:
     Version 2.0 is scored where the file marks questions that cannot be answered, unless another is
     named. Raises FileNotFoundError and ValueError for files that are none of the three.
     """
+    for name, place in (("--report", options.report), ("--out", options.out)):
+        if place is not None:
+            raise ValueError(f"{name} is for what a model answers: leave it or --predictions out")
     squad = options.files.squad
     if squad is None:
         raise ValueError("--predictions needs --squad, the file of their questions")
@@ -44,7 +47,12 @@ def score_predictions(options: Evaluate, predictions: Path) -> None:
         )
     known = found.keys() & gold.answers.keys()
     if not known:
-        raise ValueError(f"{predictions} holds no prediction for a question of {squad}")
+        there = f"only other ids, {next(iter(found))!r} first" if found else "none at all"
+        number = f"{len(gold.answers):,}"
+        raise ValueError(
+            f"{number} of {number} questions of {squad} have no prediction in {predictions}, which "
+            f"holds {there}: expected an object of question id -> answer"
+        )
     for count, told in (
         (len(gold.answers) - len(known), _MISSING[decided == "2.0"]),
         (len(found) - len(known), f"are of no question of {squad}, and not scored"),

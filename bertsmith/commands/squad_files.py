@@ -13,24 +13,36 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from bertsmith.commands.asked_entry import Entry
-from bertsmith.commands.asked_rows import KEY
-from bertsmith.commands.task_answers import Show
 from bertsmith.files import atomic_file
-from bertsmith.tasks.answered import AnsweredQuestion, TaskAnswer
+from bertsmith.reading.squad_json import Question
 from bertsmith.tasks.squad import SquadConfig
-from bertsmith.tasks.squad_answers import Candidate
+from bertsmith.tasks.squad_answers import Candidate, FoundAnswer
 from bertsmith.tasks.squad_evaluation import HIGHEST_ODDS
 
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 
+Add = Callable[[str, FoundAnswer | None], None]
+"""Told of every question's id, with its answer; None where the question could not be read."""
+
+
+def write_squad_files(
+    directory: Path,
+    questions: Sequence[Question],
+    answers: Sequence[FoundAnswer],
+    config: SquadConfig,
+) -> None:
+    """Writes the answers to all questions."""
+    with squad_files(directory, config) as add:
+        for question, answer in zip(questions, answers, strict=True):
+            add(question.key, answer)
+
 
 @contextlib.contextmanager
-def squad_files(directory: Path, config: SquadConfig) -> Iterator[Show]:
+def squad_files(directory: Path, config: SquadConfig) -> Iterator[Add]:
     """Takes answers one by one; the files appear when all are whole.
 
     A question that could not be read has the empty answer.
@@ -39,17 +51,15 @@ def squad_files(directory: Path, config: SquadConfig) -> Iterator[Show]:
     with contextlib.ExitStack() as files:
         written = [files.enter_context(_json_object(directory / name)) for name in names]
 
-        def show(entry: Entry, answer: TaskAnswer | None) -> None:
-            assert answer is None or isinstance(answer, AnsweredQuestion)
-            key = str(entry.kept[KEY])
+        def add(key: str, answer: FoundAnswer | None) -> None:
             values: list[object] = ["", [], HIGHEST_ODDS]
             if answer is not None:
-                nbest = [_candidate(each) for each in answer.found.candidates]
-                values = [answer.answer, nbest, min(answer.found.null_odds, HIGHEST_ODDS)]
+                nbest = [_candidate(each) for each in answer.candidates]
+                values = [answer.text, nbest, min(answer.null_odds, HIGHEST_ODDS)]
             for file, value in zip(written, values, strict=False):
                 file.add(key, value)
 
-        yield show
+        yield add
     for name in names:
         print(f"wrote {directory / name}", file=sys.stderr)
     if not config.with_null:

@@ -29,11 +29,11 @@ class LayerMix(nn.Module):
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """S states of (T, H) -> (T, H), in at least float32."""
-        return weighted_sum(states, self.shares())
+        return weighted_sum(states, self.shares() * widened(self.scale))
 
     def shares(self) -> Tensor:
-        """(S,): what each state is multiplied with; they sum to the scale."""
-        return torch.softmax(widened(self.weights), dim=0) * widened(self.scale)
+        """(S,): what is taken of each state before the scale; they sum to 1."""
+        return torch.softmax(widened(self.weights), dim=0)
 
 
 def weighted_sum(states: Sequence[Tensor], weights: Sequence[float] | Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from bertsmith.runs.finetune_pictures import Row, can_draw, draw_answers, draw_c
 from bertsmith.runs.finetune_report import Scores
 from bertsmith.tasks import metrics
 from bertsmith.tasks.judged import Groups, Judged, Mistake
+from bertsmith.tasks.metrics import Interval
 
 README, WORST, CURVES = "README.md", "worst.md", "curves.png"
 _MARK = "<!-- bertsmith wrote this report, and replaces it where it is asked for again -->"
@@ -111,10 +112,9 @@ def _readme(
     described: Described, scores: Scores, judged: Judged, pictures: Sequence[Path]
 ) -> list[str]:
     rows = [
-        (name, f"{value:.4g}", f"{scores.intervals[name].low:.4g} to "
-                               f"{scores.intervals[name].high:.4g}")
+        (name, f"{value:.4g}", _between(scores.intervals.get(name)))
         for name, value in scores.values.items()
-    ]  # fmt: skip
+    ]
     if certainty := judged.certainty:
         error = metrics.calibration_error(certainty.probabilities, certainty.is_right)
         rows.append(("calibration error (ECE)", f"{error:.3f}", ""))
@@ -133,6 +133,10 @@ def _readme(
     if judged.mistakes:
         lines += [f"The worst answers, to read: [{WORST}]({WORST}).", ""]
     return [*lines, *described.after, _MARK]
+
+
+def _between(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval.low:.4g} to {interval.high:.4g}"
 
 
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

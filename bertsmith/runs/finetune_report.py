@@ -35,8 +35,9 @@ class Scores:
     num_examples: int
     values: dict[str, float]
     """The metrics by name, the one that chooses first."""
-    intervals: dict[str, Interval]
-    """What each would be on other examples of the same kind, 95 times in 100."""
+    intervals: dict[str, Interval | None]
+    """What each would be on other examples of the same kind, 95 times in 100; None where these
+    examples cannot say it, as one alone, or those that are all answered rightly."""
     lacks: str = ""
     """Which labels that were learned the examples lack; empty for none."""
 
@@ -44,11 +45,15 @@ class Scores:
         """A line for each metric, and one on what the examples lack."""
         width = max(map(len, self.values))
         lines = [
-            f"  {name:<{width}}  {value:.4g}  (95%: {self.intervals[name].low:.4g} to "
-            f"{self.intervals[name].high:.4g})"
+            f"  {name:<{width}}  {value:.4g}{told_interval(self.intervals.get(name))}"
             for name, value in self.values.items()
         ]
         return [*lines, *([f"  {self.lacks}"] if self.lacks else [])]
+
+
+def told_interval(interval: Interval | None) -> str:
+    """What stands behind a score; nothing without an interval."""
+    return "" if interval is None else f"  (95%: {interval.low:.4g} to {interval.high:.4g})"
 
 
 def answering_model(
@@ -78,11 +83,15 @@ def require_head(loaded: Loaded) -> TaskHead:
 
 
 def told_mix(head: TaskHead | None) -> str:
-    """What a head has learned to take of each layer; empty for one that sums no layers."""
+    """What a head has learned to take of each layer, of 1 in all, and the scale of their sum.
+
+    Empty for one that sums no layers.
+    """
     if head is None or head.layer_mix is None:
         return ""
     shares = zip(head.layer_numbers, head.layer_mix.shares().tolist(), strict=True)
-    return "shares of the layers: " + ", ".join(f"{number} {each:.3f}" for number, each in shares)
+    told = ", ".join(f"{number} {each:.3f}" for number, each in shares)
+    return f"shares of the layers: {told}; their sum times {head.layer_mix.scale.item():.4g}"
 
 
 def report(
@@ -104,9 +113,13 @@ def report(
 def write_scores(directory: Path, scores: Scores, step: int, tuned: str) -> None:
     """Writes what the run's model reaches on Dev into the run's directory.
 
-    `tuned` says what was tuned on these examples; empty for nothing.
+    `tuned` says what was tuned on these examples; empty for nothing. A score without an interval
+    has null for one.
     """
-    intervals = {name: [each.low, each.high] for name, each in scores.intervals.items()}
+    intervals = {
+        name: None if each is None else [each.low, each.high]
+        for name, each in scores.intervals.items()
+    }
     write_json(
         directory / SCORES,
         {

@@ -110,9 +110,10 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
 
     def intervals(
         self, answers: Sequence[AnswerT], num_draws: int | None = None
-    ) -> dict[str, Interval]:
+    ) -> dict[str, Interval | None]:
         """What each metric would be on other examples of the same kind, 95 times in 100.
 
+        None for one that is the same of all draws, which does not say how far others would be.
         From `num_draws` draws; a class of one's own, which scores each draw anew, takes fewer where
         there are many examples.
         """

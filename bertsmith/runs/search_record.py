@@ -74,8 +74,8 @@ class PointEnsemble:
     names: tuple[str, ...]
     """Of the runs."""
     scores: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
-    """95% of each score, over draws of the Dev examples."""
+    intervals: dict[str, tuple[float, float] | None]
+    """95% of each score, over draws of the Dev examples; None where all of them score alike."""
 
 
 @dataclass(kw_only=True)
@@ -155,9 +155,11 @@ def results_of(content: Mapping[str, Any]) -> Results:
 
 
 def _ensemble(content: Mapping[str, Any]) -> PointEnsemble:
-    intervals: Mapping[str, Sequence[float]] = content["intervals"]
+    intervals: Mapping[str, Sequence[float] | None] = content["intervals"]
     return PointEnsemble(
         names=tuple(content["names"]),
         scores=content["scores"],
-        intervals={name: (low, high) for name, (low, high) in intervals.items()},
+        intervals={
+            name: None if each is None else (each[0], each[1]) for name, each in intervals.items()
+        },
     )

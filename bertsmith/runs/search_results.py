@@ -96,7 +96,10 @@ def ensemble_of(
     return PointEnsemble(
         names=names,
         scores=scores.values,
-        intervals={name: (each.low, each.high) for name, each in scores.intervals.items()},
+        intervals={
+            name: None if each is None else (each.low, each.high)
+            for name, each in scores.intervals.items()
+        },
     )
 
 

@@ -156,9 +156,9 @@ def _ensemble(ensemble: PointEnsemble | None) -> list[str]:
         return []
     lines = []
     for name, score in ensemble.scores.items():
-        low, high = ensemble.intervals[name]
         told = f"  {name}, ensemble of {len(ensemble.names)}: {score:.4g}"
-        lines.append(f"{told} (95%: {low:.4g} to {high:.4g})")
+        between = ensemble.intervals.get(name)
+        lines.append(f"{told} (95%: {between[0]:.4g} to {between[1]:.4g})" if between else told)
     return lines
 
 

@@ -10,7 +10,7 @@ Legend: N examples, C classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ Scorer = Callable[[Numbers], dict[str, float]]
 
 _RESAMPLES = 1_000
 _CALIBRATION_BINS = 10
+_ROUNDING = 1e-9
+"""How far sums of the same numbers in another order may lie apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,10 +120,14 @@ def calibration_error(confidence: npt.ArrayLike, is_right: npt.ArrayLike) -> flo
     return float((bins.counts * np.abs(bins.right - bins.sure)).sum() / bins.counts.sum())
 
 
-def bootstrap(score: Callable[[Numbers], float], num_examples: int, *, seed: int = 0) -> Interval:
+def bootstrap(
+    score: Callable[[Numbers], float], num_examples: int, *, seed: int = 0
+) -> Interval | None:
     """The middle 95% of `score` over 1,000 draws of the examples with replacement.
 
-    `score` takes the numbers of the drawn examples. The draws are a function of the seed.
+    `score` takes the numbers of the drawn examples. The draws are a function of the seed. None is
+    told where all draws score alike, as those of one example do, or of answers that are all right:
+    they do not say how far other examples would be.
     """
     return intervals(lambda numbers: {"": score(numbers)}, num_examples, seed=seed)[""]
 
@@ -132,7 +138,7 @@ def intervals(
     *,
     num_draws: int = _RESAMPLES,
     seed: int = 0,
-) -> dict[str, Interval]:
+) -> dict[str, Interval | None]:
     """As `bootstrap`, of each of the scores by name, all of the same draws.
 
     A score that a draw has not (of a kind of entity that is not in it) comes of the other draws.
@@ -142,13 +148,18 @@ def intervals(
         score(integers(num_examples, seed, Stream.RESAMPLE, draw, places))
         for draw in range(num_draws)
     ]
-    quantiles = {
-        name: np.quantile([each[name] for each in found if name in each], (0.025, 0.975))
+    return {
+        name: _middle([each[name] for each in found if name in each])
         for name in dict.fromkeys(name for each in found for name in each)
     }
-    return {
-        name: Interval(low=float(low), high=float(high)) for name, (low, high) in quantiles.items()
-    }
+
+
+def _middle(scores: Sequence[float]) -> Interval | None:
+    """95% of them; None where they are equal but for rounding."""
+    if math.isclose(min(scores), max(scores), rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+        return None
+    low, high = np.quantile(scores, (0.025, 0.975))
+    return Interval(low=float(low), high=float(high))
 
 
 def _centred(values: npt.ArrayLike) -> Reals:

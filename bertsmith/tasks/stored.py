@@ -34,6 +34,20 @@ class Learned:
         """Whether other rows have one, of which these columns were named: by number or not."""
         return self.has_header or not all(map(str.isdigit, named))
 
+    def told_texts(self, num_texts: int) -> str:
+        """That it learned single texts and is given pairs, or the other way round; else empty.
+
+        Of a model that does not say what it learned nothing is known.
+        """
+        said = self.columns.get("texts")
+        texts = [said] if isinstance(said, str) else said
+        if not isinstance(texts, list | tuple) or len(texts) in (0, num_texts):
+            return ""
+        kinds = ("single texts", "pairs of texts")
+        learned, given = kinds[len(texts) > 1], kinds[num_texts > 1]
+        columns = ", ".join(map(str, texts))
+        return f"the model learned from {learned} ({columns}), and reads {given} here"
+
 
 def task_json(task: AnyTask, learned: Learned) -> dict[str, object]:
     """What stands in the file, as JSON values."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ RUN = (
 )  # fmt: skip
 """The options of a run beside its model, files and directory."""
 NUM_STEPS = 30
+_SCORE = re.compile(r"  \S+( \S+)* +-?[\d.e+-]+(  \(95%: .*\))?")
 
 
 def write_glue(folder: Path, num_train: int = 40, num_dev: int = 20) -> Path:
@@ -45,6 +48,11 @@ def write_model(folder: Path, *objectives: Objective) -> Path:
 def begun(folder: Path, out: Path) -> tuple[object, ...]:
     """The arguments that begin a run of `folder`'s model and files."""
     return ("finetune", folder / "model", "--glue", folder / "glue", *RUN, "--out", out)
+
+
+def score_lines(told: Iterable[str]) -> list[str]:
+    """The lines of a model's scores, each with its interval where it has one."""
+    return [line for line in told if _SCORE.fullmatch(line)]
 
 
 def bertsmith(*arguments: object) -> int:

@@ -131,6 +131,48 @@ def test_the_ensemble_of_spans_is_scored_and_reported(
     assert "the ensemble of 2 evaluated" in (report / "README.md").read_text()
 
 
+@pytest.mark.parametrize("some_impossible", [False, True])
+def test_the_files_of_an_ensembles_answers_score_as_the_ensemble(
+    some_impossible: bool, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = small_files.squad(tmp_path / "train.json", 40, 1, some_impossible=some_impossible)
+    dev = small_files.squad(tmp_path / "dev.json", 40, 2, some_impossible=some_impossible)
+    runs = [tmp_path / "first", tmp_path / "second"]
+    few = ("--epochs", "1", "--optimizer.learning-rate", "1e-4")
+    for seed, run in enumerate(runs):
+        files = ("--squad", train, "--dev", dev, *small_files.SPANS, *small_files.RUN)
+        begin = ("finetune", folder / "model", *files, *few)
+        assert bertsmith(*begin, "--seed", seed, "--out", run) == 0
+    capsys.readouterr()
+    out, names = tmp_path / "answers", ["predictions.json", "nbest_predictions.json"]
+    asked = ("evaluate", *runs, "--squad", dev, "--out", out)
+    assert bertsmith(*asked) == 0
+    lines = capsys.readouterr().out.splitlines()
+    f1s, exacts = ([line.split()[1] for line in lines if line.startswith(f"  {name} ")]
+                   for name in ("f1   ", "exact"))  # fmt: skip
+    assert len(f1s) == len(exacts) == 3  # of either run and of both together
+    assert len(set(f1s)) > 1
+    assert {each.name for each in out.iterdir()} == {
+        *names,
+        *(["null_odds.json"] if some_impossible else []),
+    }
+    assert bertsmith("evaluate", "--predictions", out / names[0], "--squad", dev) == 0
+    official = json.loads(capsys.readouterr().out)
+    exact = official["exact" if some_impossible else "exact_match"]
+    assert (f"{official['f1']:.4g}", f"{exact:.4g}") == (f1s[-1], exacts[-1])
+    assert bertsmith(*asked) == 2
+    assert f"{out} exists: --out writes a new folder" in capsys.readouterr().err
+    assert bertsmith("predict", *runs, "--squad", dev, "--out", tmp_path / "new") == 2
+    assert f"`bertsmith evaluate {runs[0]} {runs[1]} --squad" in capsys.readouterr().err
+
+
+def test_answers_are_written_of_questions_alone(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bertsmith(*asked(folder, folder / "run0"), "--out", tmp_path / "out") == 2
+    assert "--out writes answers for SQuAD's official evaluator: name" in capsys.readouterr().err
+
+
 def test_a_model_is_scored_on_questions_of_the_other_kind_and_what_decided_is_told(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -200,6 +200,11 @@ def test_a_linear_probe_from_the_command_line_is_kept_told_and_scored(
         "shares of the layers: 1 0.",
     ):
         assert line in told
+    (mix,) = [each for each in told.splitlines() if each.startswith("shares of the layers: ")]
+    shares, _, scale = mix.removeprefix("shares of the layers: ").partition("; their sum times ")
+    assert sum(float(each.split()[1]) for each in shares.split(", ")) == pytest.approx(1, abs=2e-3)
+    assert float(scale) > 0
+    assert mix in (tmp_path / "run" / "README.md").read_text().splitlines()
     assert len(list((tmp_path / "kept").iterdir())) == 2
     line = next(each for each in told.splitlines() if each.startswith("  accuracy"))
     glue = ("--glue", tmp_path / "glue", "--task", "SST-2")

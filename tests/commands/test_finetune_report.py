@@ -96,7 +96,7 @@ def test_an_evaluation_reports_into_a_folder_of_its_own(
     assert "holds other files" in capsys.readouterr().err
     assert (folder / "run" / "README.md").read_bytes() == before
     assert bertsmith("evaluate", "--predictions", "p.json", "--report", report) == 2
-    assert "--report shows what a model answers" in capsys.readouterr().err
+    assert "--report is for what a model answers" in capsys.readouterr().err
 
 
 def test_plot_draws_runs_of_fine_tuning_again_and_none_of_another_kind_beside_them(

@@ -13,7 +13,7 @@ from bertsmith.tasks.imported import imported_class, read_own_task
 from bertsmith.tasks.stored import read_task
 from tests.commands.own_class import begun
 from tests.commands.small_run import killed_at
-from tests.commands.small_task import bertsmith
+from tests.commands.small_task import bertsmith, score_lines
 
 pytestmark = pytest.mark.usefixtures("own_class")
 
@@ -28,7 +28,7 @@ def test_a_class_of_ones_own_is_learned_resumed_and_scored(
     assert content["kind"] == "emphasis:Emphasis"
     assert content["fields"] == {"names": ["calm", "loud"], "max_tokens": 16}
     assert bertsmith(*shlex.split(told[-1])[1:]) == 0
-    score = next(line for line in told if "(95%" in line)
+    score = score_lines(told)[0]
     assert score in capsys.readouterr().out.splitlines()
     killed_at(5, *begun(tmp_path / "resumed"))
     assert bertsmith("finetune", "--resume", tmp_path / "resumed") == 0

@@ -97,6 +97,12 @@ def test_tables_are_read_by_the_columns_that_were_learned(
         models / "pairs", file=(path,), columns=("second side", "first side"), jsonl=True
     )
     assert [answer["first"] for answer in answers(swapped, capsys)] == [b for _, b in PAIRS]
+    single = asked(models / "pairs", file=(path,), columns=("first side",), jsonl=True)
+    ask_task(single)
+    assert (
+        "note: the model learned from pairs of texts (first side, second side), and reads single "
+        "texts here"
+    ) in capsys.readouterr().err
 
 
 def test_lines_arguments_and_the_pipe_are_questions_too(

@@ -76,7 +76,13 @@ def test_null_odds_give_the_best_threshold_too(
         ("--predictions none.json --squad g.json", "none.json: no such file"),
         ("--predictions p.json --squad p.json", "p.json: not SQuAD's JSON"),
         ("--predictions g.json --squad g.json", "expected an answer (text) for each"),
-        ("--predictions other.json --squad g.json", "holds no prediction for a question of g.json"),
+        ("--predictions other.json --squad g.json",
+         "2 of 2 questions of g.json have no prediction in other.json, which holds only other ids, "
+         "'z' first"),
+        ("--predictions empty.json --squad g.json",
+         "2 of 2 questions of g.json have no prediction in empty.json, which holds none at all"),
+        ("--predictions p.json --squad g.json --out o", "--out is for what a model answers"),
+        ("--predictions p.json --squad g.json --report o", "--report is for what a model answers"),
         ("--predictions p.json --squad g.json --null-odds p.json", "expected a number for each"),
         ("--predictions p.json --squad g.json --null-odds odds.json --squad-version 1.1",
          "--null-odds says when no answer is given"),
@@ -89,7 +95,9 @@ def test_what_cannot_be_scored_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    for name, content in (("g", GOLD), ("p", {"a": "x"}), ("other", {"z": ""}), ("odds", {"a": 1})):
+    for name, content in (
+        ("g", GOLD), ("p", {"a": "x"}), ("other", {"z": ""}), ("empty", {}), ("odds", {"a": 1}),
+    ):  # fmt: skip
         (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     assert score(*arguments.split()) == 2
     captured = capsys.readouterr()

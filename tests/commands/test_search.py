@@ -81,7 +81,7 @@ def test_the_best_on_dev_is_chosen_and_stands_for_the_search(
     assert not list((folder / "search" / "best").glob("trainer*"))
     asked = ("evaluate", folder / "search", "--glue", folder / "glue", "--task", "SST-2")
     assert bertsmith(*asked) == 0
-    assert f"accuracy  {scores[best]:.4g} " in capsys.readouterr().out
+    assert f"accuracy  {scores[best]:.4g}" in capsys.readouterr().out
 
 
 def test_an_ended_search_is_only_told_again_with_its_table(

@@ -33,7 +33,7 @@ from tests.commands.small_files import (
     texts,
 )
 from tests.commands.small_run import killed_at
-from tests.commands.small_task import bertsmith, write_glue, write_model
+from tests.commands.small_task import bertsmith, score_lines, write_glue, write_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +107,6 @@ KINDS = {
 }  # fmt: skip
 
 
-def scores_in(told: list[str]) -> list[str]:
-    return [line for line in told if "(95%" in line]
-
-
 @pytest.fixture(autouse=True)
 def _keep_threads() -> Iterator[None]:
     threads = torch.get_num_threads()
@@ -139,10 +135,10 @@ def test_a_kind_is_learned_and_its_printed_command_scores_the_same(
     assert read_learned(directory).name == f"{kind.option}-train"
     learned = read_learned(directory).columns
     assert {name: learned[name] for name in kind.columns} == kind.columns
-    scores = scores_in(told)
+    scores = score_lines(told)
     assert scores[0].split()[0] == kind.metric
     assert bertsmith(*shlex.split(told[-1])[1:]) == 0
-    assert scores_in(capsys.readouterr().out.splitlines()) == scores
+    assert score_lines(capsys.readouterr().out.splitlines()) == scores
 
 
 def test_a_model_is_scored_again_in_the_precision_of_its_run(
@@ -186,7 +182,7 @@ def test_without_a_dev_file_a_share_is_held_out_and_scored_again(
     assert (tmp_path / "runs" / "model-squad-places" / "best").is_dir()
     assert bertsmith(*shlex.split(told[-1])[1:]) == 0
     again = capsys.readouterr().out.splitlines()
-    assert scores_in(again) == scores_in(told)
+    assert score_lines(again) == score_lines(told)
     assert any("to evaluate on, 8 examples" in line for line in again)
     assert bertsmith("evaluate", "runs/model-squad-places", "--squad", train) == 0
     assert "places.json, 40 examples" in capsys.readouterr().out
@@ -201,7 +197,8 @@ def test_without_a_dev_file_a_share_is_held_out_and_scored_again(
         (("--squad", "{squad}", "--glue", "."), "--glue and --squad name examples of different"),
         (("--squad", "{squad}", "--task", "RTE"), "--task says nothing of the examples of --squad"),
         (("--squad", "{squad}", "--doc-stride", "0"), "doc_stride must be at least 1, found 0"),
-        (("--squad", "{squad}", "--max-tokens", "64"), "doc_stride must be at most"),
+        (("--squad", "{squad}", "--max-tokens", "64"), "max_tokens 64 is too small for questions"),
+        (("--squad", "{squad}", "--max-tokens", "128"), "doc_stride must be at most 61"),
         (("--squad", "{squad}", "--dev", "{squad2}", "--squad-version", "1.1"),
          "squad2.json: data[0].paragraphs[0].qas[0]: the question has no answer, as have 2 of 8"),
         (("--squad", "{squad}", "--dev", "{squad2}", "--dev-share", "0.2"), "leave one of them"),
@@ -460,9 +457,48 @@ def test_a_run_reads_other_files_by_the_columns_it_learned_from(
     added = "--text-columns words --label-column about --separator ';'"
     assert f"note: read as the model's own rows: {added}" in told
     assert "the model's own rows" not in whole
-    assert scores_in(told.splitlines()) == scores_in(whole.splitlines())
+    assert score_lines(told.splitlines()) == score_lines(whole.splitlines())
     assert bertsmith(*asked, "--text-columns", "x") == 2
     assert "no column 'x', found 'words', 'about'" in capsys.readouterr().err
+
+
+def test_pairs_are_scored_by_a_model_of_single_texts_with_a_note(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, run = KINDS["labels"], tmp_path / "run"
+    assert bertsmith("finetune", model, *kind.files(tmp_path), *RUN, "--out", run) == 0
+    capsys.readouterr()
+    note = "note: the model learned from single texts (words), and reads pairs of texts here"
+    others = tmp_path / "others.csv"
+    others.write_text("words,more,about\nthe dog,my cat,beast\nhe likes,paris,place\n")
+    asked = ("evaluate", run, "--texts", others, "--label-column", "about", "--text-columns")
+    assert bertsmith(*asked, "words", "more") == 0
+    assert note in " ".join(capsys.readouterr().out.split())
+    assert bertsmith(*asked, "words") == 0
+    assert "the model learned from" not in capsys.readouterr().out
+
+
+def test_questions_whose_answer_no_window_holds_are_told_in_the_plan(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    passage = "the dog likes my cat and he is in paris the dog my cat likes he"
+    listed = [
+        {"id": f"q{number}", "question": "is he ?", "is_impossible": False,
+         "answers": [{"text": text, "answer_start": passage.index(text)}]}
+        for number, text in enumerate(("dog", passage[:50], "my cat"))
+    ]  # fmt: skip
+    file = tmp_path / "train.json"
+    file.write_text(json.dumps({"data": [{"paragraphs": [{"context": passage, "qas": listed}]}]}))
+    files = ("--squad", file, "--dev", squad(tmp_path / "dev.json", 8, 2), *SPANS)
+    asked = ("finetune", model, *files, "--max-tokens", "16", "--plan-only")
+    assert bertsmith(*asked) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "training: 1 question of 3 ('q1' first) with an answer that no window holds whole: where "
+        "they are learned, every window is taught to point at [CLS], which is no answer; where "
+        "they are scored, they count"
+    ) in told
+    assert "Dev: " not in told
 
 
 @pytest.mark.parametrize(

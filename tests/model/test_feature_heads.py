@@ -74,6 +74,8 @@ def test_a_mix_begins_as_the_mean_of_its_layers() -> None:
     mix.weights.data.normal_()
     initialise(mix, std=0.02, seed=1)
     torch.testing.assert_close(mix.shares(), torch.full((4,), 0.25))
+    mix.scale.data.fill_(1.7)
+    torch.testing.assert_close(mix.shares(), torch.full((4,), 0.25))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertsmith.files import read_json
 from bertsmith.runs import answers_report
 from bertsmith.runs.answers_report import Described, require_place, told, write_report
-from bertsmith.runs.finetune_report import Scores
+from bertsmith.runs.finetune_report import Scores, write_scores
 from bertsmith.tasks.judged import Certainty, Confusion, Groups, Judged, Mistake, Numbers
 from bertsmith.tasks.metrics import Interval
 
@@ -55,6 +56,22 @@ def test_what_the_scored_examples_lack_is_told(tmp_path: Path) -> None:
     assert lacking.lines()[1:] == ["  1 of the 3 labels"]
     write_report(tmp_path, DESCRIBED, lacking, JUDGED)
     assert "\n1 of the 3 labels.\n" in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_score_without_an_interval_has_none_in_any_place(tmp_path: Path) -> None:
+    certain = Scores(
+        num_examples=8,
+        values={"accuracy": 1.0, "f1": 0.5, "f1 of a rare one": 1.0},
+        intervals={"accuracy": None, "f1": Interval(low=0.4, high=0.6)},
+    )
+    assert [line.split("  ")[-1] for line in certain.lines()] == ["1", "(95%: 0.4 to 0.6)", "1"]
+    write_report(tmp_path / "report", DESCRIBED, certain, JUDGED)
+    readme = (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
+    assert "| accuracy | 1 |  |" in readme
+    assert "| f1 of a rare one | 1 |  |" in readme
+    write_scores(tmp_path, certain, 3, "")
+    written = read_json(tmp_path / "scores.json")
+    assert written["intervals_95"] == {"accuracy": None, "f1": [0.4, 0.6]}
 
 
 @pytest.mark.filterwarnings("error")

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bertsmith.recipes.finetuning import FinetuneRun, Grid, restarts
-from bertsmith.runs.search_record import Results, RunResult, SearchRecord, name_of
+from bertsmith.runs.search_record import (
+    PointEnsemble,
+    Results,
+    RunResult,
+    SearchRecord,
+    name_of,
+    point_name,
+    read_results,
+    write_results,
+)
 from bertsmith.runs.search_table import table
 from bertsmith.tasks.classify import LabelScheme
 from bertsmith.tasks.squad import SquadConfig
@@ -16,7 +27,10 @@ TASK = Classification(scheme=LabelScheme(("a", "b")))
 
 
 def told_of(
-    *scores: float, failed: frozenset[float] = frozenset(), task: AnyTask = TASK
+    *scores: float,
+    failed: frozenset[float] = frozenset(),
+    task: AnyTask = TASK,
+    ensembles: dict[str, PointEnsemble] | None = None,
 ) -> list[str]:
     """What the table says of restarts that reached these accuracies."""
     grid = Grid(batch_sizes=(4,), learning_rates=(RUN.optimizer.learning_rate,), epochs=(1.0,))
@@ -31,7 +45,7 @@ def told_of(
         )
         for run, score in zip(restarts(RUN, len(scores)), scores, strict=True)
     }  # fmt: skip
-    return table(record, Results(runs=runs, ensembles={}), task)
+    return table(record, Results(runs=runs, ensembles=ensembles or {}), task)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +64,19 @@ def test_an_interval_is_told_from_three_runs_on_and_within_the_scores_range(
 ) -> None:
     line = next(line.strip() for line in told_of(*scores) if "mean" in line)
     assert line == f"accuracy, all: {told}"
+
+
+def test_an_ensemble_tells_no_interval_where_none_is_kept(tmp_path: Path) -> None:
+    ensemble = PointEnsemble(
+        names=("a", "b"), scores={"accuracy": 1.0, "f1": 0.5},
+        intervals={"accuracy": None, "f1": (0.4, 0.6)},
+    )  # fmt: skip
+    write_results(tmp_path, Results(runs={}, ensembles={point_name(RUN): ensemble}))
+    found = read_results(tmp_path).ensembles
+    assert found == {point_name(RUN): ensemble}
+    lines = [line.strip() for line in told_of(0.5, 0.6, ensembles=found)]
+    assert "accuracy, ensemble of 2: 1" in lines
+    assert "f1, ensemble of 2: 0.5 (95%: 0.4 to 0.6)" in lines
 
 
 @pytest.mark.parametrize("with_null", [True, False])

@@ -64,6 +64,7 @@ def test_scores_equal_those_of_scikit_learn_and_scipy(seed: int) -> None:
 def test_bootstrap_holds_the_share_and_is_as_wide_as_the_normal_says() -> None:
     is_right = np.arange(400) < 300
     interval = metrics.bootstrap(lambda drawn: float(is_right[drawn].mean()), 400)
+    assert interval is not None
     half = 1.96 * math.sqrt(0.75 * 0.25 / 400)
     assert interval.low == pytest.approx(0.75 - half, abs=0.01)
     assert interval.high == pytest.approx(0.75 + half, abs=0.01)
@@ -78,6 +79,8 @@ def test_intervals_of_several_scores_come_from_the_same_draws() -> None:
         return {"right": share, "wrong": 1.0 - share}
 
     found = metrics.intervals(score, 60)
+    assert found["wrong"] is not None
+    assert found["right"] is not None
     assert found["right"] == metrics.bootstrap(lambda drawn: score(drawn)["right"], 60)
     assert found["wrong"].low == pytest.approx(1.0 - found["right"].high)
     assert metrics.intervals(score, 60, num_draws=100) != found
@@ -90,4 +93,16 @@ def test_a_score_that_some_draws_lack_comes_of_the_others() -> None:
 
     found = metrics.intervals(score, 20, num_draws=100)
     assert list(found) == ["mean", "rare"]
-    assert found["rare"] == metrics.Interval(low=1.0, high=1.0)
+    assert found["rare"] is None
+
+
+@pytest.mark.parametrize("is_right", [[1], [1] * 8, [0] * 8, [0.1] * 7])
+def test_draws_that_all_score_alike_tell_no_interval(is_right: list[float]) -> None:
+    values = np.array(is_right)
+    assert metrics.bootstrap(lambda drawn: float(values[drawn].mean()), len(is_right)) is None
+    weights = np.linspace(0.1, 1.7, len(is_right))
+
+    def rounded(drawn: metrics.Numbers) -> float:
+        return float((values * weights[drawn]).sum() / weights[drawn].sum())
+
+    assert metrics.bootstrap(rounded, len(is_right)) is None

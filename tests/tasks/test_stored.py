@@ -30,6 +30,17 @@ def test_the_task_of_a_directory_is_the_one_that_was_written(tmp_path: Path) -> 
         read_learned(tmp_path)
 
 
+def test_texts_of_another_number_than_was_learned_are_told() -> None:
+    single, pairs = Learned(columns={"texts": ["a"]}), Learned(columns={"texts": ["a", "b"]})
+    assert single.told_texts(2) == (
+        "the model learned from single texts (a), and reads pairs of texts here"
+    )
+    assert pairs.told_texts(1) == (
+        "the model learned from pairs of texts (a, b), and reads single texts here"
+    )
+    assert not any((single.told_texts(1), pairs.told_texts(2), Learned().told_texts(2)))
+
+
 @pytest.mark.parametrize(
     "content",
     [{}, {"kind": "Translation"}, {"kind": "Classification"}, {"kind": "MultipleChoice", "x": 1}],
