@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from bertsmith.data.items import two_texts
 from bertsmith.data.labelled import LabelledItems
+from bertsmith.reading.counted import counted
 from bertsmith.tasks import metrics
 from bertsmith.tasks.metrics import Scorer
 from bertsmith.text.tokenizer import Tokenizer
@@ -107,7 +108,8 @@ def _label(example: ChoiceExample) -> int:
 def _check(example: ChoiceExample) -> None:
     count = len(example.choices)
     if count < _FEWEST_CHOICES:
-        raise ValueError(f"{example.place}: {count} choices, expected at least {_FEWEST_CHOICES}")
+        told = counted(count, "choice")
+        raise ValueError(f"{example.place}: {told}, expected at least {_FEWEST_CHOICES}")
     if example.label is not None and not 0 <= example.label < count:
         raise ValueError(
             f"{example.place}: label {example.label} is none of the {count} choices, counted from 0"

@@ -45,7 +45,7 @@ def test_probabilities_are_shared_among_the_choices_of_one_question() -> None:
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (_example("a", "b"), "f:1: 1 choices, expected at least 2"),
+        (_example("a", "b"), "f:1: 1 choice, expected at least 2"),
         (_example("a", "b", "c", label=2), "label 2 is none of the 2 choices"),
         (_example("a", "b", " "), "no word in the text ' '"),
         (_example(" ", "b", "c"), "no word in the text ' '"),

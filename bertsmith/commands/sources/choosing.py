@@ -110,7 +110,7 @@ class ChoiceFiles:
             key: "key-column",
         }
         require_columns(path, found, {name.partition(".")[0]: named[name] for name in named})
-        return replace(layout, label=label, key=key, first_number=files.first_choice or 0)
+        return replace(layout, label=label, key=key, first_number=files.first_choice)
 
     def _named(
         self, path: Path, found: Sequence[str], layout: ChoiceColumns | None

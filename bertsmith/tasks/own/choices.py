@@ -43,9 +43,11 @@ class ChoiceColumns:
     begun: str = ""
     """A column whose text each choice goes on with; empty for none."""
     label: str | None = "label"
-    """The right one's own label; else its letter, or its number. None to predict on."""
-    first_number: int = 0
-    """What the first choice is called where choices are counted by numbers."""
+    """The right one's own label, its text, its letter or its number. None to predict on."""
+    first_number: int | None = None
+    """What the first choice is called where labels count them, whatever the choices' texts are.
+
+    None: 0, and a label that is one choice's text and counts another is refused."""
     key: str = ""
     """A column of ids that must be unique; empty for none."""
 
@@ -159,10 +161,11 @@ def _example(values: Mapping[str, object], columns: ChoiceColumns, place: str) -
         if not choice.strip():
             raise ValueError(f"{place}: choice {number + 1} of {len(choices)} is empty")
     if len(choices) < _FEWEST:
-        raise ValueError(f"{place}: {len(choices)} choices, expected at least {_FEWEST}")
+        told = counted(len(choices), "choice")
+        raise ValueError(f"{place}: {told}, expected at least {_FEWEST}")
     label = None
     if columns.label is not None:
-        label = _number(values[columns.label], own_labels, len(choices), columns, place)
+        label = _number(values[columns.label], own_labels, choices, columns.first_number, place)
     whole = tuple(f"{begun} {choice}" if begun else choice for choice in choices)
     return ChoiceExample(text=shared, choices=whole, label=label, place=place)
 
@@ -184,28 +187,61 @@ def _listed(value: object, place: str) -> tuple[list[str], list[str]]:
 
 
 def _number(
-    value: object, own_labels: Sequence[str], count: int, columns: ChoiceColumns, place: str
+    value: object,
+    own_labels: Sequence[str],
+    choices: Sequence[str],
+    first_number: int | None,
+    place: str,
 ) -> int:
     """Which choice a label means, from 0."""
     spelt = str(value).strip()
     if value is None or not spelt:
         raise ValueError(f"{place}: no label")
-    if own_labels:
+    same = [number for number, choice in enumerate(choices) if choice.strip() == spelt]
+    if own_labels and (spelt in own_labels or not same):
         if own_labels.count(spelt) != 1:
             raise ValueError(
                 f"{place}: label {spelt!r} stands at {own_labels.count(spelt)} of the choices, "
                 f"labelled {', '.join(own_labels)}: expected one"
             )
         return own_labels.index(spelt)
-    if len(spelt) == 1 and spelt.upper() in _LETTERS:
-        number, counted = _LETTERS.index(spelt.upper()), "from A"
-    elif whole := _WHOLE_NUMBER.fullmatch(spelt):
-        number, counted = int(whole[1]) - columns.first_number, f"from {columns.first_number}"
-    else:
-        raise ValueError(f"{place}: label {spelt!r:.40} is no letter and no number of a choice")
-    if not 0 <= number < count:
+    counted_as = None if own_labels else _counted(spelt, first_number or 0)
+    if same and (counted_as is None or first_number is None):
+        is_choice = counted_as is not None and 0 <= counted_as < len(choices)
+        return _of_text(spelt, same, counted_as if is_choice else None, place)
+    if counted_as is None:
         raise ValueError(
-            f"{place}: label {spelt!r} is none of the {count} choices counted {counted}; where the "
-            f"file counts otherwise, say what it calls the first with --first-choice"
+            f"{place}: label {spelt!r:.40} is no letter and no number of a choice, and the text of "
+            f"none"
         )
-    return number
+    if not 0 <= counted_as < len(choices):
+        how = "from A" if spelt.isalpha() else f"from {first_number or 0}"
+        raise ValueError(
+            f"{place}: label {spelt!r} is none of the {len(choices)} choices counted {how}; where "
+            f"the file counts otherwise, say what it calls the first with --first-choice"
+        )
+    return counted_as
+
+
+def _counted(spelt: str, first_number: int) -> int | None:
+    """The choice, from 0, that a letter or a number counts; None for what is neither."""
+    if len(spelt) == 1 and spelt.upper() in _LETTERS:
+        return _LETTERS.index(spelt.upper())
+    whole = _WHOLE_NUMBER.fullmatch(spelt)
+    return int(whole[1]) - first_number if whole else None
+
+
+def _of_text(spelt: str, same: Sequence[int], counted_as: int | None, place: str) -> int:
+    """The one choice whose text the label is. Raises ValueError where it may mean another."""
+    if len(same) > 1:
+        numbers = " and ".join(str(number + 1) for number in same)
+        raise ValueError(
+            f"{place}: label {spelt!r:.40} is the text of choices {numbers}: expected one"
+        )
+    if counted_as is not None and counted_as != same[0]:
+        raise ValueError(
+            f"{place}: label {spelt!r} is the text of choice {same[0] + 1}, and counts choice "
+            f"{counted_as + 1}: where labels count choices, say what the first is called with "
+            f"--first-choice; where they are texts, write their numbers"
+        )
+    return same[0]

@@ -72,6 +72,28 @@ def test_choices_without_labels_are_counted_by_letters_or_numbers(
     assert example.label == label
 
 
+@pytest.mark.parametrize(
+    ("choices", "answer", "first_number", "label"),
+    [
+        (["a cat", "Paris"], "Paris", None, 1),
+        (["x ", "y"], " x", None, 0),
+        (["B", "b"], "b", None, 1),
+        (["10", "20"], 20, None, 1),
+        (["1", "0"], "0", 0, 0),
+        (["1", "2"], "2", 1, 1),
+        ({"text": ["cat", "dog"], "label": ["A", "B"]}, "dog", None, 1),
+        ({"text": ["B", "A"], "label": ["A", "B"]}, "A", None, 0),
+    ],
+)
+def test_a_label_may_be_the_text_of_a_choice(
+    tmp_path: Path, choices: object, answer: object, first_number: int | None, label: int
+) -> None:
+    row = {"question": "Why?", "choices": choices, "answer": answer}
+    path = rows_at(tmp_path / "a.jsonl", row)
+    (example,) = read(path, replace(LISTS, first_number=first_number)).examples
+    assert example.label == label
+
+
 def test_a_column_whose_name_holds_a_point_is_found(tmp_path: Path) -> None:
     row = {"q.stem": "Why?", "choices": ["x", "y"], "answer": 0}
     (example,) = read(rows_at(tmp_path / "a.jsonl", row), replace(LISTS, text="q.stem")).examples
@@ -84,7 +106,7 @@ def test_a_column_whose_name_holds_a_point_is_found(tmp_path: Path) -> None:
         (ARC, _arc("b", "D", "A", "B"), "label 'D' stands at 0 of the choices, labelled A, B"),
         (ARC, _arc("b", "A", "A", "A"), "label 'A' stands at 2 of the choices"),
         (ARC, _arc("b", None, "A", "B"), "a.jsonl:2: no label"),
-        (ARC, _arc("b", "A", "A"), "1 choices, expected at least 2"),
+        (ARC, _arc("b", "A", "A"), "1 choice, expected at least 2"),
         (ARC, _arc("a", "A", "A", "B"), "id 'a' stands at"),
         (ARC, {**_arc("b", "A"), "question": {"choices": []}}, "no field 'stem' in 'question'"),
         (LISTS, {"question": "?", "choices": ["x", "y"], "answer": 2},
@@ -92,6 +114,10 @@ def test_a_column_whose_name_holds_a_point_is_found(tmp_path: Path) -> None:
         (LISTS, {"question": "?", "choices": ["x", "y"], "answer": "D"}, "counted from A"),
         (LISTS, {"question": "?", "choices": ["x", "y"], "answer": "no"}, "is no letter and no"),
         (LISTS, {"question": "?", "choices": ["x", "y"], "answer": 0.5}, "is no letter and no"),
+        (LISTS, {"question": "?", "choices": ["cat", "b", "cat"], "answer": "cat"},
+         "a.jsonl:2: label 'cat' is the text of choices 1 and 3: expected one"),
+        (LISTS, {"question": "?", "choices": ["1", "0"], "answer": "0"},
+         "label '0' is the text of choice 2, and counts choice 1: where .* --first-choice"),
         (LISTS, {"question": "?", "choices": ["", "y"], "answer": 0}, "choice 1 of 2 is empty"),
         (LISTS, {"question": "?", "choices": [1, 2], "answer": 0}, "a choice must hold text"),
         (LISTS, {"question": "?", "choices": "x", "answer": 0}, "choices must be a list of texts"),
