@@ -20,6 +20,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from bertsmith.reading.counted import counted
 from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.faults import refuse
 from bertsmith.reading.lines import (
@@ -53,6 +54,7 @@ _SEPARATED: dict[TableFormat, Callable[[Path], Iterator[Numbered[list[str]]]]] =
     "csv": comma_separated,
     "tsv": tab_separated,
 }
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 _FIRST_OBJECTS = 100
 _ROWS_AT_ONCE = 256
 
@@ -99,6 +101,7 @@ def table_format(path: Path) -> TableFormat:
     if not path.is_file():
         raise ValueError(f"{path} is no plain file: rows are read from one file on disk")
     suffix = suffix_of(path.name)
+    require_no_spreadsheet(path)
     if suffix == ".json":
         raise ValueError(
             f"{path}: rows are read from JSONL, not from JSON in one piece: write an object a "
@@ -110,6 +113,15 @@ def table_format(path: Path) -> TableFormat:
             f".jsonl or .parquet, all but the last compressed or not: rename the file"
         )
     return _FORMATS[suffix]
+
+
+def require_no_spreadsheet(path: Path) -> None:
+    """Raises ValueError for a file that only a spreadsheet program opens, by its name."""
+    if (suffix := suffix_of(path.name)) in _SPREADSHEETS:
+        raise ValueError(
+            f"{path}: a spreadsheet ({suffix}) is not read: export the sheet as CSV in UTF-8 from "
+            f"the program that opens it, and name that file"
+        )
 
 
 def columns(path: Path, *, has_header: bool = True) -> tuple[str, ...]:
@@ -236,8 +248,8 @@ def _separated_rows(
         line, position, fields = record
         if len(fields) != len(header):
             on_malformed(
-                f"{path}:{line}: {len(fields)} columns, expected {len(header)} as in the first "
-                f"row ({', '.join(header):.100})"
+                f"{path}:{line}: {counted(len(fields), 'column')}, expected {len(header)} as in "
+                f"the first row ({', '.join(header):.100})"
             )
             continue
         yield Row(

@@ -11,19 +11,24 @@ section 4.1 and table 1, for the average.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Literal
 
 from bertsmith.files import atomic_file
+from bertsmith.reading import tables
+from bertsmith.reading.counted import counted
 from bertsmith.reading.tables import Row, rows
 from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample
+from bertsmith.tasks.own.ids import SeenIds
 
 Split = Literal["train", "dev", "test"]
 
 _SUFFIXES = (".tsv", ".tsv.gz")
+_IDS = ("index", "id")
+"""Columns that number the rows of training and Dev files."""
 _HIGHEST_SIMILARITY = 5.0
 _TWO = LabelScheme(("0", "1"))
 _TWO_WAY = LabelScheme(("entailment", "not_entailment"))
@@ -106,24 +111,38 @@ def task_named(name: str) -> GlueTask:
 
 
 def read(
-    glue: Path, task: GlueTask, split: Split, on_malformed: Callable[[str], None]
+    glue: Path,
+    task: GlueTask,
+    split: Split,
+    on_malformed: Callable[[str], None],
+    on_note: Callable[[str], None] = lambda note: None,
 ) -> list[TextExample]:
     """The examples of one split, without labels where it is the test.
 
     Rows of another width are left out and told to `on_malformed`, in a test refused: its answers
-    are counted by row. Raises FileNotFoundError for a file that is not there, and ValueError for
-    what `reading.tables.rows` refuses.
+    are counted by row. That an index stands twice is told to `on_note`. Raises FileNotFoundError
+    for a file that is not there, and ValueError for what `reading.tables.rows` refuses.
     """
     if split == "test":
         return list(test_examples(glue, task))
     columns = {name: (task.labelled or {}).get(name, name) for name in (*task.texts, task.label)}
-    read_rows = rows(
-        file_of(glue, task, split),
-        list(dict.fromkeys(columns.values())),
-        has_header=not all(map(str.isdigit, columns.values())),
+    path, has_header = file_of(glue, task, split), not all(map(str.isdigit, columns.values()))
+    found = tables.columns(path, has_header=has_header)
+    ids = [name for name in _IDS if found.count(name) == 1][:1]
+    seen = SeenIds("".join(ids))
+    examples = []
+    for row in rows(
+        path,
+        list(dict.fromkeys((*columns.values(), *ids))),
+        has_header=has_header,
         on_malformed=on_malformed,
-    )
-    return [_example(row, task, columns, has_labels=True) for row in read_rows]
+    ):
+        for name in ids:
+            seen.first_place(row.text(name), row.place)
+        examples.append(_example(row, task, columns, has_labels=True))
+    if note := seen.note():
+        on_note(note)
+    return examples
 
 
 def test_examples(glue: Path, task: GlueTask) -> Iterator[TextExample]:
@@ -142,6 +161,25 @@ def unofficial(task: GlueTask, split: Split, count: int) -> str:
     return (
         f"{task.name}: {count:,} examples {what} are here, and {official:,} are official: these "
         f"are no scores to set beside GLUE's"
+    )
+
+
+def beyond_scale(task: GlueTask, examples: Sequence[TextExample]) -> str:
+    """That scores stand outside the benchmark's 0 to 5; empty where none does.
+
+    Raises ValueError, with the place, for what is no number.
+    """
+    if task.scheme.problem != "regression":
+        return ""
+    values = ((float(task.scheme.target(each)[0]), each.place) for each in examples)
+    beyond = [each for each in values if not 0.0 <= each[0] <= _HIGHEST_SIMILARITY]
+    if not beyond:
+        return ""
+    value, place = beyond[0]
+    stand = counted(len(beyond), "score stands", "scores stand")
+    return (
+        f"{stand} outside {task.name}'s scale of 0 to {_HIGHEST_SIMILARITY:g}, the first, "
+        f"{value:g}, at {place}: taken as found, while a submission's answers are kept within it"
     )
 
 

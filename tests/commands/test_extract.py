@@ -213,7 +213,7 @@ def test_a_terminal_gets_a_bar_and_a_file_the_time_it_took(model, tmp_path):
 def test_malformed_rows_are_left_out_and_counted_where_that_is_asked_for(model, tmp_path):
     path, out = tmp_path / "pairs.tsv", tmp_path / "a.parquet"
     path.write_text("text\tlabel\nthe dog 1\nmy cat\t0\nparis\t1\n?\t1\t2\n")
-    with pytest.raises(ValueError, match=r"pairs\.tsv:2: 1 columns, .* with --skip-malformed"):
+    with pytest.raises(ValueError, match=r"pairs\.tsv:2: 1 column, .* with --skip-malformed"):
         extract(run_of(path, model, out))
     printed, report = shown(run_of(path, model, out, skip_malformed=True))
     found = pq.read_table(out)
@@ -222,7 +222,7 @@ def test_malformed_rows_are_left_out_and_counted_where_that_is_asked_for(model, 
     assert report.malformed == 2
     _, listed = printed.split("2 malformed rows left out:\n")
     assert [line.split(", expected")[0] for line in listed.splitlines()] == [
-        f"  {path}:2: 1 columns", f"  {path}:5: 3 columns",
+        f"  {path}:2: 1 column", f"  {path}:5: 3 columns",
     ]  # fmt: skip
 
 
@@ -255,7 +255,7 @@ def test_a_bar_moves_with_every_batch(model, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"file": "late.csv"}, r"late\.csv:3: 1 columns, expected 2"),
+        ({"file": "late.csv"}, r"late\.csv:3: 1 column, expected 2"),
         ({"out": "a.bin"}, r"found the extension '\.bin'"),
         ({"out": "folder.npz"}, "is a directory"),
         ({"out": "old.npz"}, r"old\.npz exists: name another file, or replace it with --force"),
@@ -307,7 +307,7 @@ def test_force_replaces_what_is_there(model, tmp_path):
 
 def test_a_bad_row_in_the_middle_is_named_and_leaves_no_file(model, tmp_path):
     (tmp_path / "a.tsv").write_text("text\tid\nthe dog\t1\nthe cat\n")
-    with pytest.raises(ValueError, match=r"a\.tsv:3: 1 columns, expected 2"):
+    with pytest.raises(ValueError, match=r"a\.tsv:3: 1 column, expected 2"):
         extract(run_of(tmp_path / "a.tsv", model, tmp_path / "a.parquet"))
     assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
 

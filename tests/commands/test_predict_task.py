@@ -184,7 +184,7 @@ def test_a_row_that_cannot_be_read_has_a_fault_in_its_place(
 ) -> None:
     (tmp_path / "a.csv").write_text("text,x\nthe dog,1\n,2\na\n\u200b,3\nparis,4\n", "utf-8")
     run = asked(models / "sequence_classification", file=(tmp_path / "a.csv",), jsonl=True)
-    with pytest.raises(ValueError, match=r"a\.csv:4: 1 columns, expected 2"):
+    with pytest.raises(ValueError, match=r"a\.csv:4: 1 column, expected 2"):
         ask_task(run)
     assert capsys.readouterr().out == ""
     skipping = asked(
@@ -197,7 +197,7 @@ def test_a_row_that_cannot_be_read_has_a_fault_in_its_place(
         rows = list(csv.DictReader(file))
     assert [row["text"] for row in rows] == ["the dog", "", "", "", "paris"]
     assert [bool(row["label"]) for row in rows] == [True, False, False, False, True]
-    faults = ["", "a.csv:3: column 'text' is empty", "a.csv:4: 1 columns", "a.csv:5: ", ""]
+    faults = ["", "a.csv:3: column 'text' is empty", "a.csv:4: 1 column", "a.csv:5: ", ""]
     assert all(fault in row["fault"] for row, fault in zip(rows, faults, strict=True))
     assert set(rows[0]) == {"text", "label", "probability bad", "probability good",
                             "probability 나쁨", "num_unread", "fault"}  # fmt: skip

@@ -164,7 +164,7 @@ def test_two_columns_of_one_name_cannot_be_told_apart(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", b"x\ty\n1\t2\n1\n", r"a\.tsv:3: 1 columns, expected 2 as in the first row"),
+        ("a.tsv", b"x\ty\n1\t2\n1\n", r"a\.tsv:3: 1 column, expected 2 as in the first row"),
         ("a.csv", b"x,y\n1,2\n\n1,2,3\n", r"a\.csv:4: 3 columns, expected 2"),
         ("a.csv", b'x,y\n1,"2\n3,4\n', r"a\.csv:2: not CSV \(unexpected end of data\)"),
         ("a.csv", b'x,y\n1,"2" 3\n', r"a\.csv:2: not CSV .*separate by tabs"),
@@ -188,8 +188,8 @@ def test_a_bad_row_is_named_by_file_and_line(name, content, message, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "faults", "numbers"),
     [
-        ("a.tsv", "x\ty\n1\n1\t2\n1\t2\t3\n4\t5\n", ("2: 1 columns", "4: 3 columns"), [1, 3]),
-        ("a.csv", "x,y\n1,2,3\n1,2\n\n4,5\n6\n", ("2: 3 columns", "6: 1 columns"), [1, 2]),
+        ("a.tsv", "x\ty\n1\n1\t2\n1\t2\t3\n4\t5\n", ("2: 1 column", "4: 3 columns"), [1, 3]),
+        ("a.csv", "x,y\n1,2,3\n1,2\n\n4,5\n6\n", ("2: 3 columns", "6: 1 column"), [1, 2]),
         (
             "a.jsonl", '{"y": 0}\n{"x": "1"}\n{"x": "4"}\n{}\n', ("1: no field", "4: no field"),
             [1, 2],
@@ -243,7 +243,10 @@ def test_what_is_no_table_is_named(tmp_path):
         columns(tmp_path / "none.csv")
     with pytest.raises(ValueError, match="is no plain file"):
         columns(tmp_path)
-    (tmp_path / "a.docx").write_text("x")
+    for name in ("a.docx", "a.xlsx"):
+        (tmp_path / name).write_text("x")
+    with pytest.raises(ValueError, match=r"a spreadsheet \(\.xlsx\) .* export the sheet as CSV"):
+        columns(tmp_path / "a.xlsx")
     with pytest.raises(ValueError, match=r"unknown extension '\.docx', expected \.txt"):
         columns(tmp_path / "a.docx")
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")

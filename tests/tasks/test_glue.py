@@ -13,6 +13,7 @@ from bertsmith.tasks.glue import (
     TASKS,
     Split,
     average,
+    beyond_scale,
     file_of,
     read,
     submission_lines,
@@ -57,6 +58,32 @@ def test_rows_of_another_width_are_told_in_training_and_refused_in_a_test(tmp_pa
     assert "train.tsv:3: 2 columns, expected 4" in faults[0]
     with pytest.raises(ValueError, match=r"test\.tsv:3: 2 columns, .*; mend the row$"):
         read(tmp_path, task_named("QQP"), "test", faults.append)
+
+
+def test_an_index_that_stands_twice_is_told_and_nothing_is_left_out(tmp_path: Path) -> None:
+    header = "index\tsentence1\tsentence2\tlabel"
+    rows = [f"{number}\ta\tb\tentailment" for number in (0, 1, 0, 1, 2)]
+    _write(tmp_path, "RTE/train.tsv", header, *rows)
+    _write(tmp_path, "RTE/dev.tsv", header, *rows[1:3])
+    notes: list[str] = []
+    task = task_named("RTE")
+    assert len(read(tmp_path, task, "train", _refuse, notes.append)) == 5
+    place = tmp_path / "RTE" / "train.tsv:4"
+    assert notes == [f"2 rows have the index of an earlier one, the first at {place}"]
+    assert len(read(tmp_path, task, "dev", _refuse, _refuse)) == 2
+
+
+def test_scores_outside_the_scale_are_counted(tmp_path: Path) -> None:
+    rows = [f"{number}\ta\tb\t{score}" for number, score in enumerate((0, 5, 5.5, 2.5, -1))]
+    _write(tmp_path, "STS-B/train.tsv", "index\tsentence1\tsentence2\tscore", *rows)
+    task = task_named("STS-B")
+    examples = read(tmp_path, task, "train", _refuse)
+    assert len(examples) == 5
+    told = beyond_scale(task, examples)
+    assert told.startswith("2 scores stand outside STS-B's scale of 0 to 5, the first, 5.5, at ")
+    assert "train.tsv:4: taken as found" in told
+    assert beyond_scale(task, examples[:2]) == ""
+    assert beyond_scale(task_named("RTE"), examples) == ""
 
 
 def test_the_labelled_diagnostics_call_their_columns_otherwise(tmp_path: Path) -> None:

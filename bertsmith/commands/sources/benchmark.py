@@ -6,11 +6,12 @@ From the benchmark's own files, from a directory in the Hub's layout, or from th
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bertsmith.commands.sources.source import Labelled, require_read, shortened, wrong_kind
 from bertsmith.commands.task_files import Split, TaskFiles, TaskValues, given, typed_words
+from bertsmith.reading.counted import counted
 from bertsmith.runs.learning_set import LearningSet
 from bertsmith.tasks import classify, glue, glue_hub
 from bertsmith.tasks.classify import LabelScheme, TextAnswer, TextExample
@@ -18,8 +19,9 @@ from bertsmith.tasks.glue import GlueTask
 from bertsmith.tasks.stored import Learned, task_json
 from bertsmith.tasks.task import Classification, EncodedTexts
 
-Read = Callable[[Split, Callable[[str], None]], list[TextExample]]
-"""A split, and who is told of rows that the official files have wrong -> its examples."""
+Told = Callable[[str], None]
+Read = Callable[[Split, Told, Told], list[TextExample]]
+"""A split, who is told of rows that the official files have wrong, and of the rest -> examples."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,16 @@ class GlueFiles:
             raise ValueError("name the examples: --glue DIR --task RTE (or another task of GLUE)")
         task = glue.task_named(files.task)
         if place.is_dir() and not glue_hub.is_hub_layout(place, task):
-            return cls(files, task, lambda split, told: glue.read(place, task, split, told))
+            return cls(
+                files, task, lambda split, left, noted: glue.read(place, task, split, left, noted)
+            )
         name = str(place) if place.is_dir() else place.as_posix()
         if not place.is_dir() and not glue_hub.is_hub_id(name):
             raise FileNotFoundError(
                 f"{place}: no such directory of GLUE's files, and no id of a data set on the Hub "
                 f"(nyu-mll/glue)"
             )
-        return cls(files, task, lambda split, told: glue_hub.read(name, task, split))
+        return cls(files, task, lambda split, left, noted: glue_hub.read(name, task, split))
 
     @property
     def name(self) -> str:
@@ -58,8 +62,8 @@ class GlueFiles:
     ) -> LearningSet[TextExample, EncodedTexts, TextAnswer]:
         """Reads the training and Dev examples; raises as `glue.read` does."""
         row = self.task
-        told: list[str] = []
-        train, dev = (self._read(split, row.scheme, told) for split in ("train", "dev"))
+        read = (self._read(split, row.scheme) for split in ("train", "dev"))
+        (train, train_notes), (dev, dev_notes) = read
         task = Classification(
             scheme=row.scheme,
             max_tokens=max_tokens or Classification.max_tokens,
@@ -74,10 +78,7 @@ class GlueFiles:
             options=shlex.join(typed_words({**given(self.files), "task": row.name})),
             train_balance=classify.balance(train, row.scheme),
             dev_balance=classify.balance(dev, row.scheme),
-            notes=(
-                *shortened(told),
-                *filter(None, (self._unofficial("train", train), self._unofficial("dev", dev))),
-            ),
+            notes=(*train_notes, *dev_notes),
         )
 
     def labelled(
@@ -86,32 +87,37 @@ class GlueFiles:
         """One split alone, Dev by default."""
         if not isinstance(task, Classification):
             raise wrong_kind(task, "glue", "texts with labels")
-        told: list[str] = []
         which: Split = split or "dev"
-        examples = self._read(which, task.scheme, told)
+        examples, notes = self._read(which, task.scheme)
         return Labelled(
             name=f"{which} of {self.name}",
             task=replace(task, metrics=self.task.metrics),
             examples=examples,
-            notes=(*shortened(told), *filter(None, (self._unofficial(which, examples),))),
+            notes=tuple(notes),
         )
 
-    def _unofficial(self, split: Split, examples: Sequence[TextExample]) -> str:
-        """That they are not the official ones, by their number; empty where some were left out."""
-        if self.files.skip_malformed:
-            return ""
-        return glue.unofficial(self.task, split, len(examples))
+    def _read(self, split: Split, scheme: LabelScheme) -> tuple[list[TextExample], list[str]]:
+        """The examples of a split, and what is worth knowing of them.
 
-    def _read(self, split: Split, scheme: LabelScheme, told: list[str]) -> list[TextExample]:
-        """Rows of another width are always told and left out: the official files have them."""
-        examples = self.read(split, told.append)
-        if not self.files.skip_malformed:
-            return examples
-        faults = {
-            example.place: fault for example in examples if (fault := _fault(example, scheme))
-        }
-        told += faults.values()
-        return [example for example in examples if example.place not in faults]
+        Rows of another width are always told and left out: the official files have them. The number
+        of the official examples says nothing where others were left out too.
+        """
+        left_out: list[str] = []
+        notes: list[str] = []
+        examples = self.read(split, left_out.append, notes.append)
+        skips = self.files.skip_malformed
+        if skips:
+            faults = {each.place: fault for each in examples if (fault := _fault(each, scheme))}
+            left_out += faults.values()
+            examples = [each for each in examples if each.place not in faults]
+        if left_out:
+            told = "; ".join(shortened(left_out))
+            notes.insert(0, f"{split}: {counted(len(left_out), 'row')} left out: {told}")
+        others = (
+            glue.beyond_scale(self.task, examples),
+            "" if skips else glue.unofficial(self.task, split, len(examples)),
+        )
+        return examples, [*notes, *filter(None, others)]
 
 
 def _fault(example: TextExample, scheme: LabelScheme) -> str:

@@ -16,6 +16,7 @@ from bertsmith.reading.counted import counted
 from bertsmith.reading.faults import refuse
 from bertsmith.reading.tables import Row, columns, rows
 from bertsmith.tasks.given import is_readable
+from bertsmith.tasks.own.ids import SeenIds
 
 ExampleT = TypeVar("ExampleT")
 
@@ -74,8 +75,9 @@ def read_rows(
     example: Callable[[Row], ExampleT],
     options: FileOptions,
     key: str = "",
+    optional: Sequence[str] = (),
 ) -> OwnFile[ExampleT]:
-    """Every row as `example` makes it of the columns `names`.
+    """Every row as `example` makes it of the columns `names`, and those `optional` ones.
 
     `key` names a column of ids, which must be unique; empty for none. Without it, ids that stand
     twice in a column of a usual name are told in a note. What `example` raises as `UnusableRow` is
@@ -92,7 +94,7 @@ def read_rows(
     for row in rows(
         path,
         list(wanted),
-        optional=ids,
+        optional=[*ids, *optional],
         has_header=options.has_header,
         on_malformed=left_out.malformed,
     ):
@@ -133,8 +135,7 @@ class _Collected(Generic[ExampleT]):
         self._example = example
         self._key = key
         self._ids = ids
-        self._place_of: dict[object, str] = {}
-        self._repeated: list[str] = []
+        self._seen = SeenIds(key or ids)
         self._num_long, self._longest = 0, (1, "")
         self.examples: list[ExampleT] = []
 
@@ -160,11 +161,8 @@ class _Collected(Generic[ExampleT]):
                 f"longest, at {place}, over {num_lines:,}: if no text should have line ends, a "
                 f"stray quote has joined rows"
             )
-        if self._repeated:
-            rows_have = counted(len(self._repeated), "row has", "rows have")
-            told.append(
-                f"{rows_have} the {self._ids} of an earlier one, the first at {self._repeated[0]}"
-            )
+        if self._ids and (note := self._seen.note()):
+            told.append(note)
         return tuple(told)
 
     def _require_new(self, row: Row) -> None:
@@ -172,9 +170,6 @@ class _Collected(Generic[ExampleT]):
         if not name or (not self._key and row.values[name] in (None, "")):
             return
         key = str(row.values[name])
-        first = self._place_of.setdefault(key, row.place)
-        if first == row.place:
-            return
-        if self._key:
+        first = self._seen.first_place(key, row.place)
+        if first and self._key:
             raise ValueError(f"{row.place}: {name} {key!r} stands at {first} too")
-        self._repeated.append(row.place)
