@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bertsmith.commands.asked_entry import Entry, RowFiles, Unit, broken, in_documents
 from bertsmith.commands.questions import can_be_read_twice, piped_lines
 from bertsmith.reading import tables
-from bertsmith.reading.conll import marks_documents, tagged_sentences
+from bertsmith.reading.conll import TaggedSentence, marks_documents, tagged_sentences
 from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.faults import refuse
 from bertsmith.reading.lines import json_object, json_objects
@@ -23,7 +24,9 @@ from bertsmith.reading.tables import TEXT, Row
 from bertsmith.tasks.asked import Asked, TextToTag
 from bertsmith.tasks.own.files import UnusableRow
 from bertsmith.tasks.own.unlabelled import AskedRows, Columns, QuestionsAsked, Reader, WordsAsked
+from bertsmith.tasks.own.word_columns import WordColumns, is_word_table
 from bertsmith.tasks.own.word_lines import holds_words, is_word_and_tag
+from bertsmith.tasks.own.word_rows import WordRows
 
 KEY = "id"
 """What is kept of a question of SQuAD's JSON."""
@@ -55,6 +58,9 @@ def units_of_file(file: Path, rows: AskedRows, how: RowFiles) -> Iterator[Unit]:
         for question in read_questions(file).questions:
             kept: dict[str, object] = {KEY: question.key}
             yield [Entry(place=question.place, asked=question, kept=kept)], 0
+    elif isinstance(rows, WordsAsked) and _has_a_word_a_row(file, rows, how):
+        reader.refuse_to_keep("a table of a word a row")
+        yield from _of_word_rows(file, rows, how)
     elif isinstance(rows, WordsAsked) and _is_conll(file, rows, how):
         if rows.is_named:
             raise ValueError(
@@ -82,20 +88,41 @@ def _is_conll(file: Path, rows: WordsAsked, how: RowFiles) -> bool:
 def _of_conll(file: Path, rows: WordsAsked, how: RowFiles) -> Iterator[Unit]:
     """Sentences in their documents; where none are marked each alone, as in training."""
     is_marked = rows.is_one_document or marks_documents(file)
-    blank = "" if rows.by_character else " "
     faults: list[str] = []
     read = tagged_sentences(file, on_malformed=faults.append if how.skip_malformed else refuse)
+    placed = (
+        each if is_marked else replace(each, document=number) for number, each in enumerate(read)
+    )
+    yield from in_documents(_entries(placed, rows, faults))
 
-    def entries() -> Iterator[tuple[Entry, int]]:
-        for number, each in enumerate(read):
-            yield from ((broken(fault), 0) for fault in faults)
-            faults.clear()
-            document = each.document if is_marked else number
-            asked = TextToTag.of_words(each.words, blank, document=document, place=each.place)
-            yield Entry(place=each.place, asked=asked), 0
+
+def _has_a_word_a_row(file: Path, rows: WordsAsked, how: RowFiles) -> bool:
+    is_table = not (how.is_conll or rows.is_named)
+    return is_table and is_word_table(file, rows.sentence, has_header=how.has_header)
+
+
+def _of_word_rows(file: Path, rows: WordsAsked, how: RowFiles) -> Iterator[Unit]:
+    """Sentences of a table that is laid out as the one learned from."""
+    found = tables.columns(file, has_header=how.has_header)
+    document = rows.document if rows.document in found else ""
+    columns = WordColumns(words=rows.words[0], tags=None, sentence=rows.sentence, document=document)
+    faults: list[str] = []
+    reader = WordRows(file, columns, has_header=how.has_header)
+    read = reader.sentences(faults.append if how.skip_malformed else refuse)
+    yield from in_documents(_entries(read, rows, faults))
+
+
+def _entries(
+    read: Iterable[TaggedSentence], rows: WordsAsked, faults: list[str]
+) -> Iterator[tuple[Entry, int]]:
+    """Sentences as they are asked, and those that are broken in their places."""
+    blank = "" if rows.by_character else " "
+    for each in read:
         yield from ((broken(fault), 0) for fault in faults)
-
-    yield from in_documents(entries())
+        faults.clear()
+        asked = TextToTag.of_words(each.words, blank, document=each.document, place=each.place)
+        yield Entry(place=each.place, asked=asked), 0
+    yield from ((broken(fault), 0) for fault in faults)
 
 
 class _Reader:

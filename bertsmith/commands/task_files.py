@@ -23,9 +23,9 @@ class TaskFiles:
     task: str | None = None
     """Of GLUE: CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI, RTE or WNLI."""
     squad: Path | None = None
-    """Questions about passages: SQuAD's JSON, or .jsonl or .parquet in the Hub's layout."""
+    """Questions about passages: SQuAD's JSON, or a row a question: .csv .tsv .jsonl .parquet."""
     tagged: Path | None = None
-    """Words and their tags: CoNLL's columns, or .jsonl or .parquet with lists."""
+    """Words and their tags: CoNLL's columns, lists in .jsonl or .parquet, or a table of words."""
     choices: Path | None = None
     """Questions with choices: SWAG's or ARC's columns, or your own; .csv .tsv .jsonl .parquet."""
     texts: Path | None = None
@@ -59,15 +59,17 @@ class TaskFiles:
     choice_columns: tuple[str, ...] = ()
     """A column for each choice, or one of lists (SWAG: ending0 ending1 ending2 ending3)."""
     first_choice: int | None = None
-    """What the first choice is called where labels count choices (default 0)."""
+    """What the first is called where labels count choices (default 0, or the label is a text)."""
     word_column: str | None = None
-    """Of tagged rows: the column of lists of words (default tokens)."""
+    """Of tagged rows: the column of lists of words (default tokens), of a word a row word."""
     tag_column: str | None = None
-    """Of tagged rows the column of tags (default ner_tags), of CoNLL's its number (default -1)."""
+    """Of tagged rows the tags (default ner_tags, or tag), of CoNLL's a number (default -1)."""
+    sentence_column: str | None = None
+    """Of a word a row: equal for those of one sentence, or given at its first (sentence_id)."""
     tag_names: tuple[str, ...] = ()
     """Of tags that are numbers: the names of 0, 1, ..."""
     document_column: str | None = None
-    """Of tagged rows: equal for sentences of one document (default: each row is one)."""
+    """Of tagged rows: equal for sentences of one document (default: each sentence is one)."""
     one_document: bool = False
     """Read a file of CoNLL's columns that marks no documents as one, not each sentence alone."""
     question_column: str | None = None
@@ -75,7 +77,9 @@ class TaskFiles:
     passage_column: str | None = None
     """Of questions in rows (default context)."""
     answers_column: str | None = None
-    """Of questions in rows: text and answer_start, each a list (default answers)."""
+    """Of questions in rows: a text, or lists of text and answer_start (default answers, answer)."""
+    start_column: str | None = None
+    """Of questions in rows: the first character of an answer that is a text (answer_start)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertsmith.reading.counted import counted
 from bertsmith.reading.faults import refuse
 from bertsmith.reading.lines import Numbered, numbered_lines
 
@@ -117,8 +118,8 @@ class _Reader:
             self.width, self.width_line = len(fields), number
         if len(fields) != self.width:
             raise _BrokenSentence(
-                f"{self.path}:{number}: {len(fields)} columns, expected {self.width} as in line "
-                f"{self.width_line}: {line!r:.60}"
+                f"{self.path}:{number}: {counted(len(fields), 'column')}, expected {self.width} as "
+                f"in line {self.width_line}: {line!r:.60}"
             )
         if not fields[0]:
             raise _BrokenSentence(f"{self.path}:{number}: a word of no characters: {line!r:.60}")

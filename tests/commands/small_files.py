@@ -43,6 +43,19 @@ def squad(path: Path, count: int, key: int, *, some_impossible: bool = False) ->
     return path
 
 
+def asked_rows(path: Path, count: int, key: int) -> Path:
+    """The same questions as CSV, an answer a row, and where it begins."""
+    (article,) = json.loads(squad(path.with_suffix(".json"), count, key).read_text())["data"]
+    lines = ["question,context,answer,answer_start"]
+    for paragraph in article["paragraphs"]:
+        (question,) = paragraph["qas"]
+        (answer,) = question["answers"]
+        cells = (question["question"], paragraph["context"], *answer.values())
+        lines.append(",".join(map(str, cells)))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 def tagged(path: Path, count: int, key: int, *, in_documents: bool = True) -> Path:
     """Sentences of four words, of which the second is a place; four of them a document."""
     lines: list[str] = []
@@ -53,6 +66,16 @@ def tagged(path: Path, count: int, key: int, *, in_documents: bool = True) -> Pa
         lines += [f"{word} {'I-LOC' if word in PLACES else 'O'}" for word in words]
         lines.append("")
     path.write_text("\n".join(lines))
+    return path
+
+
+def word_rows(path: Path, count: int, key: int) -> Path:
+    """The same sentences as CSV, a word a row."""
+    blocks = tagged(path.with_suffix(".txt"), count, key, in_documents=False).read_text()
+    lines = ["number,word,tag"]
+    for number, block in enumerate(blocks.rstrip("\n").split("\n\n")):
+        lines += [f"{number},{line.replace(' ', ',')}" for line in block.split("\n")]
+    path.write_text("\n".join(lines) + "\n")
     return path
 
 

@@ -25,12 +25,14 @@ from tests.commands.small_files import (
     RUN,
     SPANS,
     TEXTS,
+    asked_rows,
     choices,
     pairs,
     squad,
     swag,
     tagged,
     texts,
+    word_rows,
 )
 from tests.commands.small_run import killed_at
 from tests.commands.small_task import bertsmith, score_lines, write_glue, write_model
@@ -70,6 +72,17 @@ KINDS = {
     "tagged": Kind(
         option="tagged", recipe="ner", task="Tagging", metric="f1",
         write=lambda path, count, key: tagged(path.with_suffix(".txt"), count, key),
+    ),
+    "questions in rows": Kind(
+        option="squad", recipe="squad", task="SpanAnswering", metric="f1", options=SPANS,
+        columns={"answers": "answers", "start": "answer_start"},
+        write=lambda path, count, key: asked_rows(path.with_suffix(".csv"), count, key),
+    ),
+    "a word a row": Kind(
+        option="tagged", recipe="ner", task="Tagging", metric="f1",
+        options=("--sentence-column", "number"),
+        columns={"sentence": "number", "words": "word", "tags": "tag"},
+        write=lambda path, count, key: word_rows(path.with_suffix(".csv"), count, key),
     ),
     "swag": Kind(
         option="choices", recipe="swag", task="MultipleChoice", metric="accuracy",
@@ -258,6 +271,26 @@ BROKEN = {
         "a.conll: all words have the tag 'O', so there is nothing to learn; is it the right column",
         None,
     ),
+    "words without a column of sentences": (
+        "a.csv", "word,tag\ndog,O\nparis,B-LOC\n", ("--tagged", "a.csv"),
+        "a.csv: no column 'sentence_id', found 'word', 'tag': of a table of a word a row name the "
+        "column of its sentence with --sentence-column", None,
+    ),
+    "a sentence that goes on behind another": (
+        "a.csv", "n,word,tag\n1,dog,O\n2,paris,B-LOC\n1,my,O\n",
+        ("--tagged", "a.csv", "--sentence-column", "n"),
+        "a.csv:4: sentence '1' began at ", None,
+    ),
+    "an answer in several places": (
+        "a.csv", "question,context,answer\nis he ?,my dog my cat,my\nis he ?,the dog,dog\n"
+        "is he ?,the cat,cat\n", ("--squad", "a.csv", *SPANS),
+        "a.csv:2: the answer 'my' stands in the passage more than once, at 0 and at 7",
+        "a.csv: 1 row left out: ",
+    ),
+    "a spreadsheet": (
+        "a.xlsx", "PK", ("--texts", "a.xlsx"),
+        "a.xlsx: a spreadsheet (.xlsx) is not read: export the sheet as CSV", None,
+    ),
     "columns between semicolons": (
         "a.csv", "words;about\nthe dog;a\nthe cat;b\n", ("--texts", "a.csv", *TEXTS),
         "did you mean 'words;about'? (its columns seem to be separated by semicolons: export it "
@@ -301,6 +334,10 @@ BROKEN = {
     "options of rows": (
         "a.txt", "dog O\n", ("--tagged", "a.txt", "--word-column", "tokens"),
         "--word-column is for .jsonl and .parquet", None,
+    ),
+    "no header of CoNLL's columns": (
+        "a.txt", "dog O\n", ("--tagged", "a.txt", "--no-header"),
+        "--no-header is for .jsonl and .parquet, and for a table with a --sentence-column", None,
     ),
     "choices in no known columns": (
         "a.csv", "question,a,b\nthe dog,my,he\n", ("--choices", "a.csv"),
@@ -405,6 +442,7 @@ def test_labels_and_tags_of_dev_must_have_been_learned(
     files = {
         "train.csv": "text,label\nthe dog,beast\nmy cat,beast\nparis,place\n",
         "dev.csv": "text,label\nlondon,place\nmy dog,beats\nthe dog,beats\n",
+        "more.csv": "text,label\nlondon,place\nmy dog,beats\nthe dog,plaice\n",
         "train.txt": "dog O\nparis B-LOC\n\nmy O\n",
         "dev.txt": "dog O\n\nmy O\nfrance I-LAND\n",
         "characters.tsv": "d\tO\n \tO\np\tB-LOC\n",
@@ -415,6 +453,8 @@ def test_labels_and_tags_of_dev_must_have_been_learned(
         (("--texts", "train.csv", "--dev", "dev.csv"),
          "dev.csv:3: label 'beats' (2 in all) is none of the 2 that are learned: beast, place; "
          "did you mean 'beast'?"),
+        (("--texts", "train.csv", "--dev", "more.csv"),
+         "more.csv:3: label 'beats' and 1 other label (2 in all) are none of the 2 that are"),
         (("--tagged", "train.txt", "--dev", "dev.txt"),
          "dev.txt:4: word 2 ('france') has the tag 'I-LAND', none of the 3"),
         (("--tagged", "train.txt", "--dev", "characters.tsv"),
@@ -589,7 +629,12 @@ ROW = {"q": "the dog", "a": "my", "b": "he", "right": 1, "text": "cat", "label":
          {"text_columns": ["text"]}, ""),
         ("squad", "a.jsonl", {"question": "q", "passage": "text", "answers": "answers", "key": ""},
          {}, "--question-column q --passage-column text --key-column ''"),
+        ("squad", "a.jsonl", {"answers": "a", "start": "right"},
+         {}, "--answers-column a --start-column right"),
         ("squad", "a.json", {"question": "q"}, {}, ""),
+        ("tagged", "a.jsonl", {"words": "q", "sentence": "text", "tags": "a"},
+         {}, "--word-column q --sentence-column text --tag-column a"),
+        ("tagged", "a.jsonl", {"words": "word", "sentence": "sentence_id", "tags": "tag"}, {}, ""),
         ("tagged", "a.jsonl", {"words": "q", "tags": "a", "tag_names": ["O"], "document": ""},
          {}, "--word-column q --tag-column a --tag-names O"),
         ("tagged", "a.txt", {"words": "q", "tag_column": 3, "is_one_document": True},
@@ -623,8 +668,62 @@ def test_malformed_rows_of_glue_are_left_out_where_that_is_asked_for(
     assert "dev.tsv:23: no word in the text" in capsys.readouterr().err
     assert bertsmith(*begin, "--skip-malformed") == 0
     told = capsys.readouterr().out
+    assert "dev: 2 rows left out: " in told
     assert "dev.tsv:22: label '2'" in told
     assert "dev.tsv:23: a text is empty" in told
+
+
+def test_what_is_odd_in_glues_files_is_told_in_training_and_in_dev(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "STS-B"
+    folder.mkdir()
+    rows = ["0\tthe dog\tmy dog\t4.5", "1\tthe cat\tparis\t0.5", "1\tthe cat\tparis\t7"]
+    lines = ["index\tsentence1\tsentence2\tscore", "0\tthe dog", *rows]
+    for split in ("train", "dev"):
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    begin = ("finetune", model, "--glue", tmp_path, "--task", "STS-B", "--max-tokens", "16")
+    assert bertsmith(*begin, "--plan-only") == 0
+    told = capsys.readouterr().out
+    for split in ("train", "dev"):
+        path = folder / f"{split}.tsv"
+        assert f"{split}: 1 row left out: {path}:2: 2 columns, expected 4" in told
+        assert f"1 row has the index of an earlier one, the first at {path}:5" in told
+        assert f"1 score stands outside STS-B's scale of 0 to 5, the first, 7, at {path}:5" in told
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [(False, ()), (True, ("--no-header", "--sentence-column", "1", "--word-column", "2"))],
+)
+def test_a_word_a_row_is_answered_in_its_sentences(
+    rows: bool,
+    options: tuple[str, ...],
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    train, run = word_rows(tmp_path / "train.tsv", 8, 1), tmp_path / "run"
+    header, *cells = train.read_text().replace(",", "\t").splitlines()
+    lines = cells if rows else [header.replace("number", "sentence_id"), *cells]
+    train.write_text("\n".join(lines) + "\n")
+    typed = (*options, "--tag-column", "3") if rows else ()
+    begin = ("finetune", model, "--tagged", train, "--dev", train, *typed, *RUN)
+    assert bertsmith(*begin, "--epochs", 1, "--out", run) == 0
+    capsys.readouterr()
+    assert bertsmith("evaluate", run, "--tagged", train) == 0
+    assert "8 examples" in capsys.readouterr().out
+    assert bertsmith("predict", run, "--file", train, "--jsonl") == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [len(each["words"]) for each in answers] == [4] * 8
+    assert bertsmith("predict", run, "--file", train, "--keep", "word", "--jsonl") == 2
+    assert "a table of a word a row, which has none of a name" in capsys.readouterr().err
+    with train.open("a") as file:
+        file.write("9\tparis\n")
+    assert bertsmith("predict", run, "--file", train, "--jsonl") == 2
+    assert "train.tsv:" in capsys.readouterr().err
+    assert bertsmith("predict", run, "--file", train, "--skip-malformed", "--jsonl") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 8
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,24 @@ NUM_EXAMPLES = 12
 OPTIONS = ("--texts", "--tagged", "--squad", "--choices")
 
 
+_TABLES = {
+    "--squad": (
+        small_files.asked_rows,
+        {
+            "--question-column": "question",
+            "--passage-column": "context",
+            "--answers-column": "answer",
+            "--start-column": "answer_start",
+        },
+    ),
+    "--tagged": (
+        small_files.word_rows,
+        {"--sentence-column": "sentence_id", "--word-column": "word", "--tag-column": "tag"},
+    ),
+}
+"""What writes a table of each kind, and its columns by the options that name them."""
+
+
 def names_toy_files(arguments: Sequence[str]) -> bool:
     """Whether the examples can be made up: files in the current directory."""
     kind = next((option for option in OPTIONS if option in arguments), None)
@@ -40,7 +58,12 @@ def all_behind(arguments: Sequence[str], option: str, default: tuple[str, ...]) 
 
 
 def _write(kind: str, path: Path, key: int, arguments: Sequence[str]) -> None:
-    if kind == "--squad":
+    if path.suffix == ".csv" and kind in _TABLES:
+        write, columns = _TABLES[kind]
+        _, *lines = write(path, NUM_EXAMPLES, key).read_text(encoding="utf-8").splitlines()
+        header = ",".join(behind(arguments, option, name) for option, name in columns.items())
+        path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    elif kind == "--squad":
         small_files.squad(path, NUM_EXAMPLES, key)
     elif kind == "--tagged":
         small_files.tagged(path, NUM_EXAMPLES, key)

@@ -43,7 +43,7 @@ def test_a_single_column_has_no_tags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a O\nb\n", r"words.txt:2: 1 columns, expected 2 as in line 1: 'b'"),
+        ("a O\nb\n", r"words.txt:2: 1 column, expected 2 as in line 1: 'b'"),
         ("a\tO\n\tO\n", r"words.txt:2: a word of no characters"),
         ("\n\n", "no sentences"),
         ("-DOCSTART- O\n", "no sentences"),

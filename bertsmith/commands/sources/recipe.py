@@ -56,7 +56,8 @@ def _squad_version(arguments: Sequence[str]) -> str:
         Path(path) for option in ("--squad", "--dev") if (path := word_behind(option, arguments))
     ]
     answers = word_behind("--answers-column", arguments)
+    columns = columns_of(TaskFiles(answers_column=answers))
     try:
-        return version_of(paths, columns_of(TaskFiles(answers_column=answers)))
+        return version_of(paths, columns, has_header="--no-header" not in arguments)
     except (OSError, ValueError):
         return "1.1"

@@ -11,11 +11,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bertsmith.reading import tables
-from bertsmith.tasks.own import choices, words
+from bertsmith.tasks.own import choices
 from bertsmith.tasks.own.choices import ChoiceColumns
-from bertsmith.tasks.own.questions import QuestionColumns, is_squad_json
+from bertsmith.tasks.own.question_rows import QuestionColumns
+from bertsmith.tasks.own.questions import is_squad_json
 from bertsmith.tasks.own.texts import TextColumns
-from bertsmith.tasks.own.words import WordColumns
+from bertsmith.tasks.own.word_columns import (
+    WordColumns,
+    is_word_table,
+    layout_of,
+    word_rows_of,
+)
 from bertsmith.tasks.stored import Learned
 
 Group = Mapping[str, str]
@@ -38,10 +44,11 @@ _GROUPS: dict[str, tuple[Group, ...]] = {
         {"question": "question_column"},
         {"passage": "passage_column"},
         {"answers": "answers_column"},
+        {"start": "start_column"},
         {"key": "key_column"},
     ),
     "tagged": (
-        {"words": "word_column"},
+        {"words": "word_column", "sentence": "sentence_column"},
         {"tags": "tag_column"},
         {"tag_names": "tag_names"},
         {"document": "document_column"},
@@ -72,7 +79,7 @@ def remembered(source: Mapping[str, object], learned: Learned) -> dict[str, obje
     if kind is None or not columns:
         return {}
     paths = [Path(str(source[name])) for name in (kind, "dev") if name in source]
-    if kind == "tagged" and not all(map(words.has_rows, paths)):
+    if kind == "tagged" and any(_is_of_lines(path, source, learned) for path in paths):
         return _added(_OF_CONLL, columns, source, _plain(WordColumns()), None)
     if kind == "squad" and any(map(is_squad_json, paths)):
         return {}
@@ -80,7 +87,19 @@ def remembered(source: Mapping[str, object], learned: Learned) -> dict[str, obje
     has_header = {**source, **header}.get("header") is not False
     found = [tables.columns(path, has_header=has_header) for path in paths]
     shared = set(found[0]).intersection(*found[1:])
-    return header | _added(_GROUPS[kind], columns, source, _defaults(kind, found[0]), shared)
+    is_of_words = kind == "tagged" and layout_of(paths[0], has_header=has_header) == "words"
+    defaults = _defaults(kind, found[0], is_of_words)
+    return header | _added(_GROUPS[kind], columns, source, defaults, shared)
+
+
+def _is_of_lines(path: Path, source: Mapping[str, object], learned: Learned) -> bool:
+    """Whether its tagged words stand in CoNLL's columns, and none that was learned from."""
+    has_header = source.get("header") is not False and learned.has_header
+    sentence = str(source.get("sentence_column") or "")
+    if not sentence and layout_of(path, has_header=has_header) == "lines":
+        said = str(learned.columns.get("sentence") or "")
+        return not said or not is_word_table(path, said, has_header=has_header)
+    return False
 
 
 def _header(
@@ -126,7 +145,7 @@ def _names(values: Mapping[str, object]) -> set[str]:
     return {str(name).partition(".")[0] for names in listed for name in names if name}
 
 
-def _defaults(kind: str, found: tuple[str, ...]) -> dict[str, object]:
+def _defaults(kind: str, found: tuple[str, ...], is_of_words: bool) -> dict[str, object]:
     """The columns of a file with these, where nothing is said."""
     match kind:
         case "texts":
@@ -134,7 +153,7 @@ def _defaults(kind: str, found: tuple[str, ...]) -> dict[str, object]:
         case "squad":
             return _plain(QuestionColumns())
         case "tagged":
-            return _plain(WordColumns())
+            return _plain(word_rows_of(found) if is_of_words else WordColumns())
     return _plain(choices.layout_of(found) or ChoiceColumns(text="", choices=("",)))
 
 

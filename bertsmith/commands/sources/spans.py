@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bertsmith.commands.sources.files import SHARED_OPTIONS, require_columns
+from bertsmith.commands.sources.files import SHARED_OPTIONS, learned_header, require_columns
 from bertsmith.commands.sources.question_columns import columns_of
 from bertsmith.commands.sources.source import chosen_values, require_read, wrong_kind
 from bertsmith.commands.task_files import TaskFiles, TaskValues
@@ -21,7 +21,8 @@ from bertsmith.tasks.squad_scores import EVALUATORS, SquadVersion
 from bertsmith.tasks.stored import Learned, task_json
 from bertsmith.tasks.task import SpanAnswering, Task
 
-_OPTIONS = (*SHARED_OPTIONS, "key_column", "question_column", "passage_column", "answers_column")
+_COLUMNS = ("key_column", "question_column", "passage_column", "answers_column", "start_column")
+_OPTIONS = (*SHARED_OPTIONS, "header", *_COLUMNS)
 _Spans = Task[Question, EncodedQuestions, FoundAnswer]
 _CONFIG = ("doc_stride", "max_question_tokens", "max_answer_tokens", "num_best")
 
@@ -43,16 +44,19 @@ class SpanFiles:
 
     def read(self, path: Path, task: object) -> OwnFile[Question]:
         """As `questions.read`."""
-        options = FileOptions(skip_malformed=self.files.skip_malformed)
-        columns = columns_of(self.files)
+        files = self.files
+        options = FileOptions(has_header=files.header, skip_malformed=files.skip_malformed)
+        columns = columns_of(files)
         if questions.has_rows(path):
+            own = columns.of_file(path, has_header=files.header)
             named = {
-                columns.question: "question-column",
-                columns.passage: "passage-column",
-                columns.answers or "": "answers-column",
-                columns.key: "key-column",
+                own.question: "question-column",
+                own.passage: "passage-column",
+                own.answers or "": "answers-column",
+                files.start_column or "": "start-column",
+                own.key: "key-column",
             }
-            require_columns(path, tables.columns(path), named)
+            require_columns(path, tables.columns(path, has_header=files.header), named)
         return questions.read(path, columns, options)
 
     def contents(self, examples: Sequence[Question]) -> list[str]:
@@ -62,7 +66,7 @@ class SpanFiles:
     def begin(self, files: Sequence[OwnFile[Question]], max_tokens: int) -> SpanAnswering:
         """With no answer as an answer where one of the files has questions without one."""
         version = self.values.squad_version or questions.version_of(
-            [file.path for file in files], columns_of(self.files)
+            [file.path for file in files], columns_of(self.files), has_header=self.files.header
         )
         config = SquadConfig(
             max_tokens=max_tokens,
@@ -81,8 +85,12 @@ class SpanFiles:
 
     def to_json(self, task: _Spans, name: str) -> Mapping[str, object]:
         """As `stored.task_json`."""
-        columns = dataclasses.asdict(columns_of(self.files))
-        return task_json(self.fitting(task), Learned(name=name, columns=columns))
+        columns, path = dataclasses.asdict(columns_of(self.files)), self.files.squad
+        assert path is not None
+        has_header = questions.is_squad_json(path) or learned_header(path, self.files)
+        return task_json(
+            self.fitting(task), Learned(name=name, columns=columns, has_header=has_header)
+        )
 
     def answerable(self, examples: Sequence[Question], task: _Spans) -> SpanAnswering:
         """All count; 1.1's evaluator knows no question without an answer, and 2.0's scores them."""

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertsmith.commands.sources.files import SHARED_OPTIONS
+from bertsmith.commands.sources.files import SHARED_OPTIONS, learned_header
 from bertsmith.commands.sources.source import chosen_values, require_read, wrong_kind
 from bertsmith.commands.task_files import TaskFiles, TaskValues
+from bertsmith.reading import tables
 from bertsmith.reading.conll import TaggedSentence
 from bertsmith.tasks.own import words
 from bertsmith.tasks.own.files import FileOptions, OwnFile
-from bertsmith.tasks.own.words import WordColumns
+from bertsmith.tasks.own.word_columns import WordColumns, layout_of, word_rows_of
 from bertsmith.tasks.stored import Learned, task_json
 from bertsmith.tasks.tag import EncodedWords, TagConfig
 from bertsmith.tasks.tag_scheme import TagScheme
@@ -21,7 +22,9 @@ from bertsmith.tasks.task import Tagging, Task
 
 _Tagger = Task[TaggedSentence, EncodedWords, list[str]]
 _OF_ROWS = ("word_column", "tag_names", "document_column")
-_OPTIONS = (*SHARED_OPTIONS, *_OF_ROWS, "tag_column", "one_document")
+_OPTIONS = (
+    *SHARED_OPTIONS, "header", *_OF_ROWS, "sentence_column", "tag_column", "one_document",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class TaggedFiles:
 
     def read(self, path: Path, task: object) -> OwnFile[TaggedSentence]:
         """As `words.read`."""
-        options = FileOptions(skip_malformed=self.files.skip_malformed)
+        files = self.files
+        options = FileOptions(has_header=files.header, skip_malformed=files.skip_malformed)
         return words.read(path, self._columns(path), options)
 
     def contents(self, examples: Sequence[TaggedSentence]) -> list[str]:
@@ -68,8 +72,11 @@ class TaggedFiles:
 
     def to_json(self, task: _Tagger, name: str) -> Mapping[str, object]:
         """As `stored.task_json`."""
-        columns = dataclasses.asdict(self._columns(self.files.tagged))
-        return task_json(self.fitting(task), Learned(name=name, columns=columns))
+        path = self.files.tagged
+        columns = self._columns(path)
+        has_header = path is None or not columns.sentence or learned_header(path, self.files)
+        learned = Learned(name=name, columns=dataclasses.asdict(columns), has_header=has_header)
+        return task_json(self.fitting(task), learned)
 
     def answerable(self, examples: Sequence[TaggedSentence], task: _Tagger) -> Tagging:
         """As it is. Raises ValueError for an unknown tag, and for words of another kind."""
@@ -107,24 +114,34 @@ class TaggedFiles:
     def _columns(self, path: Path | None) -> WordColumns:
         assert path is not None
         files = self.files
-        if words.has_rows(path):
-            if files.one_document:
-                raise ValueError(
-                    f"{path}: --one-document is for CoNLL's columns; rows of one document have an "
-                    f"equal --document-column"
-                )
-            return WordColumns(
-                words=files.word_column or WordColumns.words,
-                tags=files.tag_column or WordColumns.tags,
-                tag_names=files.tag_names,
-                document=files.document_column or "",
+        layout = layout_of(path, files.sentence_column or "", has_header=files.header)
+        if layout == "lines":
+            return self._of_lines(path)
+        if files.one_document:
+            raise ValueError(
+                f"{path}: --one-document is for CoNLL's columns; rows of one document have an "
+                f"equal --document-column"
             )
-        for name in _OF_ROWS:
-            if vars(files)[name]:
-                raise ValueError(
-                    f"{path}: --{name.replace('_', '-')} is for .jsonl and .parquet; of CoNLL's "
-                    f"columns the first holds the words, and --tag-column is a number"
-                )
+        usual = WordColumns()
+        if layout == "words":
+            usual = word_rows_of(tables.columns(path, has_header=files.header))
+        return WordColumns(
+            words=files.word_column or usual.words,
+            tags=files.tag_column or usual.tags,
+            sentence=files.sentence_column or usual.sentence,
+            tag_names=files.tag_names,
+            document=files.document_column or "",
+        )
+
+    def _of_lines(self, path: Path) -> WordColumns:
+        files = self.files
+        typed = [name for name in _OF_ROWS if vars(files)[name]]
+        if option := typed[0] if typed else "" if files.header else "no_header":
+            raise ValueError(
+                f"{path}: --{option.replace('_', '-')} is for .jsonl and .parquet, and for a table "
+                f"with a --sentence-column; of CoNLL's columns the first holds the words, and "
+                f"--tag-column is a number"
+            )
         return WordColumns(tag_column=_number(files.tag_column), is_one_document=files.one_document)
 
 

@@ -1,4 +1,4 @@
-"""Tags of sentences -> whether they are BIO throughout, and in one dialect.
+"""Tags of sentences -> whether they are BIO throughout, in one dialect and one scheme.
 
 What counts as an entity stands in `tasks.entities`, which reads any dialect as conlleval does; this
 file finds tags that were hardly meant so.
@@ -6,14 +6,18 @@ file finds tags that were hardly meant so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from bertsmith.reading.conll import TaggedSentence
 from bertsmith.reading.counted import counted
-from bertsmith.tasks.entities import OUTSIDE, split_tag
+from bertsmith.tasks.entities import OUTSIDE, entities, split_tag
 
 _INSIDE = "I"
 _FIRST = "B"
+_OTHERS = {"S", "E", "U", "L"}
+_CLOSED = re.compile("[SU]|BI*[EL]")
+"""The prefixes of an entity in BIOES or BILOU."""
 
 
 def require_bio(sentences: Sequence[TaggedSentence]) -> None:
@@ -65,6 +69,43 @@ def two_dialects(sentences: Sequence[TaggedSentence]) -> str:
     return (
         f"{len(begun_inside):,} entities begin with I-, the first in {begun_inside[0]}, and "
         f"{num_first:,} with B-: all are counted as entities, as conlleval does"
+    )
+
+
+def two_schemes(sentences: Sequence[TaggedSentence]) -> str:
+    """A line where S-, E-, L- or U- stand beside entities that no such tag ends; else empty.
+
+    In BIOES every entity of one word is S-, and E- ends every other; in BILOU these are U- and L-.
+    A file that is one of them throughout is read as such.
+    """
+    marked: list[str] = []
+    marks: set[str] = set()
+    plain: list[str] = []
+    for sentence in sentences:
+        tags = sentence.tags or ()
+        if any(map(_fault, set(tags))):
+            return ""
+        for start, end, _ in entities(tags):
+            prefixes = "".join(split_tag(tag)[0] for tag in tags[start:end])
+            found = set(prefixes) & _OTHERS
+            marks |= found
+            if found:
+                at = next(start + k for k, each in enumerate(prefixes) if each in _OTHERS)
+                marked.append(f"{tags[at]!r} in {sentence.place_of(at)}")
+            if not _CLOSED.fullmatch(prefixes):
+                plain.append(sentence.place_of(start))
+    is_of_one = marks <= {"S", "E"} or marks <= {"U", "L"}
+    if not marked or (is_of_one and not plain):
+        return ""
+    beside = (
+        f"{counted(len(plain), 'entity is', 'entities are')} not so closed, the first in {plain[0]}"
+        if plain
+        else "BIOES stands beside BILOU"
+    )
+    return (
+        f"{counted(len(marked), 'entity has', 'entities have')} tags of BIOES or BILOU (S-, E-, "
+        f"U-, L-), the first {marked[0]}, and {beside}: S- and U- are counted as an entity of one "
+        f"word, E- and L- as the last word of one, and what follows them begins another"
     )
 
 

@@ -130,10 +130,11 @@ def require_known(labels: Iterable[tuple[str, str]], learned: Sequence[str]) -> 
         return
     label, place = next(iter(unknown.items()))
     near = difflib.get_close_matches(label, learned, n=1)
-    others = f" and {len(unknown) - 1} other labels" if len(unknown) > 1 else ""
+    more = len(unknown) - 1
+    others = f" and {counted(more, 'other label')}" if more else ""
     raise ValueError(
-        f"{place}: label {label!r}{others} ({count:,} in all) is none of the {len(learned)} that "
-        f"are learned: {', '.join(learned):.200}"
+        f"{place}: label {label!r}{others} ({count:,} in all) {'are' if more else 'is'} none of "
+        f"the {len(learned)} that are learned: {', '.join(learned):.200}"
         + (f"; did you mean {near[0]!r}?" if near else ".")
         + " Only labels of the training file can be scored: mend this one, or train with it"
     )
@@ -150,7 +151,8 @@ def difference(found: Sequence[str], learned: Sequence[str]) -> str:
     if tuple(learned) == unnamed_labels(len(learned)):
         if len(found) == len(learned):
             return ""
-        return f"{len(found)} labels in the file, {len(learned)} without names in the checkpoint"
+        in_file = counted(len(found), "label")
+        return f"{in_file} in the file, {len(learned)} without names in the checkpoint"
     parts = [
         f"only in {where}: {', '.join(only):.200}"
         for where, only in (

@@ -19,7 +19,8 @@ from bertsmith.tasks.own import choices
 
 WORDS = (
     "words with tags are read from CoNLL's columns (a word a line, its tag behind a tab or a "
-    "blank: .tsv, .txt), or from .jsonl or .parquet with a list of words and one of tags a row"
+    "blank: .tsv, .txt), or from .jsonl or .parquet with a list of words and one of tags a row, or "
+    "from a table of a word a row that has a column of its sentence (--sentence-column)"
 )
 NO_WORDS = (
     "a line holds one word and its tag; whole texts with labels are read by --texts, as a table"
@@ -32,6 +33,7 @@ _BETWEEN_TABS = (".tsv", ".tab")
 def require_lines(path: Path) -> None:
     """Raises ValueError for a file that holds a table, by its name or between its tabs."""
     suffix = suffix_of(path.name)
+    tables.require_no_spreadsheet(path)
     if suffix == ".json":
         raise ValueError(f"{path}: one JSON object; {WORDS}; SQuAD's questions are read by --squad")
     if suffix == ".csv":
@@ -54,6 +56,21 @@ def require_columns(path: Path, names: Sequence[str]) -> None:
                 f"{path}: no column {name!r}, found {', '.join(map(repr, found)):.200}: name the "
                 f"lists of words with --word-column and those of tags with --tag-column; "
                 f"{f'did you mean {near[0]!r}?' if near else _reader(found)}"
+            )
+
+
+def require_word_columns(path: Path, names: Sequence[str], has_header: bool) -> None:
+    """Raises ValueError for a table of a word a row that lacks one of its columns."""
+    found = tables.columns(path, has_header=has_header)
+    for name in names:
+        if name not in found:
+            near = difflib.get_close_matches(name, found, n=1)
+            raise ValueError(
+                f"{path}: no column {name!r}, found {', '.join(map(repr, found)):.200}: of a table "
+                f"of a word a row name the column of its sentence with --sentence-column, of words "
+                f"with --word-column and of tags with --tag-column; "
+                f"{f'did you mean {near[0]!r}?' if near else _reader(found)}"
+                f"{tables.misread(path, found, name)}"
             )
 
 

@@ -1,15 +1,14 @@
 """A file of questions about passages -> examples whose answers stand in their passage.
 
-SQuAD's JSON, or JSONL and Parquet in the Hub's layout: a row a question, `answers` with `text` and
-`answer_start`, each a list. A question whose answers stand nowhere in its passage, and one without
-text or passage, is not to be learned. Where it is scored it counts, as the official evaluators
-count every question of their file.
+SQuAD's JSON, or rows of a table, as `question_rows` reads them. A question whose answers stand
+nowhere in its passage, and one without text or passage, is not to be learned. Where it is scored it
+counts, as the official evaluators count every question of their file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bertsmith.reading.counted import counted
@@ -17,19 +16,21 @@ from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.squad_json import (
     Question,
     Questions,
-    located,
     marks_of,
     read_questions,
 )
-from bertsmith.reading.tables import Row, rows, table_format
+from bertsmith.reading.tables import table_format
 from bertsmith.tasks import given
-from bertsmith.tasks.own.fields import pairs_of
 from bertsmith.tasks.own.files import (
     FileOptions,
     LeftOut,
     OwnFile,
-    read_rows,
     whole,
+)
+from bertsmith.tasks.own.question_rows import (
+    QuestionColumns,
+    QuestionRows,
+    has_row_without_answer,
 )
 from bertsmith.tasks.own.split import content_of
 from bertsmith.tasks.own.summary import Summary, lengths_of, summarised
@@ -38,44 +39,36 @@ from bertsmith.tasks.squad_scores import SquadVersion
 _SQUAD_SUFFIXES = (".json", "")
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuestionColumns:
-    """Where things stand in a row; SQuAD's JSON has its own names."""
-
-    key: str = "id"
-    """Ids, which must be unique; empty for none: a question is then called by its place."""
-    question: str = "question"
-    passage: str = "context"
-    answers: str | None = "answers"
-    """None for questions to predict on."""
-
-
 def read(
     path: Path, columns: QuestionColumns | None = None, options: FileOptions | None = None
 ) -> OwnFile[Question]:
     """The questions of a file; those that cannot be learned are told in `unlearnable`.
 
-    Raises as `read_questions` and `read_rows` do.
+    Raises as `read_questions` and `QuestionRows.read` do, and ValueError for other files.
     """
     options = options or FileOptions()
     if is_squad_json(path):
         faults = LeftOut(options)
         file = read_questions(path, faults.malformed)
-        examples, num_moved = list(file.questions), file.num_moved
+        examples, num_moved, num_found = list(file.questions), file.num_moved, 0
         told: tuple[str, ...]
         left_out, told = faults.faults, tuple(_contradictions(file))
     else:
-        reader = _Rows(path, columns or QuestionColumns())
-        read_file = reader.read(options)
-        examples, num_moved = list(read_file.examples), reader.num_moved
+        _require_rows(path)
+        reader = QuestionRows(path, columns or QuestionColumns(), options)
+        read_file = reader.read()
+        examples = list(read_file.examples)
+        num_moved, num_found = reader.num_moved, reader.num_found
         left_out, told = list(read_file.left_out), read_file.notes
     faults_of = ((number, _fault(each)) for number, each in enumerate(examples))
     unlearnable = {number: fault for number, fault in faults_of if fault}
-    notes = (*told, *_notes(examples, num_moved))
+    notes = (*told, *_notes(examples, num_moved, num_found))
     return replace(whole(path, examples, left_out, notes), unlearnable=unlearnable)
 
 
-def version_of(paths: Sequence[Path], columns: QuestionColumns | None = None) -> SquadVersion:
+def version_of(
+    paths: Sequence[Path], columns: QuestionColumns | None = None, *, has_header: bool = True
+) -> SquadVersion:
     """Whose evaluator scores such files: 2.0's where one of them has questions without an answer.
 
     Looks no further than it must. Raises FileNotFoundError and ValueError for what is no such file.
@@ -86,7 +79,8 @@ def version_of(paths: Sequence[Path], columns: QuestionColumns | None = None) ->
             marks = marks_of(path)
             has_unanswerable, is_korquad = marks.has_unanswerable, is_korquad or marks.is_korquad
         else:
-            has_unanswerable = _has_row_without_answer(path, columns or QuestionColumns())
+            asked = columns or QuestionColumns()
+            has_unanswerable = has_row_without_answer(path, asked, has_header=has_header)
         if has_unanswerable:
             return "2.0"
     return "korquad" if is_korquad else "1.1"
@@ -99,7 +93,7 @@ def is_squad_json(path: Path) -> bool:
 
 def has_rows(path: Path) -> bool:
     """Whether each row is a question. Raises as `tables.table_format` does."""
-    return not is_squad_json(path) and table_format(path) in ("jsonl", "parquet")
+    return not is_squad_json(path) and table_format(path) != "text"
 
 
 def contents(examples: Sequence[Question]) -> list[str]:
@@ -135,79 +129,12 @@ def summary(file: OwnFile[Question]) -> Summary:
     )
 
 
-def _has_row_without_answer(path: Path, columns: QuestionColumns) -> bool:
-    if columns.answers is None:
-        return False
-    listed = (
-        row.values[columns.answers]
-        for row in rows(path, [columns.answers], on_malformed=lambda fault: None)
-    )
-    return any(not (each.get("text") if isinstance(each, Mapping) else each) for each in listed)
-
-
-class _Rows:
-    """Rows in the Hub's layout."""
-
-    def __init__(self, path: Path, columns: QuestionColumns) -> None:
-        self._path = path
-        self._columns = columns
-        self._passages: dict[str, str] = {}
-        self.num_moved = 0
-
-    def read(self, options: FileOptions) -> OwnFile[Question]:
-        """Every row's question; raises ValueError for other files, and as `read_rows` does."""
-        if not has_rows(self._path):
-            raise ValueError(
-                f"{self._path}: questions are read from SQuAD's .json, or from .jsonl or .parquet "
-                f"with the columns id, question, context, answers"
-            )
-        columns = self._columns
-        names = [columns.question, columns.passage, *([columns.answers] if columns.answers else [])]
-        return read_rows(self._path, names, self._question, options, columns.key)
-
-    def _question(self, row: Row) -> Question:
-        columns, place = self._columns, row.place
-        question, passage = row.text(columns.question), row.text(columns.passage)
-        passage = self._passages.setdefault(passage, passage)
-        listed = _answers(row.values[columns.answers], place) if columns.answers else []
-        found = [located(passage, text, start) for text, start in listed]
-        answers = tuple(answer for answer in found if answer is not None)
-        self.num_moved += sum(
-            answer is not None and answer.start != start
-            for answer, (_, start) in zip(found, listed, strict=True)
-        )
-        return Question(
-            key=str(row.values[columns.key]) if columns.key else place,
-            question=question,
-            passage=passage,
-            answers=answers,
-            place=place,
-            lost=tuple(
-                text for (text, _), answer in zip(listed, found, strict=True) if answer is None
-            ),
-        )
-
-
-def _answers(value: object, place: str) -> list[tuple[str, int]]:
-    """Texts and starts, of a mapping of two lists or a list of mappings; of null none."""
-    listed = [] if value is None else pairs_of(value, "text", "answer_start")
-    if listed is None:
+def _require_rows(path: Path) -> None:
+    if not has_rows(path):
         raise ValueError(
-            f"{place}: answers must hold text and answer_start, lists of one length, found "
-            f"{value!s:.80}"
+            f"{path}: questions are read from SQuAD's .json, or from .csv, .tsv, .jsonl or "
+            f".parquet with the columns id, question, context, answers and answer_start"
         )
-    return [_answer(text, start, place) for text, start in listed]
-
-
-def _answer(text: object, start: object, place: str) -> tuple[str, int]:
-    if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
-        raise ValueError(
-            f"{place}: an answer is a text and the number of its first character, found "
-            f"{text!r:.40} and {start!r:.20}"
-        )
-    if not text.strip():
-        raise ValueError(f"{place}: an answer is empty; a question without one has empty lists")
-    return given.text(text, f"{place}: an answer"), start
 
 
 def _fault(question: Question) -> str:
@@ -236,11 +163,16 @@ def _contradictions(file: Questions) -> Iterator[str]:
             yield f"{number} ({first}{' first' if places[1:] else ''}): {found}"
 
 
-def _notes(examples: Sequence[Question], num_moved: int) -> Iterator[str]:
+def _notes(examples: Sequence[Question], num_moved: int, num_found: int) -> Iterator[str]:
     if num_moved:
         yield (
             f"{counted(num_moved, 'answer')} not where the file says, and found elsewhere in the "
             f"passage: moved"
+        )
+    if num_found:
+        yield (
+            f"{counted(num_found, 'answer')} of which the file does not say where: found by the "
+            f"text, which stands in the passage once"
         )
     if num_partly := sum(bool(example.answers and example.lost) for example in examples):
         yield (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bertsmith.reading.counted import counted
 from bertsmith.reading.squad_json import Question
 from bertsmith.reading.tables import Row
 from bertsmith.tasks.asked import Asked, TextToTag, text_to_tag
@@ -46,7 +47,8 @@ class TextsAsked:
         """A text or the two of a pair."""
         if len(fields) != len(self.texts):
             wanted = " and ".join(self.texts)
-            raise ValueError(f"{place}: {len(fields)} texts, expected {len(self.texts)}: {wanted}")
+            told = counted(len(fields), "text")
+            raise ValueError(f"{place}: {told}, expected {len(self.texts)}: {wanted}")
         read = (require_text(*each) for each in _named(fields, self.texts, place))
         return TextExample(texts=tuple(read), labels=None, place=place)
 
@@ -68,6 +70,8 @@ class WordsAsked:
     by_character: bool
     is_one_document: bool = False
     """Whether a file of CoNLL's columns that marks no documents is one, not each sentence alone."""
+    sentence: str = ""
+    """Of rows of a word each, the column of their sentence; empty where none was learned from."""
     is_named: bool = False
     """Whether a person said where they stand."""
     tags: tuple[str, ...] = ()
@@ -113,7 +117,8 @@ class QuestionsAsked:
         names = (self.question, self.passage)
         if len(fields) != len(names):
             raise ValueError(
-                f"{place}: {len(fields)} texts, expected two: a question, then its passage"
+                f"{place}: {counted(len(fields), 'text')}, expected two: a question, then its "
+                f"passage"
             )
         question, passage = (require_text(*each) for each in _named(fields, names, place))
         return Question(
@@ -144,7 +149,8 @@ class ChoicesAsked:
         """A text, then its choices."""
         if len(fields) < 3:
             raise ValueError(
-                f"{place}: {len(fields)} texts, expected at least three: a text and its choices"
+                f"{place}: {counted(len(fields), 'text')}, expected at least three: a text and its "
+                f"choices"
             )
         text, *others = (
             require_text(field, place, f"text {number}")
@@ -176,6 +182,7 @@ def rows_of(task: AnyTask, learned: Mapping[str, object], named: Sequence[str]) 
             return WordsAsked(
                 words=tuple(named) or (*_texts(learned, "words"), "tokens", "words", "text"),
                 document=_text(learned, "document", ""),
+                sentence=_text(learned, "sentence", ""),
                 by_character=task.scheme.is_by_character,
                 is_one_document=learned.get("is_one_document") is True,
                 is_named=bool(named),

@@ -1,14 +1,15 @@
 """A file of words and their tags -> sentences to tag.
 
-CoNLL's columns and files of one character a line, as `reading.conll` has them; or JSONL and
-Parquet, a row a sentence with a list of words and one of tags, by name or by number.
+CoNLL's columns and files of one character a line, as `reading.conll` has them; a table of a word a
+row, as `word_rows` has it; or JSONL and Parquet, a row a sentence with a list of words and one of
+tags, by name or by number.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from bertsmith.reading.conll import (
@@ -18,13 +19,12 @@ from bertsmith.reading.conll import (
     tagged_sentences,
 )
 from bertsmith.reading.counted import counted
-from bertsmith.reading.detect import suffix_of
 from bertsmith.reading.hub_features import class_names
 from bertsmith.reading.tables import Row, table_format
 from bertsmith.tasks.entities import entities
 from bertsmith.tasks.label_lists import listed
 from bertsmith.tasks.own import mistaken
-from bertsmith.tasks.own.bio import no_bio, require_bio, two_dialects
+from bertsmith.tasks.own.bio import no_bio, require_bio, two_dialects, two_schemes
 from bertsmith.tasks.own.files import (
     FileOptions,
     LeftOut,
@@ -36,27 +36,9 @@ from bertsmith.tasks.own.files import (
 from bertsmith.tasks.own.labels import Spelling
 from bertsmith.tasks.own.split import content_of
 from bertsmith.tasks.own.summary import Summary, lengths_of, num_repeated, summarised
+from bertsmith.tasks.own.word_columns import WordColumns, layout_of
+from bertsmith.tasks.own.word_rows import WordRows
 from bertsmith.tasks.tag_scheme import TagScheme
-
-_ROW_SUFFIXES = (".jsonl", ".ndjson", ".parquet")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordColumns:
-    """Where words and tags stand."""
-
-    words: str = "tokens"
-    """A column of lists, in JSONL and Parquet; in CoNLL's files words stand first."""
-    tags: str | None = "ner_tags"
-    """Another; None for words to predict on."""
-    tag_names: tuple[str, ...] = ()
-    """Of tags that are numbers, the names of 0, 1, ...; the Hub's Parquet brings its own."""
-    document: str = ""
-    """A column that is equal for sentences of one document; empty: each row is one."""
-    tag_column: int = -1
-    """Of CoNLL's files: from 0, or from the end below it."""
-    is_one_document: bool = False
-    """Whether a file of CoNLL's columns that marks no documents is one, not each sentence alone."""
 
 
 def read(
@@ -64,24 +46,22 @@ def read(
 ) -> OwnFile[TaggedSentence]:
     """The sentences of a file; those without words are left out and told.
 
-    Raises as `tagged_sentences` and `read_rows` do, and ValueError, with the place, for a tag that
-    is no BIO among others that are.
+    A file that `columns` gives a column of sentences has a word a row. Raises as
+    `tagged_sentences`, `WordRows` and `read_rows` do, and ValueError, with the place, for a tag
+    that is no BIO among others that are.
     """
     columns, options = columns or WordColumns(), options or FileOptions()
-    if has_rows(path):
+    if columns.sentence:
+        file = _of_word_rows(path, columns, options)
+    elif layout_of(path) == "sentences":
         file = _read_rows(path, columns, options)
     else:
         file = _of_conll(path, columns, options)
     if options.skip_malformed:
         file = _without_wrong_tags(file)
     require_bio(file.examples)
-    note = two_dialects(file.examples)
-    return replace(file, notes=(*file.notes, note)) if note else file
-
-
-def has_rows(path: Path) -> bool:
-    """Whether the name says that each row is a sentence, and no line a word."""
-    return suffix_of(path.name) in _ROW_SUFFIXES
+    told = (two_dialects(file.examples), two_schemes(file.examples))
+    return replace(file, notes=(*file.notes, *filter(None, told)))
 
 
 def words_of(value: object, place: str) -> tuple[str, ...]:
@@ -175,6 +155,19 @@ def _of_conll(path: Path, columns: WordColumns, options: FileOptions) -> OwnFile
     return whole(path, sentences, faults.faults, notes)
 
 
+def _of_word_rows(
+    path: Path, columns: WordColumns, options: FileOptions
+) -> OwnFile[TaggedSentence]:
+    faults = LeftOut(options)
+    named = (columns.sentence, columns.words, columns.tags)
+    mistaken.require_word_columns(path, [each for each in named if each], options.has_header)
+    if not columns.tag_names and columns.tags and table_format(path) == "parquet":
+        columns = replace(columns, tag_names=class_names(path, columns.tags))
+    reader = WordRows(path, columns, has_header=options.has_header)
+    sentences = list(reader.sentences(faults.malformed))
+    return whole(path, sentences, faults.faults, reader.notes())
+
+
 def _without_wrong_tags(file: OwnFile[TaggedSentence]) -> OwnFile[TaggedSentence]:
     """The same without the sentences that hold a tag that is no BIO among others that are."""
     faults = no_bio(file.examples)
@@ -210,7 +203,8 @@ def _tags(
     if not isinstance(value, list):
         raise ValueError(f"{place}: expected a list of tags, found {value!r:.60}")
     if len(value) != num_words:
-        raise ValueError(f"{place}: {len(value)} tags for {num_words} words")
+        num_tags = counted(len(value), "tag")
+        raise ValueError(f"{place}: {num_tags} for {counted(num_words, 'word')}")
     if not has_names and any(isinstance(tag, int) for tag in value):
         raise ValueError(
             f"{place}: the tags are numbers, and nothing says what they mean: give the names of 0, "

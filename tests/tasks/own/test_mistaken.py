@@ -14,7 +14,8 @@ MISTAKEN = {
         "a.csv", ("text,label", "the dog,a"),
         "a.csv: a table with the columns 'text', 'label'; words with tags are read from CoNLL's "
         "columns (a word a line, its tag behind a tab or a blank: .tsv, .txt), or from .jsonl or "
-        ".parquet with a list of words and one of tags a row; a table of texts is read by --texts",
+        ".parquet with a list of words and one of tags a row, or from a table of a word a row that "
+        "has a column of its sentence (--sentence-column); a table of texts is read by --texts",
     ),
     "a table of choices": (
         "a.csv", ("sent1,sent2,ending0,ending1,ending2,ending3,label", "a,b,c,d,e,f,0"),
@@ -22,7 +23,8 @@ MISTAKEN = {
     ),
     "JSON": (
         "a.json", ('{"data": []}',),
-        "a.json: one JSON object; words with tags .* a row; SQuAD's questions are read by --squad",
+        "a.json: one JSON object; words with tags .* (--sentence-column); SQuAD's questions are "
+        "read by --squad",
     ),
     "a table between tabs": (
         "a.tsv", ("text\tlabel", "the dog likes my cat\ta", "he is in paris\tb"),
@@ -46,6 +48,10 @@ MISTAKEN = {
         "a.txt", ("the dog likes my cat", "he is hairy"),
         "a.txt:2: 3 columns, expected 5 as in line 1: 'he is hairy' (a line holds one word and "
         "its tag; whole texts with labels are read by --texts, as a table); mend it, or leave such",
+    ),
+    "a spreadsheet": (
+        "a.xlsx", ("PK",),
+        "a.xlsx: a spreadsheet (.xlsx) is not read: export the sheet as CSV in UTF-8 from the",
     ),
     "rows of texts": (
         "a.jsonl", ('{"text": "the dog", "label": "a"}',),

@@ -10,8 +10,8 @@ import pytest
 from bertsmith.reading.compressed import BLOCK_BYTES
 from bertsmith.reading.squad_json import Answer
 from bertsmith.tasks.own.files import FileOptions
+from bertsmith.tasks.own.question_rows import QuestionColumns
 from bertsmith.tasks.own.questions import (
-    QuestionColumns,
     contents,
     read,
     summary,
@@ -111,6 +111,9 @@ def test_other_ways_to_list_answers(tmp_path: Path) -> None:
         ("a.jsonl", '{"answers": {"text": ["a"]}}\n{"answers": {"text": []}}', "2.0"),
         ("a.jsonl", '{"answers": null}', "2.0"),
         ("a.jsonl", '{"answers": [{"text": "a"}]}\n{"other": 1}', "1.1"),
+        ("a.jsonl", '{"answer": "a"}\n{"answer": " "}', "2.0"),
+        ("a.csv", "question,answer\nq,a\nq,", "2.0"),
+        ("a.tsv", "question\tanswers\nq\ta", "1.1"),
     ],
 )
 def test_the_evaluator_is_that_of_the_files(
@@ -178,7 +181,7 @@ def test_questions_of_one_passage_stay_together(tmp_path: Path) -> None:
     [
         ({**_row("b"), "answers": {"text": ["cat"]}}, "answers must hold text and answer_start"),
         ({**_row("b"), "answers": {"text": ["cat"], "answer_start": []}}, "of one length"),
-        ({**_row("b"), "answers": "cat"}, "answers must hold text and answer_start"),
+        ({**_row("b"), "answers": ["cat"]}, "answers must hold text and answer_start"),
         (_row("b", ("cat", "4")), "the number of its first character, found 'cat' and '4'"),  # type: ignore[arg-type]
         (_row("b", (" ", 3)), "an answer is empty"),
         (_row("a"), r"a.jsonl:2: id 'a' stands at .*a.jsonl:1 too"),
@@ -214,8 +217,10 @@ def test_what_cannot_be_learned_is_kept_to_be_scored(
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"questions are read from SQuAD's .json, or"):
-        read(lines_at(tmp_path / "a.csv", "id,question"))
+    with pytest.raises(ValueError, match=r"questions are read from SQuAD's .json, or from .csv"):
+        read(lines_at(tmp_path / "a.txt", "id,question"))
+    with pytest.raises(ValueError, match=r"a.xlsx: a spreadsheet .* export the sheet as CSV"):
+        read(lines_at(tmp_path / "a.xlsx", "PK"))
     with pytest.raises(FileNotFoundError, match=r"none.json: no such file"):
         read(tmp_path / "none.json")
 

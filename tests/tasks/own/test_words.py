@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.tasks.own.bio import two_dialects
+from bertsmith.tasks.own.bio import two_dialects, two_schemes
 from bertsmith.tasks.own.files import FileOptions
 from bertsmith.tasks.own.split import SplitConfig, split
-from bertsmith.tasks.own.words import WordColumns, contents, read, summary
+from bertsmith.tasks.own.word_columns import WordColumns
+from bertsmith.tasks.own.words import contents, read, summary
 from bertsmith.tasks.tag_scheme import TagScheme
 from tests.tasks.own.written import hub_parquet_at, lines_at, real, rows_at
 
@@ -84,7 +85,7 @@ def test_a_document_stays_on_one_side_and_a_sentence_where_none_is_marked(tmp_pa
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"tokens": ["a"], "ner_tags": ["O", "O"]}, "a.jsonl:2: 2 tags for 1 words"),
+        ({"tokens": ["a"], "ner_tags": ["O", "O"]}, "a.jsonl:2: 2 tags for 1 word"),
         ({"tokens": ["a", ""], "ner_tags": ["O", "O"]}, "word 2 has no characters"),
         ({"tokens": ["\ud800"], "ner_tags": ["O"]}, "word 1 holds half a character"),
         ({"tokens": "a", "ner_tags": ["O"]}, "expected a list of words, found 'a'"),
@@ -150,6 +151,39 @@ def test_two_dialects_in_one_file_are_told(tmp_path: Path, tags: list[str], is_m
     file = read(lines_at(tmp_path / "a.txt", *(f"a {tag}" for tag in tags)))
     assert bool(two_dialects(file.examples)) is is_mixed
     assert bool(file.notes) is is_mixed
+
+
+@pytest.mark.parametrize(
+    ("tags", "told"),
+    [
+        ("B-PER I-PER O S-LOC", "1 entity has tags of BIOES or BILOU (S-, E-, U-, L-), the first "
+         "'S-LOC' in {path}:4, and 1 entity is not so closed, the first in {path}:1: S- and U-"),
+        ("B-PER E-PER B-LOC O B-LOC", "the first 'E-PER' in {path}:2, and 2 entities are not so"),
+        ("S-LOC O U-LOC", "2 entities have tags of .* 'S-LOC' in {path}:1, and BIOES stands be"),
+        ("E-PER O S-LOC", "the first 'E-PER' in {path}:1, and 1 entity is not so closed"),
+        ("B-PER I-PER E-PER O S-LOC S-LOC", ""),
+        ("B-PER I-PER L-PER O U-LOC", ""),
+        ("B-PER I-PER O B-LOC", ""),
+        ("NOUN S-X", ""),
+    ],
+)  # fmt: skip
+def test_tags_of_other_schemes_are_counted_where_they_are_not_in_all_entities(
+    tmp_path: Path, tags: str, told: str
+) -> None:
+    path = lines_at(tmp_path / "a.txt", *(f"a {tag}" for tag in tags.split()))
+    examples = read(path).examples
+    note = two_schemes(examples)
+    assert bool(note) is bool(told)
+    assert (note in read(path).notes) is bool(told)
+    for part in told.format(path=path).split(" .* "):
+        assert part in note
+
+
+def test_bioes_throughout_is_read_as_its_entities(tmp_path: Path) -> None:
+    tags = ("B-PER", "I-PER", "E-PER", "S-PER", "O", "S-LOC")
+    file = read(lines_at(tmp_path / "a.txt", *(f"a {tag}" for tag in tags)))
+    found = summary(file, TagScheme.of(file.examples)).balance
+    assert found == "3 entities: PER 2 (66.7%), LOC 1 (33.3%)"
 
 
 @pytest.mark.data
