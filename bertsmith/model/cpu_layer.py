@@ -26,7 +26,7 @@ from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
 from bertsmith.model.int8_weights import ZERO, Int8Weights
-from bertsmith.model.linear import Linear, ReadyWeights, origin
+from bertsmith.model.linear import Linear, origin
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, has_fast_products, pointer, takes
 
@@ -105,8 +105,13 @@ class ReadyLayer:
         activation: Activation,
     ) -> None:
         """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
-        self._linears, self._norms = linears, norms
-        self._products, self._origins = self._found_products(), self._found_origins()
+        self._products = [(each, each.laid_out) for each in linears]
+        self._weights = [
+            (part._parameters, name, *origin(getattr(part, name)))
+            for part in (*linears, *norms)
+            for name in ("weight", "bias")
+        ]
+        """Where each is looked up, as what, and which one it was."""
         self._dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
         hidden = linears[1].out_features
@@ -140,21 +145,19 @@ class ReadyLayer:
             and 0 < len(hidden) == stream.num_tokens
             and is_counted
             and takes(self._source, hidden, stream.first_rows, *([] if rows is None else [rows]))
-            and self._found_products() == self._products
-            and self._found_origins() == self._origins
+            and self._is_unchanged()
         )
 
-    def _found_products(self) -> list[ReadyWeights | None]:
-        """What the layer's maps would multiply by, each by itself."""
-        return [each.own_products for each in self._linears]
-
-    def _found_origins(self) -> list[tuple[int, int]]:
-        """Of the weights that the layer has now."""
-        linears, norms = self._linears, self._norms
-        return [
-            *(origin(each) for part in linears for each in (part.weight, part.bias)),
-            *(origin(each) for part in norms for each in (part.weight, part.bias)),
-        ]
+    def _is_unchanged(self) -> bool:
+        """Whether the layer has the weights that were laid out, and what its maps took then."""
+        for linear, product in self._products:
+            if linear.laid_out is not product:
+                return False
+        for place, name, pointer_then, version in self._weights:
+            weight = place.get(name)
+            if weight is None or origin(weight) != (pointer_then, version):
+                return False
+        return True
 
     def __call__(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> Tensor:
         """(T, H) hidden states -> (T, H) hidden states, or of (R,) rows, (R, H).

@@ -116,6 +116,11 @@ class Linear(nn.Linear):
         return self._ready if self._is_current() else None
 
     @property
+    def laid_out(self) -> ReadyWeights | None:
+        """What it took last to multiply by, whatever became of the weights since."""
+        return self._ready
+
+    @property
     def is_rounded(self) -> bool:
         """Whether products are made of other values than the weights'."""
         return self._is_current() and not isinstance(self._ready, TiledWeights)
