@@ -98,10 +98,23 @@ def _apply(
     if rules.probability == 0.0:
         before = after = None
     residual = None if residual is None else residual.contiguous()
-    normed: Tensor = _CpuNorm.apply(  # type: ignore[no-untyped-call]
-        rows.contiguous(), residual, norm.weight, norm.bias, before, after, rules
-    )
+    tensors = (rows.contiguous(), residual, before, after, norm.weight, norm.bias)
+    if not torch.is_grad_enabled():
+        return _forward(tensors, rules)[0]
+    normed: Tensor = _CpuNorm.apply(*tensors, rules)  # type: ignore[no-untyped-call]
     return normed
+
+
+def _forward(
+    tensors: tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor, Tensor],
+    rules: NormRules,
+) -> tuple[Tensor, Tensor]:
+    """The normed rows, (T, H), and two numbers of each that the way back needs."""
+    rows = tensors[0]
+    normed = torch.empty_like(rows)  # (T, H)
+    statistics = rows.new_empty((len(rows), 2), dtype=torch.float32)
+    _call("norm_forward", tensors, rules, normed, statistics)
+    return normed, statistics
 
 
 class _CpuNorm(torch.autograd.Function):
@@ -110,16 +123,14 @@ class _CpuNorm(torch.autograd.Function):
         ctx: Any,
         rows: Tensor,
         residual: Tensor | None,
-        weight: Tensor,
-        bias: Tensor,
         before: Tensor | None,
         after: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
         rules: NormRules,
     ) -> Tensor:
-        normed = torch.empty_like(rows)  # (T, H)
-        statistics = rows.new_empty((len(rows), 2), dtype=torch.float32)
         tensors = (rows, residual, before, after, weight, bias)
-        _call("norm_forward", tensors, rules, normed, statistics)
+        normed, statistics = _forward(tensors, rules)
         ctx.save_for_backward(*tensors, statistics)
         ctx.rules = rules
         return normed
@@ -143,7 +154,7 @@ class _CpuNorm(torch.autograd.Function):
             grad_residual,
             grad_weights,
         )
-        return grad_rows, grad_residual, grad_weights[0], grad_weights[1], None, None, None
+        return grad_rows, grad_residual, None, None, grad_weights[0], grad_weights[1], None
 
 
 def _call(

@@ -151,3 +151,14 @@ def test_a_gradient_of_the_gradient_is_refused():
     values = add_and_norm(rows, residual, words, 0.1, norm)
     with pytest.raises(RuntimeError, match="create_graph"):
         torch.autograd.grad(values.square().sum(), rows, create_graph=True)
+
+
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("has_residual", [True, False])
+def test_values_are_the_same_where_no_gradient_is_asked_for(dtype, has_residual):
+    rows, residual, _, words, norm = drawn(dtype, 20)
+    residual = residual if has_residual else None
+    with torch.no_grad():
+        found = ended(rows, residual, words, 0.1, norm)
+    assert not found.requires_grad
+    assert torch.equal(found, ended(rows, residual, words, 0.1, norm))
