@@ -243,9 +243,12 @@ def _blocks(
     lengths: IntArray, starts: IntArray
 ) -> tuple[list[tuple[IntArray, IntArray, int]], IntArray]:
     """Groups sequences by length: (rows, lengths, width) of each block, and each row's cell."""
+    width, total = int(lengths[0]), int(lengths.sum())
+    if (lengths == width).all():  # cells and rows are the same
+        return [(np.arange(total), lengths.astype(np.int64), width)], np.arange(total)
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
     blocks: list[tuple[IntArray, IntArray, int]] = []
-    cell_rows: IntArray = np.empty(int(lengths.sum()), dtype=np.int64)
+    cell_rows: IntArray = np.empty(total, dtype=np.int64)
     num_cells = 0
     for members in _groups(lengths[order]):
         block_lengths = lengths[order[members]].astype(np.int64)
