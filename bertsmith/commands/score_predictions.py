@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 
 from bertsmith.commands.finetune_options import Evaluate
-from bertsmith.reading.squad_gold import read_gold, read_null_odds, read_predictions
+from bertsmith.commands.sources.spans import SpanFiles
+from bertsmith.commands.task_files import TaskFiles, TaskValues
+from bertsmith.reading.squad_gold import Gold, read_gold, read_null_odds, read_predictions
+from bertsmith.tasks.own import questions
 from bertsmith.tasks.squad_evaluation import official_scores
 from bertsmith.tasks.squad_scores import SquadVersion
 
@@ -34,7 +37,7 @@ def score_predictions(options: Evaluate, predictions: Path) -> None:
             f"--predictions are scored without a model: leave {', '.join(options.models)} out, or "
             f"--predictions"
         )
-    gold = read_gold(squad)
+    gold = _gold(options.files, squad)
     found = read_predictions(predictions)
     odds = read_null_odds(options.null_odds) if options.null_odds is not None else None
     decided: SquadVersion = options.squad_version or (
@@ -60,6 +63,18 @@ def score_predictions(options: Evaluate, predictions: Path) -> None:
         if count:
             print(f"note: {count:,} {told}", file=sys.stderr)
     print(json.dumps(official_scores(found, gold.answers, decided, odds), indent=2))
+
+
+def _gold(files: TaskFiles, path: Path) -> Gold:
+    """The right answers of SQuAD's JSON, or of rows that are questions, as a model reads them."""
+    if not questions.has_rows(path):
+        return read_gold(path)
+    asked = SpanFiles(files, TaskValues()).read(path, None).examples
+    return Gold(
+        answers={each.key: each.gold for each in asked},
+        has_unanswerable=not all(each.gold for each in asked),
+        is_korquad=False,
+    )
 
 
 _MISSING = {

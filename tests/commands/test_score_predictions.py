@@ -68,6 +68,18 @@ def test_null_odds_give_the_best_threshold_too(
     assert list(json.loads(capsys.readouterr().out)) == ["exact_match", "f1"]
 
 
+def test_questions_in_rows_are_scored_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "id,question,context,answer\na,Who?,Ann sings.,Ann\nb,When?,Ann sings.,{}\n"
+    (tmp_path / "p.json").write_text(json.dumps({"a": "Ann", "b": "Ann"}), encoding="utf-8")
+    for answer, name in (("sings", "exact_match"), ("", "exact")):
+        (tmp_path / "g.csv").write_text(rows.format(answer), encoding="utf-8")
+        assert score("--predictions", "p.json", "--squad", "g.csv") == 0
+        assert json.loads(capsys.readouterr().out)[name] == 50.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
