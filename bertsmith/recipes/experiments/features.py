@@ -41,8 +41,8 @@ def table7(scale: Scale) -> Experiment:
     Source: Table 7, section 5.3.
     Command: `bertsmith reproduce table7 --scale SCALE --text TEXT --data DATA`
     tiny: 5 min for 7 of 9 parts; planned 0.7 GiB; F1 10.9 fine-tuned, 0.0 from all features.
-    mini: planned 1 h 34 min; planned 1.5 GiB; F1 74.9 fine-tuned, of features so far 75.1,
-        76.7 and 71.4 (embeddings, second-to-last, last).
+    mini: planned 1 h 34 min; planned 1.5 GiB; F1 74.9 fine-tuned, 71.4 (the last layer)
+        to 76.7 (the second-to-last) from features.
     paper: planned 4,080 days; planned 13 GiB, 513 GB of disk; not measured (the paper's: F1
         96.4 fine-tuned, 91.0 to 96.1 from features).
     """
