@@ -81,6 +81,7 @@ class _Recurrence(torch.autograd.Function):
         counts: list[int],
         is_learning: bool,
     ) -> Tensor:
+        """(T, 4F) sums, (4F, H) and (H, F) matrices -> (T, H) states."""
         across = widened(recurrent)  # (4F, H)
         down = None if projection is None else widened(projection)  # (H, F)
         read = cpu_recurrence.read if cpu_recurrence.suits(sums, across, down) else _read
@@ -92,6 +93,7 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """(T, H) gradients of states -> those of the sums and of both matrices."""
         recurrent, projection, states, gates, cells = ctx.saved_tensors
         counts: list[int] = ctx.counts
         across = widened(recurrent)  # (4F, H)

@@ -48,27 +48,26 @@ def require_lines(path: Path) -> None:
 
 def require_columns(path: Path, names: Sequence[str]) -> None:
     """Raises ValueError for rows that have no column of lists of words, or of tags."""
-    found = tables.columns(path)
-    for name in names:
-        if name not in found:
-            near = difflib.get_close_matches(name, found, n=1)
-            raise ValueError(
-                f"{path}: no column {name!r}, found {', '.join(map(repr, found)):.200}: name the "
-                f"lists of words with --word-column and those of tags with --tag-column; "
-                f"{f'did you mean {near[0]!r}?' if near else _reader(found)}"
-            )
+    advice = "name the lists of words with --word-column and those of tags with --tag-column"
+    _require(path, tables.columns(path), names, advice)
 
 
 def require_word_columns(path: Path, names: Sequence[str], has_header: bool) -> None:
     """Raises ValueError for a table of a word a row that lacks one of its columns."""
-    found = tables.columns(path, has_header=has_header)
+    advice = (
+        "of a table of a word a row name the column of its sentence with --sentence-column, of "
+        "words with --word-column and of tags with --tag-column"
+    )
+    _require(path, tables.columns(path, has_header=has_header), names, advice)
+
+
+def _require(path: Path, found: Sequence[str], names: Sequence[str], advice: str) -> None:
+    """Raises ValueError for the first of the names that is no column, with what to do."""
     for name in names:
         if name not in found:
             near = difflib.get_close_matches(name, found, n=1)
             raise ValueError(
-                f"{path}: no column {name!r}, found {', '.join(map(repr, found)):.200}: of a table "
-                f"of a word a row name the column of its sentence with --sentence-column, of words "
-                f"with --word-column and of tags with --tag-column; "
+                f"{path}: no column {name!r}, found {', '.join(map(repr, found)):.200}: {advice}; "
                 f"{f'did you mean {near[0]!r}?' if near else _reader(found)}"
                 f"{tables.misread(path, found, name)}"
             )
