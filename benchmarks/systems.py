@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from benchmarks.machine import CPU
 from bertsmith.batch import PretrainBatch
+from bertsmith.compiler import without_native
 from bertsmith.files import keep_freed_memory
 from bertsmith.fusion import unfused
 from bertsmith.model.config import BertConfig
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.native import without_native
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.device import DTYPES, choose_precision
 from bertsmith.train.placement import placed

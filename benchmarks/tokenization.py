@@ -34,7 +34,6 @@ import numpy as np
 import tokenizers
 
 from benchmarks.machine import append_row
-from bertsmith.corpus.word_memory import WordMemory
 from bertsmith.reading.documents import find_sources, read_raw, sentences_of
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -77,7 +76,6 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
             lambda texts: [(one.ids, one.offsets, one.word_ids) for one in bare.encode_batch(texts)]
         ),
         "ids": lambda: tokenizer.ids,
-        "corpus": lambda: WordMemory(tokenizer).ids,  # a new one, so that it remembers nothing
         "bare_fast": lambda: bare.encode_batch_fast,
     }
     peers = _peers(tokenizer)
@@ -102,7 +100,6 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
                 ("encode_batch", "bare"),
                 ("encode_batch", "bare_read"),
                 ("ids", "bare_fast"),
-                ("corpus", "bare_fast"),
             )
         },
         "equal_texts": equal_texts(tokenizer, bare, batches[0]),

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from bertsmith import fusion
+from bertsmith.compiler import without_native
 from bertsmith.fusion import fused, unfused
 from bertsmith.model.config import sized
 from bertsmith.model.elementwise import drop
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
-from bertsmith.native import without_native
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.optimizer import Optimizer
 from tests.model.plain import random_pretrain_batch

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from bertsmith.batch import IntArray, starts_of
 from bertsmith.corpus.blocks import Block, Position
 from bertsmith.corpus.duplicates import sentence_hashes
-from bertsmith.corpus.word_memory import WordMemory
 from bertsmith.corpus.writer import MAX_SENTENCE_TOKENS, Documents, token_type
 from bertsmith.reading.documents import Language, sentences_of
 from bertsmith.text.tokenizer import Tokenizer
@@ -49,7 +48,7 @@ class BlockEncoder:
     def __init__(self, tokenizer: Tokenizer, language: Language) -> None:
         self._unk_id = tokenizer.unk_id
         self._token_type = token_type(tokenizer.vocab_size)
-        self._words = WordMemory(tokenizer)
+        self._tokenizer = tokenizer
         self._language = language
 
     def __call__(self, block: Block) -> EncodedBlock:
@@ -61,7 +60,7 @@ class BlockEncoder:
             found = sentences_of(raw, self._language, skipped=skipped)
             counts[place] = len(found)
             sentences += found
-        token_ids, lengths = self._words.ids(sentences)
+        token_ids, lengths = self._tokenizer.ids(sentences)
         kept_lengths, counts = _without_empty(lengths, counts, skipped)
         kept_lengths, counts, cut = _within_limit(kept_lengths, counts)
         places = np.flatnonzero(counts)

@@ -18,8 +18,8 @@ from tokenizers import Tokenizer as NativeTokenizer
 
 from bertsmith import files
 from bertsmith.text import vocab_txt
+from bertsmith.text.library_wordpiece import native_tokenizer
 from bertsmith.text.rules import SPECIAL_TOKENS, TokenizerConfig
-from bertsmith.text.wordpiece import native_tokenizer
 
 _FORM_NORMALIZERS = {
     "NFC": normalizers.NFC,

@@ -1,35 +1,23 @@
-"""Texts -> their tokens with spans, at native speed where the native library is right.
+"""Texts -> their tokens with spans: in their Unicode form, by tables where these can tell.
 
-One regular expression chooses: a text with a character on which the `tokenizers` library differs
-from the original goes through `rules`, all others through the library. This file knows neither
-special tokens nor files.
-
-Source: google-research/bert, tokenization.py: FullTokenizer.
+`fast_wordpiece` takes what its tables can say, `library_wordpiece` what they cannot, and everything
+where there is no compiler; both give the same. This file knows neither special tokens nor files.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from tokenizers import PreTokenizedString, models, normalizers, pre_tokenizers
-from tokenizers import Tokenizer as NativeTokenizer
 
 from bertsmith.batch import starts_of
-from bertsmith.text.encoding import IntArray, Tokens
-from bertsmith.text.rules import TokenizerConfig, exact_words, rare_characters, word_pieces
+from bertsmith.text import fast_wordpiece
+from bertsmith.text.encoding import Counts, IntArray, Tokens
+from bertsmith.text.fast_wordpiece import FastWordPiece
+from bertsmith.text.library_wordpiece import LibraryWordPiece
+from bertsmith.text.rules import TokenizerConfig
 from bertsmith.text.unicode_form import Origin, in_form
-
-
-class _Found(NamedTuple):
-    """One text's tokens as the native library names them."""
-
-    ids: list[int]
-    offsets: list[tuple[int, int]]
-    word_ids: Sequence[int | None]
 
 
 class WordPiece:
@@ -39,123 +27,74 @@ class WordPiece:
         self._row_of = row_of
         self._unk_id = unk_id
         self._config = config
-        self._rare = rare_characters(config)
-        self._native = native_tokenizer(row_of, config)
+        self._library = LibraryWordPiece(row_of, unk_id, config)
+        self._fast: FastWordPiece | None = None
 
     def encode(self, texts: Sequence[str]) -> Tokens:
-        """All texts' tokens, with spans and word numbers."""
-        in_forms = [self._in_form(text) for text in texts]
-        exact = {
-            number: self._exact(text)
-            for number, (text, _) in enumerate(in_forms)
-            if self._needs_exact(text)
-        }
-        plain = [text for number, (text, _) in enumerate(in_forms) if number not in exact]
-        native = iter(self._native.encode_batch(plain, add_special_tokens=False))
-        found = [exact[n] if n in exact else next(native) for n in range(len(texts))]
-        ids = [one.ids for one in found]
-        counts = np.fromiter(map(len, ids), np.int64, count=len(ids))
-        offsets = chain.from_iterable(one.offsets for one in found)
-        tokens = Tokens(
-            _as_array(chain.from_iterable(ids)),
-            _as_array(chain.from_iterable(offsets)).reshape(-1, 2),
-            _as_array(chain.from_iterable(one.word_ids for one in found)),
-            counts,
-        )
-        for (text, origin), start, count in zip(in_forms, starts_of(counts), counts, strict=True):
-            self._to_original(tokens.spans[start : start + count], text, origin)
+        """All texts' tokens, with spans in the texts as given and word numbers."""
+        form = self._config.unicode_form
+        if form == "none":
+            return self._tokens(texts)
+        in_forms = [in_form(text, form) for text in texts]
+        tokens = self._tokens([text for text, _ in in_forms])
+        origins = (origin for _, origin in in_forms)
+        for origin, end, count in zip(
+            origins, np.cumsum(tokens.counts), tokens.counts, strict=True
+        ):
+            _to_original(tokens.spans[end - count : end], origin)
         return tokens
 
-    def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Each text's ids and nothing else: what `encode` gives, faster."""
+    def ids(self, texts: Sequence[str]) -> tuple[IntArray, Counts]:
+        """All texts' ids (T,), and how many each has: what `encode` gives, faster."""
         form = self._config.unicode_form
         if form != "none":
             texts = [unicodedata.normalize(form, text) for text in texts]
-        exact = {
-            number: self._exact(text).ids
-            for number, text in enumerate(texts)
-            if self._needs_exact(text)
-        }
-        plain = [text for number, text in enumerate(texts) if number not in exact]
-        native = self._native.encode_batch_fast(plain, add_special_tokens=False)
-        ids = [encoding.ids for encoding in native]
-        for number, rows in exact.items():
-            ids.insert(number, rows)
-        return ids
+        if not fast_wordpiece.is_there():
+            return self._library.ids(texts)
+        tokens, left_out = self._tables().encode(texts, with_spans=False)
+        if not len(left_out):
+            return tokens.ids, tokens.counts
+        ids, counts = self._library.ids([texts[number] for number in left_out])
+        places = np.repeat(starts_of(tokens.counts)[left_out], counts)
+        tokens.counts[left_out] = counts
+        return np.insert(tokens.ids, places, ids), tokens.counts
 
     def words(self, text: str) -> list[tuple[str, tuple[int, int]]]:
         """The normalised words, each with its character range in the text."""
-        text, origin = self._in_form(text)
-        if self._needs_exact(text):
-            exact = exact_words(text, self._config)
-            spellings = [word.text for word in exact]
-            ranges = [word.span() for word in exact]
-        else:
-            split = PreTokenizedString(text)
-            split.normalize(self._native.normalizer.normalize)
-            self._native.pre_tokenizer.pre_tokenize(split)
-            splits = split.get_splits("original", "char")
-            spellings = [spelling for spelling, _, _ in splits]
-            ranges = [span for _, span, _ in splits]
-        spans = np.array(ranges, np.int32).reshape(-1, 2)
-        self._to_original(spans, text, origin)
-        pairs = [(int(start), int(end)) for start, end in spans]
-        return list(zip(spellings, pairs, strict=True))
-
-    def _exact(self, text: str) -> _Found:
-        """The tokens by the plain rules, spans in the text as given."""
-        ids, spans, words = [], [], []
-        for number, word in enumerate(exact_words(text, self._config)):
-            limit = self._config.word_limit
-            end = 0
-            for id, length in word_pieces(word.text, self._row_of, self._unk_id, limit):
-                begin, end = end, end + length
-                ids.append(id)
-                spans.append(word.span(begin, end))
-                words.append(number)
-        return _Found(ids, spans, words)
-
-    def _needs_exact(self, text: str) -> bool:
-        return not text.isascii() and self._rare.search(text) is not None
-
-    def _in_form(self, text: str) -> tuple[str, Origin | None]:
         form = self._config.unicode_form
-        return (text, None) if form == "none" else in_form(text, form)
+        text, origin = (text, None) if form == "none" else in_form(text, form)
+        found = self._library.words(text)
+        spans = np.array([span for _, span in found], np.int32).reshape(-1, 2)
+        _to_original(spans, origin)
+        pairs = ((int(start), int(end)) for start, end in spans)
+        return [(word, pair) for (word, _), pair in zip(found, pairs, strict=True)]
 
-    def _to_original(self, spans: IntArray, text: str, origin: Origin | None) -> None:
-        """Changes spans to the user's text, each with the stripped accents that follow it."""
-        if self._config.strip_accents and not text.isascii() and _holds_marks(text):
-            spans[:, 1] = [_past_marks(text, end) for end in spans[:, 1].tolist()]
-        if origin is not None:
-            spans[:, 0] = origin.starts[spans[:, 0]]
-            spans[:, 1] = origin.ends[spans[:, 1] - 1]
+    def _tokens(self, texts: Sequence[str]) -> Tokens:
+        """Of texts in their form."""
+        if not fast_wordpiece.is_there():
+            return self._library.encode(texts)
+        tokens, left_out = self._tables().encode(texts)
+        if not len(left_out):
+            return tokens
+        others = self._library.encode([texts[number] for number in left_out])
+        places = np.repeat(starts_of(tokens.counts)[left_out], others.counts)
+        tokens.counts[left_out] = others.counts
+        return Tokens(
+            np.insert(tokens.ids, places, others.ids),
+            np.insert(tokens.spans, places, others.spans, axis=0),
+            np.insert(tokens.words, places, others.words),
+            tokens.counts,
+        )
 
-
-def native_tokenizer(row_of: Mapping[str, int], config: TokenizerConfig) -> NativeTokenizer:
-    """The library's tokenizer for a text already in its Unicode form, knowing no special tokens."""
-    model = models.WordPiece(
-        dict(row_of), unk_token="[UNK]", max_input_chars_per_word=config.word_limit
-    )
-    native = NativeTokenizer(model)
-    native.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=config.split_cjk,
-        strip_accents=config.strip_accents,
-        lowercase=config.lowercase,
-    )
-    native.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return native
-
-
-def _as_array(numbers: Iterable[int | None]) -> IntArray:
-    return np.fromiter(numbers, np.int32)
-
-
-def _holds_marks(text: str) -> bool:
-    return any(unicodedata.category(character) == "Mn" for character in set(text))
+    def _tables(self) -> FastWordPiece:
+        """Made when they are first needed."""
+        if self._fast is None:
+            self._fast = FastWordPiece(self._row_of, self._unk_id, self._config)
+        return self._fast
 
 
-def _past_marks(text: str, end: int) -> int:
-    while end < len(text) and unicodedata.category(text[end]) == "Mn":
-        end += 1
-    return end
+def _to_original(spans: IntArray, origin: Origin | None) -> None:
+    """Changes spans to the text as it was before it was brought into its form."""
+    if origin is not None:
+        spans[:, 0] = origin.starts[spans[:, 0]]
+        spans[:, 1] = origin.ends[spans[:, 1] - 1]

@@ -7,9 +7,10 @@ from benchmarks import machine, step_parts
 from benchmarks.batches import Shape
 from benchmarks.parts import ORDER, Part
 from benchmarks.step_parts import MAKERS, Profiled, Trial, profiled, row_of, table
+from bertsmith.compiler import without_native
 from bertsmith.model import cpu_attention
 from bertsmith.model.config import TINY, sized
-from bertsmith.native import library, without_native
+from bertsmith.native import library
 from tests.benchmarks.small import small_corpus
 
 SHAPE = Shape(num_sequences=2, length=16)

@@ -22,7 +22,7 @@ def test_every_way_is_timed_in_every_round_on_the_same_sentences(tmp_path, monke
     assert (row["sentences"], row["equal_texts"]) == (30, 1.0)
     assert {len(rates) for rates in row["rates"].values()} == {2}
     assert set(row["share_of_bare"]) == {
-        "encode_batch / bare", "encode_batch / bare_read", "ids / bare_fast", "corpus / bare_fast",
+        "encode_batch / bare", "encode_batch / bare_read", "ids / bare_fast",
     }  # fmt: skip
 
 

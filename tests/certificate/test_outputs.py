@@ -16,10 +16,11 @@ from bertsmith.certificate import outputs
 from bertsmith.certificate.outputs import CHECKS
 from bertsmith.certificate.subject import Subject
 from bertsmith.checkpoints import sentence_dense, sentence_transformers
+from bertsmith.compiler import without_native
 from bertsmith.model import attention, block_attention, cpu_norm, elementwise, padded, pooling
 from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
 from bertsmith.model.stream import Rectangle
-from bertsmith.native import library, without_native
+from bertsmith.native import library
 from tests.certificate.breaking import Break, names, row_of, saved, status
 from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.model.dense import random_dense

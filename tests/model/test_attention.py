@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from bertsmith.compiler import without_native
 from bertsmith.model import inference_attention
 from bertsmith.model import stream as stream_file
 from bertsmith.model.attention import attend
@@ -14,7 +15,6 @@ from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.inference_attention import attend_without_gradient
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Rectangle, Stream
-from bertsmith.native import without_native
 from tests.model.plain import plain_bias, plain_hidden, random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)

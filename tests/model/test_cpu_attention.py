@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from bertsmith import native
+from bertsmith.compiler import without_native
 from bertsmith.model import block_attention, cpu_attention
 from bertsmith.model.attention import SelfAttention, attend
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import BertConfig
 from bertsmith.model.stream import Stream
-from bertsmith.native import without_native
+from tests.builds import forget_builds, with_vectors_of
 from tests.model.plain import random_packed
 
 # One token, a vector of 16 and its neighbours, tiles of six rows and what is left of them.
@@ -253,16 +253,13 @@ def test_narrower_vectors_give_the_same(vector_bytes, monkeypatch, tmp_path):
     rules = AttentionRules(num_heads=2, direction="left_to_right", probability=0.1)
     stream, qkv, gradient = drawn(torch.bfloat16, 40)
     here = contexts_and_gradients(attend, qkv, gradient, stream, rules)
-    command = ["g++", *native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native, "_command", lambda: command)
-    monkeypatch.setattr(native, "_more", lambda: [])
-    native._loaded.cache_clear()
+    with_vectors_of(vector_bytes, monkeypatch)
     try:
         there = contexts_and_gradients(attend, qkv, gradient, stream, rules)
         check_small_probabilities()
     finally:
-        native._loaded.cache_clear()
+        forget_builds()
     assert list(tmp_path.glob("bertsmith/cpu_attention-*.so"))
     for ours, theirs in zip(here, there, strict=True):
         # Sums of another order: the next bfloat16 here and there.

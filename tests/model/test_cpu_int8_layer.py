@@ -6,13 +6,13 @@ import shutil
 import pytest
 import torch
 
-from bertsmith import native
 from bertsmith.model import cpu_layer
 from bertsmith.model.cpu_layer import INT8_SOURCE, can_lay_out
 from bertsmith.model.int8_weights import LEVELS, Int8Weights, multiplies_int8, step_sizes
 from bertsmith.model.layer import forget, lay_out
 from bertsmith.model.linear import linears
 from bertsmith.native import library
+from tests.builds import forget_builds
 from tests.model.test_cpu_layer import LENGTHS, a_layer, a_stream, error, states
 
 # A level more or less where the last bit of a sum before it decides: of 127, in few of the numbers.
@@ -163,7 +163,7 @@ def test_a_map_that_is_no_longer_in_eight_bits_is_not_passed_over():
 @pytest.mark.parametrize("capability", ["AVX2", "DEFAULT"])
 def test_narrower_vectors_without_products_of_bytes_compute_the_same(capability, monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    native._loaded.cache_clear()
+    forget_builds()
     try:
         assert library(INT8_SOURCE) is not None
         for rows in (None, torch.tensor([7, 2, 300])):
@@ -172,4 +172,4 @@ def test_narrower_vectors_without_products_of_bytes_compute_the_same(capability,
             exact = in_eight_bits(layer, one_call=False)(given, stream, rows).double()
             assert error(in_eight_bits(layer)(given, stream, rows), exact) < WITHIN
     finally:
-        native._loaded.cache_clear()
+        forget_builds()

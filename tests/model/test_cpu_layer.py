@@ -9,13 +9,15 @@ import torch
 from torch import nn
 
 from bertsmith import native
+from bertsmith.compiler import without_native
 from bertsmith.model import cpu_layer
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import INT8_SOURCE, SOURCE, can_lay_out
 from bertsmith.model.layer import Layer, forget, lay_out
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
-from bertsmith.native import has_fast_products, library, without_native
+from bertsmith.native import has_fast_products, library
+from tests.builds import forget_builds
 from tests.model.plain import random_packed
 
 # float32 has 24 bits and loses a few in its sums; bfloat16 has 8, and rounds seven times.
@@ -222,10 +224,13 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
 def test_what_was_measured_and_built_decides_which_products_are_the_faster(monkeypatch):
     monkeypatch.undo()
     single, half = torch.zeros(1), torch.zeros(1).bfloat16()
-    assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=16" not in native._command())
+    assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=16" not in native.build().options)
     assert library(INT8_SOURCE) is not None  # built for the processor as it is
     for has_amx in (False, True):
-        has_it = ("-mavx512bf16" in native._more(), "-mavx512vnni" in native._more())
+        has_it = (
+            "-mavx512bf16" in native.build().instructions,
+            "-mavx512vnni" in native.build().instructions,
+        )
         found = {"amx_bf16": has_amx, "amx_int8": has_amx, "avx512_vnni": has_it[1]}
         with monkeypatch.context() as changed:
             changed.setattr(torch.cpu, "get_capabilities", lambda it=found: it)
@@ -323,7 +328,7 @@ def test_rows_asked_for_of_several_chunks_and_inputs_that_lie_apart():
 @torch.no_grad()
 def test_narrower_vectors_without_products_of_bfloat16_compute_the_same(capability, monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    native._loaded.cache_clear()
+    forget_builds()
     try:
         assert library(SOURCE) is not None
         for dtype, within in WITHIN.items():
@@ -333,4 +338,4 @@ def test_narrower_vectors_without_products_of_bfloat16_compute_the_same(capabili
                 exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream, rows)
                 assert error(as_answering(layer, dtype)(given, stream, rows), exact) < within
     finally:
-        native._loaded.cache_clear()
+        forget_builds()

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from bertsmith.compiler import without_native
 from bertsmith.model import cpu_norm
 from bertsmith.model.dropout import site_words
 from bertsmith.model.elementwise import add_and_norm, norm_and_drop
-from bertsmith.native import without_native
 
 # float32 has 24 bits and loses a few in its sums; bfloat16 rounds once, to 1/512 at most.
 WITHIN = {torch.float32: 2e-6, torch.bfloat16: 0.003}

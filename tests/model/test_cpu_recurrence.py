@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.batch import PackedBatch
+from bertsmith.compiler import without_native
 from bertsmith.model import cpu_recurrence, recurrence
 from bertsmith.model.bilstm import BiLstm
 from bertsmith.model.recurrence import recur
 from bertsmith.model.stream import Stream
-from bertsmith.native import pointer, without_native
+from bertsmith.native import pointer
 from tests.model.plain import random_packed
 
 # Sums of up to 24 places in float32, sigmoid and tanh within 6e-7.

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from bertsmith import native
+from bertsmith.compiler import without_native
 from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss, vocabulary_loss
 from bertsmith.model.cpu_vocabulary_loss import loss_and_gradient, suits
 from bertsmith.model.vocabulary_loss import language_model_loss
-from bertsmith.native import without_native
+from tests.builds import forget_builds, with_vectors_of
 
 # A gradient is rounded once to its type; float32 loses a few of its 24 bits in the sums.
 WITHIN = {torch.float32: 2e-6, torch.bfloat16: 2.0**-8}
@@ -147,14 +147,12 @@ def test_narrower_vectors_give_the_same(vector_bytes, dtype, monkeypatch, tmp_pa
     here, bias, targets = drawn(dtype, 40, 131)
     there = here.clone()
     ours = loss_and_gradient(here, bias, targets)
-    command = ["g++", *native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native, "_command", lambda: command)
-    native._loaded.cache_clear()
+    with_vectors_of(vector_bytes, monkeypatch)
     try:
         theirs = loss_and_gradient(there, bias, targets)
     finally:
-        native._loaded.cache_clear()
+        forget_builds()
     assert list(tmp_path.glob("bertsmith/cpu_vocabulary_loss-*.so"))
     # Sums of another order: the next number here and there.
     torch.testing.assert_close(here, there, rtol=WITHIN[dtype], atol=1e-7)

@@ -8,10 +8,12 @@ import torch
 from torch.nn import functional
 
 from bertsmith import native
+from bertsmith.compiler import without_native
 from bertsmith.model import cpu_whole_loss, vocabulary_loss
 from bertsmith.model.cpu_whole_loss import SOURCE, loss_and_gradients, suits
 from bertsmith.model.vocabulary_loss import language_model_loss
-from bertsmith.native import has_fast_products, without_native
+from bertsmith.native import has_fast_products
+from tests.builds import forget_builds, with_vectors_of
 
 # Relative to the largest number. float32 loses a few of its 24 bits in the sums; in bfloat16
 # weights and gradients of logits are rounded, and then the gradient itself.
@@ -205,14 +207,12 @@ def test_narrower_vectors_give_the_same(vector_bytes, dtype, monkeypatch, tmp_pa
     """As for an older processor, and for one of another kind."""
     tensors = drawn(dtype, 70, 231, 72)
     (total, correct), ours = loss_and_gradients(*tensors)
-    command = ["g++", *native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native, "_command", lambda: command)
-    native._loaded.cache_clear()
+    with_vectors_of(vector_bytes, monkeypatch)
     try:
         (other_total, other_correct), theirs = loss_and_gradients(*tensors)
     finally:
-        native._loaded.cache_clear()
+        forget_builds()
     assert list(tmp_path.glob("bertsmith/cpu_whole_loss-*.so"))
     torch.testing.assert_close(total, other_total, rtol=2e-6, atol=0.0)
     assert correct == other_correct
@@ -288,8 +288,8 @@ def test_what_it_does_not_take_is_left_to_the_definition(monkeypatch):
 def test_where_it_was_not_measured_to_be_faster_it_is_not_taken(monkeypatch):
     monkeypatch.undo()
     single, half = torch.zeros(1), torch.zeros(1).bfloat16()
-    has_it = native._more() != []
-    assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=64" in native._command())
+    has_it = native.build().instructions != ()
+    assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=64" in native.build().options)
     for has_amx in (False, True):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda it=has_amx: {"amx_bf16": it})
         assert has_fast_products(SOURCE, half) is (has_it and not has_amx)

@@ -5,10 +5,10 @@ import torch
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from bertsmith.compiler import without_native
 from bertsmith.fusion import unfused
 from bertsmith.model import cpu_whole_loss, vocabulary_loss
 from bertsmith.model.vocabulary_loss import language_model_loss
-from bertsmith.native import without_native
 
 ROWS, WORDS, WIDTH = 23, 57, 12
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from bertsmith.commands.decision import with_size
 from bertsmith.commands.preparation import corpus_of
 from bertsmith.commands.text_options import ReadingChoices, TextChoices
+from bertsmith.compiler import without_native
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import Direction
-from bertsmith.native import without_native
 from bertsmith.recipes.pretraining import mini_cpu
 from bertsmith.runs import report
 from bertsmith.runs.directory import (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertsmith.text.library_wordpiece import LibraryWordPiece
 from bertsmith.text.rules import TokenizerConfig, exact_words, rare_characters, word_pieces
-from bertsmith.text.wordpiece import WordPiece
 from tests.text.original import basic_tokens, wordpiece_tokens
 from tests.text.texts import NASTY_TEXTS
 
@@ -34,7 +34,7 @@ def test_every_character_is_taken_as_the_original_takes_it(
     lowercase: bool, strip_accents: bool
 ) -> None:
     config = TokenizerConfig(lowercase=lowercase, strip_accents=strip_accents)
-    encoder = WordPiece({"[UNK]": 0}, 0, config)
+    encoder = LibraryWordPiece({"[UNK]": 0}, 0, config)
     rare = rare_characters(config)
     characters = every_kind_of_character()
     native = [c for c in characters if not rare.search(c)]

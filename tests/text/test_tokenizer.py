@@ -14,9 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bertsmith.text.rules import rare_characters
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig, warn_about_hangul
-from bertsmith.text.wordpiece import WordPiece
 from tests.text.original import basic_tokens, wordpiece_tokens
 from tests.text.texts import NASTY_TEXTS, VOCABULARY
 
@@ -58,22 +56,6 @@ def tokens_and_texts(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
 def test_tokens_are_the_originals(text: str, config: TokenizerConfig) -> None:
     tokenizer = Tokenizer(VOCABULARY, config)
     assert tokenizer.tokenize(text) == original_tokens(text, tokenizer)
-
-
-@settings(max_examples=400, deadline=None)
-@given(NASTY_TEXTS, CONFIGS)
-def test_the_native_path_equals_the_exact_one_in_everything(
-    text: str, config: TokenizerConfig
-) -> None:
-    config = replace(config, unicode_form="none")
-    text = rare_characters(config).sub(" ", text)
-    ids = {token: row for row, token in enumerate(VOCABULARY)}
-    native, exact = WordPiece(ids, 1, config), WordPiece(ids, 1, config)
-    exact._needs_exact = lambda text: True  # type: ignore[method-assign]
-    for left, right in zip(native.encode([text])[0], exact.encode([text])[0], strict=True):
-        assert left.tolist() == right.tolist()
-    assert native.words(text) == exact.words(text)
-    assert native.ids([text]) == exact.ids([text])
 
 
 @settings(max_examples=300, deadline=None)

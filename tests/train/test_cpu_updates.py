@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bertsmith.native import without_native
+from bertsmith.compiler import without_native
 from bertsmith.train import cpu_updates, updates
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.cpu_updates import BLOCK, asleep, wake_

@@ -1,0 +1,172 @@
+"""A C++ file of this package -> its functions, built for this processor, once for all processes.
+
+It asks for g++ alone (or what CXX names): no headers of Python's or torch's, no waiting for
+torch.compile. What was built lies in the user's cache under a name made of all that it was built
+of and with, so another version, compiler or processor takes another. Where it cannot be built, on
+another system than Linux, or with BERTSMITH_FUSION=0, there is no library, and who asks does
+without. It knows no torch: who asks says for which instructions to build.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import logging
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+_LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
+_LOCK = threading.Lock()
+_OPTIONS = ("-std=c++17", "-O3", "-shared", "-fPIC")
+_BUILD_SECONDS = 120
+_PACKAGE = Path(__file__).parent
+"""Where headers lie that sources of several folders share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """How a source is built, beside what holds for every one."""
+
+    options: tuple[str, ...] = ()
+    """The compiler's, without which the source is not what it should be."""
+    instructions: tuple[str, ...] = ()
+    """Options that an older compiler, which does not know them, builds without."""
+
+
+@contextlib.contextmanager
+def without_native(condition: bool = True) -> Iterator[None]:
+    """Does without libraries inside the block, if `condition` holds."""
+    token = _LEFT_OUT.set(condition or _LEFT_OUT.get())
+    try:
+        yield
+    finally:
+        _LEFT_OUT.reset(token)
+
+
+def library(source: Path, build: Build) -> ctypes.CDLL | None:
+    """The built file, with all that it exports; None where there is none.
+
+    Building takes some seconds, the first time on a machine. Says once why it failed, but not that
+    there is no compiler.
+    """
+    return None if is_off() else loaded(source, build)
+
+
+def is_off() -> bool:
+    """Whether a person or a block does without libraries."""
+    return _LEFT_OUT.get() or os.environ.get("BERTSMITH_FUSION", "1") == "0"
+
+
+def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
+    """The built file, whatever was switched off since it was first asked for."""
+    with _LOCK:
+        return _loaded(source, build)
+
+
+@functools.cache
+def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
+    command, cache = _command(build), _cache()
+    if not command:
+        return None
+    try:
+        name = f"{source.stem}-{_fingerprint(source, [*command, *build.instructions])}.so"
+        if cache is not None:
+            with contextlib.suppress(OSError):  # not there, or not for this system
+                return ctypes.CDLL(str(cache / name))
+            with contextlib.suppress(OSError):  # nothing may be written to it or run from it
+                return _built(command, build, source, cache / name)
+        with tempfile.TemporaryDirectory(prefix="bertsmith-") as folder:
+            return _built(command, build, source, Path(folder) / name)
+    except (OSError, subprocess.SubprocessError) as error:
+        _warn(_reason(error))
+        return None
+
+
+@functools.cache
+def _warn(reason: str) -> None:
+    """Once for one reason, which is often that of all sources."""
+    logging.getLogger(__name__).warning(
+        "warning: no functions in C++, so this is correct but slower: they need g++ (%s)", reason
+    )
+
+
+def _command(build: Build) -> list[str]:
+    """The compiler and its options; empty where there is none."""
+    found = shlex.split(os.environ.get("CXX", "")) or [shutil.which("g++") or ""]
+    if sys.platform != "linux" or not found[0]:
+        return []
+    return [*found, *_OPTIONS, *build.options]
+
+
+def _texts(source: Path) -> list[str]:
+    """Of a source and of all that it includes from this package."""
+    text = source.read_text(encoding="utf-8")
+    names = re.findall(r'^#include "(.+)"$', text, re.MULTILINE)
+    beside = [source.parent / name for name in names]
+    places = [place if place.exists() else _PACKAGE / place.name for place in beside]
+    return [text, *(each for place in places for each in _texts(place))]
+
+
+def _fingerprint(source: Path, command: list[str]) -> str:
+    """Of all that decides what is built, the compiler's own version by its file's time."""
+    compiler = Path(shutil.which(command[0]) or command[0]).resolve()
+    made = compiler.stat().st_mtime_ns if compiler.exists() else 0
+    parts = [*_texts(source), *command, str(made), platform.machine()]
+    parts += platform.libc_ver()
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _built(command: list[str], build: Build, source: Path, place: Path) -> ctypes.CDLL:
+    """Written under another name first: nobody ever loads half a library."""
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        made = Path(folder) / place.name
+        command = [*command, f"-I{_PACKAGE}", "-o", str(made), str(source)]
+        try:
+            _run([*command, *build.instructions])
+        except subprocess.CalledProcessError as error:
+            known = [option for option in build.instructions if option not in error.stderr]
+            if len(known) == len(build.instructions):
+                raise
+            _run([*command, *known])  # it is too old to know the others
+        found = ctypes.CDLL(str(made))
+        made.replace(place)
+    return found
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=_BUILD_SECONDS)
+
+
+def _cache() -> Path | None:
+    """A folder of this user alone, made if it is not there; None where there is none."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: no home
+        parent = given if given.is_absolute() else Path("~/.cache").expanduser()
+        folder = parent / "bertsmith"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = folder.stat()
+        if facts.st_uid == os.getuid() and not facts.st_mode & 0o022:  # or others could lay theirs
+            return folder
+    return None
+
+
+def _reason(error: Exception) -> str:
+    """The one telling line of a compiler's complaint."""
+    told = str(error)
+    if isinstance(error, subprocess.CalledProcessError):
+        told = error.stderr.strip() or f"{error.cmd[0]} ended with status {error.returncode}"
+    lines = [line.strip() for line in told.splitlines()]
+    return next((line for line in lines if "error" in line), lines[0])

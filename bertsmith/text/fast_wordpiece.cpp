@@ -1,0 +1,190 @@
+// Texts -> the ids of their tokens and where these stand: greedy longest match first.
+//
+// What becomes of a character stands in a table that characters.py writes. The vocabulary is a trie:
+// each step from a node by a character lies in a table, where a hash of both finds it. A text that
+// holds what no table can say is left to the caller.
+//
+// Source: google-research/bert, tokenization.py: FullTokenizer.
+
+#include <cstdint>
+
+namespace {
+
+// Of characters.py.
+constexpr uint32_t ENDS_BEFORE = 1u << 21, ENDS_AFTER = 1u << 22, NOTHING = 1u << 23;
+constexpr uint32_t SEVERAL = 1u << 24, MARK = 1u << 25, ASIDE = 1u << 26, SIGMA = 1u << 27;
+constexpr uint32_t GREEK = 1u << 28, LOWEST = ENDS_BEFORE - 1;
+
+constexpr int32_t NO_ROW = -1;
+constexpr int32_t BEGINNING = 1, CONTINUATION = 2;  // nodes: of a word's first piece, of the others
+constexpr int64_t LEFT_OUT = -1;                    // the count of a text
+
+struct Step {
+  uint64_t key;  // of the node and the character; 0 in an empty place
+  int32_t node;
+  int32_t row;  // of the vocabulary's entry that ends here
+};
+
+struct Trie {
+  Step* steps;
+  int64_t bits;  // of the number of places
+};
+
+struct Rules {
+  const uint32_t* entries;  // of all characters; 0 where the table does not know it yet
+  const uint32_t* several;
+  Trie trie;
+  int32_t unknown;
+  int32_t longest_word;
+};
+
+struct Texts {
+  const uint32_t* characters;  // end to end
+  const int64_t* lengths;
+  int64_t num_texts;
+  uint32_t* letters;  // room for a word of all characters of the longest text
+  int32_t* places;    // of the same size
+};
+
+struct Tokens {
+  int32_t* ids;
+  int32_t* spans;  // null where only ids are wanted
+  int32_t* words;
+  int64_t* counts;  // of each text
+};
+
+// Where the step is, or where it would be.
+inline Step* place_of(const Trie& trie, int32_t node, uint32_t character) {
+  uint64_t key = uint64_t(node) << 21 | character;
+  uint64_t last = (uint64_t(1) << trie.bits) - 1;
+  uint64_t place = key * 0x9E3779B97F4A7C15u >> (64 - trie.bits);
+  while (trie.steps[place].key != key && trie.steps[place].key != 0) place = (place + 1) & last;
+  return trie.steps + place;
+}
+
+// One text's tokens, behind those that are there.
+struct Encoder {
+  const Rules& rules;
+  const Texts& texts;
+  const Tokens& tokens;
+  const uint32_t* text;
+  int64_t length;
+  int64_t num_tokens;
+  int32_t num_words = 0;
+  int64_t size = 0;  // of the word that has begun
+  bool is_missing = false;
+
+  uint32_t entry_of(uint32_t character) {
+    uint32_t entry = rules.entries[character];
+    is_missing |= entry == 0;
+    return entry;
+  }
+
+  void push(uint32_t letter, int64_t place) {
+    texts.letters[size] = letter;
+    texts.places[size++] = int32_t(place);
+  }
+
+  void add(int32_t row, int64_t start, int64_t end) {
+    if (tokens.spans != nullptr) {
+      int64_t past = texts.places[end - 1] + 1;
+      while (past < length && text[past] > 127 && (entry_of(text[past]) & MARK)) past++;
+      tokens.spans[2 * num_tokens] = texts.places[start];
+      tokens.spans[2 * num_tokens + 1] = int32_t(past);
+      tokens.words[num_tokens] = num_words;
+    }
+    tokens.ids[num_tokens++] = row;
+  }
+
+  void end_word() {
+    if (size == 0) return;
+    const int64_t before = num_tokens;
+    bool is_known = size <= rules.longest_word;
+    for (int64_t start = 0; is_known && start < size;) {
+      int32_t node = start == 0 ? BEGINNING : CONTINUATION, row = NO_ROW;
+      int64_t end = start;
+      for (int64_t place = start; place < size; place++) {
+        const Step* step = place_of(rules.trie, node, texts.letters[place]);
+        if (step->key == 0) break;
+        node = step->node;
+        if (step->row != NO_ROW) row = step->row, end = place + 1;
+      }
+      is_known = row != NO_ROW;
+      if (is_known) add(row, start, end);
+      start = end;
+    }
+    if (!is_known) {
+      num_tokens = before;
+      add(rules.unknown, 0, size);
+    }
+    num_words++;
+    size = 0;
+  }
+
+  // Whether tables say what becomes of the character at a place, and it was done.
+  bool takes(uint32_t entry, int64_t place) {
+    if (entry & ASIDE) return false;
+    if (entry & SIGMA && !(place + 1 < length && entry_of(text[place + 1]) & GREEK)) return false;
+    if (entry & ENDS_BEFORE) end_word();
+    if (entry & SEVERAL) {
+      const uint32_t* letters = rules.several + (entry & LOWEST);
+      for (uint32_t i = 1; i <= letters[0]; i++) push(letters[i], place);
+    } else if (!(entry & NOTHING)) {
+      push(entry & LOWEST, place);
+    }
+    if (entry & ENDS_AFTER) end_word();
+    return true;
+  }
+
+  // Whether tables say all of it.
+  bool encode() {
+    for (int64_t place = 0; place < length; place++) {
+      uint32_t entry = entry_of(text[place]);
+      if (entry <= LOWEST) {
+        push(entry, place);
+      } else if (!takes(entry, place)) {
+        return false;
+      }
+    }
+    end_word();
+    return true;
+  }
+};
+
+}  // namespace
+
+// Puts entries of the vocabulary into a trie without steps; false where it has too few places.
+extern "C" bool plant(Trie* trie, const uint32_t* characters, const int64_t* lengths,
+                      const int32_t* rows, const bool* continues, int64_t num_entries) {
+  int64_t room = (int64_t(1) << trie->bits) * 2 / 3;
+  int32_t num_nodes = CONTINUATION + 1;
+  for (int64_t i = 0; i < num_entries; i++) {
+    int32_t node = continues[i] ? CONTINUATION : BEGINNING;
+    for (int64_t j = 0; j < lengths[i]; j++) {
+      Step* step = place_of(*trie, node, characters[j]);
+      if (step->key == 0) {
+        if (num_nodes >= room) return false;
+        *step = {uint64_t(node) << 21 | characters[j], num_nodes++, NO_ROW};
+      }
+      if (j + 1 == lengths[i]) step->row = rows[i];
+      node = step->node;
+    }
+    characters += lengths[i];
+  }
+  return true;
+}
+
+// Returns how many tokens there are, or -1 where the table does not know all characters.
+extern "C" int64_t encode(const Rules* rules, const Texts* texts, const Tokens* tokens) {
+  const uint32_t* text = texts->characters;
+  int64_t num_tokens = 0;
+  for (int64_t i = 0; i < texts->num_texts; i++) {
+    Encoder encoder{*rules, *texts, *tokens, text, texts->lengths[i], num_tokens};
+    bool is_done = encoder.encode();
+    if (encoder.is_missing) return -1;
+    tokens->counts[i] = is_done ? encoder.num_tokens - num_tokens : LEFT_OUT;
+    if (is_done) num_tokens = encoder.num_tokens;
+    text += texts->lengths[i];
+  }
+  return num_tokens;
+}

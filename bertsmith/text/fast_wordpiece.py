@@ -1,0 +1,199 @@
+"""Texts -> their tokens with spans, several times as fast as the `tokenizers` library.
+
+The functions of `fast_wordpiece.cpp` read a table of what each character becomes and a trie of the
+vocabulary, and nothing of Python's. What no table can say is left out and named, and so is
+everything on a machine without a compiler: `library_wordpiece` takes it.
+
+Legend: T tokens, P texts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bertsmith.compiler import Build, library
+from bertsmith.text.characters import MOST_BECOME, Characters
+from bertsmith.text.encoding import Counts, Tokens
+from bertsmith.text.rules import TokenizerConfig
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+_BUILD = Build()
+_CODEC = f"utf-32-{sys.byteorder[0]}e"  # a character a number, as this machine has numbers
+_SLICE = 1 << 15
+"""Characters, or little more, that a thread takes at a time."""
+_STEP_BYTES = 16
+_NO = ("off", "false", "f", "no", "n", "0")
+
+
+class _Trie(ctypes.Structure):
+    """`Trie` of the source."""
+
+    _fields_ = (("steps", ctypes.c_void_p), ("bits", ctypes.c_int64))
+
+
+class _Rules(ctypes.Structure):
+    """`Rules` of the source."""
+
+    _fields_ = (
+        ("entries", ctypes.c_void_p),
+        ("several", ctypes.c_void_p),
+        ("trie", _Trie),
+        ("unknown", ctypes.c_int32),
+        ("longest_word", ctypes.c_int32),
+    )
+
+
+class _Texts(ctypes.Structure):
+    """`Texts` of the source."""
+
+    _fields_ = (
+        ("characters", ctypes.c_void_p),
+        ("lengths", ctypes.c_void_p),
+        ("num_texts", ctypes.c_int64),
+        ("letters", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+    )
+
+
+class _Tokens(ctypes.Structure):
+    """`Tokens` of the source."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("ids", "spans", "words", "counts"))
+
+
+class FastWordPiece:
+    """Tables of the rules and of the vocabulary."""
+
+    def __init__(self, row_of: Mapping[str, int], unk_id: int, config: TokenizerConfig) -> None:
+        found = library(SOURCE, _BUILD)
+        assert found is not None
+        self._encode = found["encode"]
+        self._encode.restype = ctypes.c_int64
+        self._characters = Characters(config)
+        self._steps, trie = _planted(found["plant"], row_of)
+        self._rules = _Rules(
+            entries=_address(self._characters.entries),
+            several=_address(self._characters.several),
+            trie=trie,
+            unknown=unk_id,
+            longest_word=config.word_limit,
+        )
+
+    def encode(self, texts: Sequence[str], with_spans: bool = True) -> tuple[Tokens, Counts]:
+        """The tokens of all texts but those that are left out, and the numbers of these.
+
+        Of a text that is left out the count is 0. Without spans, spans and words are empty.
+        """
+        slices = list(_slices(texts))
+        if len(slices) == 1:
+            tokens = self._encoded(texts, with_spans)
+        else:
+            with ThreadPoolExecutor(min(_num_threads(), len(slices))) as pool:
+                parts = list(pool.map(lambda each: self._encoded(each, with_spans), slices))
+            tokens = Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        left_out = np.flatnonzero(tokens.counts < 0)
+        tokens.counts[left_out] = 0
+        return tokens, left_out
+
+    def _encoded(self, texts: Sequence[str], with_spans: bool) -> Tokens:
+        """With -1 as the count of texts that are left out."""
+        characters = _characters(texts)
+        lengths = _lengths(texts)
+        room = MOST_BECOME * len(characters)
+        word = np.empty((2, MOST_BECOME * int(lengths.max(initial=0))), np.uint32)
+        tokens = Tokens(
+            ids=np.empty(room, np.int32),
+            spans=np.empty((room if with_spans else 0, 2), np.int32),
+            words=np.empty(room if with_spans else 0, np.int32),
+            counts=np.empty(len(texts), np.int64),
+        )
+        ids, spans, words, counts = (_address(array) for array in tokens)
+        given = _Texts(
+            characters=_address(characters),
+            lengths=_address(lengths),
+            num_texts=len(texts),
+            letters=_address(word[0]),
+            places=_address(word[1]),
+        )
+        made = _Tokens(ids=ids, spans=spans if with_spans else None, words=words, counts=counts)
+        told = (ctypes.byref(self._rules), ctypes.byref(given), ctypes.byref(made))
+        while (num_tokens := self._encode(*told)) < 0:
+            self._characters.learn(np.unique(characters))
+        # Copies, because what they are parts of is several times as large
+        return Tokens(
+            ids=tokens.ids[:num_tokens].copy(),
+            spans=tokens.spans[:num_tokens].copy(),
+            words=tokens.words[:num_tokens].copy(),
+            counts=tokens.counts,
+        )
+
+
+def is_there() -> bool:
+    """Whether there can be one: there is a compiler, and nobody does without."""
+    return library(SOURCE, _BUILD) is not None
+
+
+def _planted(
+    plant: ctypes._NamedFuncPointer, row_of: Mapping[str, int]
+) -> tuple[npt.NDArray[np.uint8], _Trie]:
+    """The trie of a vocabulary, and the memory that it lies in.
+
+    No word begins with `##`, because each of these signs is a word.
+    """
+    entries = [entry.removeprefix("##") for entry in row_of]
+    arrays = (
+        _characters(entries),
+        _lengths(entries),
+        np.fromiter(row_of.values(), np.int32, count=len(entries)),
+        np.array([entry.startswith("##") for entry in row_of], np.bool_),
+    )
+    told = (*(_address(array) for array in arrays), ctypes.c_int64(len(entries)))
+    plant.restype = ctypes.c_bool
+    bits = max(4, len(entries).bit_length() + 1)
+    while True:
+        steps = np.zeros(_STEP_BYTES << bits, np.uint8)
+        trie = _Trie(_address(steps), bits)
+        if plant(ctypes.byref(trie), *told):
+            return steps, trie
+        bits += 1
+
+
+def _characters(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
+    """Of all texts, end to end."""
+    return np.frombuffer("".join(texts).encode(_CODEC, "surrogatepass"), np.uint32)
+
+
+def _lengths(texts: Sequence[str]) -> Counts:
+    return np.fromiter(map(len, texts), np.int64, count=len(texts))
+
+
+def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """One after the other, at least one."""
+    start, size = 0, 0
+    for end, text in enumerate(texts, 1):
+        size += len(text)
+        if size >= _SLICE:
+            yield texts[start:end]
+            start, size = end, 0
+    if start < len(texts) or not texts:
+        yield texts[start:]
+
+
+def _num_threads() -> int:
+    """As many as the library would take, by the same variables."""
+    if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _NO:
+        return 1
+    given = os.environ.get("RAYON_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else len(os.sched_getaffinity(0))
+
+
+def _address(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)

@@ -1,0 +1,229 @@
+import ctypes
+import logging
+import os
+import shutil
+import stat
+import threading
+
+import pytest
+
+from bertsmith import compiler
+from bertsmith.compiler import Build, library, without_native
+from tests.builds import forget_builds
+
+needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+PLAIN = Build()
+
+DOUBLED = """
+extern "C" int doubled(int number) { return 2 * number; }
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache of this test's own, and nothing loaded before or kept after."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("BERTSMITH_FUSION", "1")
+    monkeypatch.delenv("CXX", raising=False)
+    forget_builds()
+    yield tmp_path / "cache" / "bertsmith"
+    forget_builds()
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "doubled.cpp"
+    path.write_text(DOUBLED)
+    return path
+
+
+def doubles(source):
+    return library(source, PLAIN)["doubled"](ctypes.c_int(21)) == 42
+
+
+@needs_a_compiler
+def test_a_source_becomes_functions_and_is_built_once(source, cache, monkeypatch):
+    assert doubles(source)
+    [built] = cache.iterdir()
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    forget_builds()
+    monkeypatch.setattr(compiler, "_built", lambda *_: pytest.fail("built twice"))
+    assert doubles(source)
+    assert [*cache.iterdir()] == [built]
+
+
+@needs_a_compiler
+def test_threads_that_ask_together_build_once(source, monkeypatch):
+    calls, built = [], compiler._built
+    monkeypatch.setattr(compiler, "_built", lambda *given: [calls.append(1), built(*given)][1])
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(library(source, PLAIN) is not None))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 4
+    assert len(calls) == 1
+
+
+@needs_a_compiler
+def test_another_source_build_or_compiler_takes_another_library(
+    source, cache, monkeypatch, tmp_path
+):
+    assert doubles(source)
+    source.write_text(DOUBLED.replace("2 *", "FACTOR *"))
+    for factor in (3, 4):
+        other = Build(options=(f"-DFACTOR={factor}",))
+        assert library(source, other)["doubled"](ctypes.c_int(5)) == 5 * factor
+    forget_builds()
+    more = Build(options=("-DFACTOR=3",), instructions=("-DMORE",))
+    assert library(source, more) is not None
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\nexec g++ "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", f"{compiler} -DIGNORED")  # with arguments, as `ccache g++` has
+    forget_builds()
+    assert library(source, more) is not None
+    os.utime(compiler, (0, 0))
+    forget_builds()
+    assert library(source, more) is not None
+    assert len([*cache.iterdir()]) == 6
+
+
+@needs_a_compiler
+def test_what_a_source_includes_is_part_of_it(source, cache):
+    source.write_text('#include "other.h"\n' + DOUBLED.replace("2 *", "FACTOR *"))
+    included = source.with_name("other.h")
+    for factor in (2, 3):
+        included.write_text(f'#include "native.h"\n#define FACTOR {factor}\n')
+        forget_builds()
+        assert (
+            library(source, Build(options=("-DVECTOR_BYTES=16",)))["doubled"](ctypes.c_int(5))
+            == 5 * factor
+        )
+    assert len([*cache.iterdir()]) == 2
+
+
+@needs_a_compiler
+def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeypatch, tmp_path):
+    source.write_text(
+        'extern "C" int has_it() {\n#ifdef __AVX512BF16__\nreturn 1;\n#else\nreturn 0;\n#endif\n}'
+    )
+    build = Build(instructions=("-mavx512bf16",))
+    compiler = tmp_path / "compiler"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *bf16*) echo "error: unknown option -mavx512bf16" >&2; exit 1;;'
+        " esac\n"
+        'exec g++ "$@"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert library(source, build)["has_it"]() == 0
+    source.write_text("int broken = nonsense;")
+    forget_builds()
+    assert library(source, build) is None
+
+
+@needs_a_compiler
+def test_a_compiler_that_was_killed_leaves_no_slower_library(source, cache, monkeypatch, tmp_path):
+    build = Build(instructions=("-DMORE",))
+    compiler = tmp_path / "compiler"
+    compiler.write_text("#!/bin/sh\necho Killed >&2; exit 137\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert library(source, build) is None
+    assert [*cache.iterdir()] == []
+
+
+@needs_a_compiler
+def test_sources_that_do_not_build_are_told_once_with_their_reason(source, cache, caplog):
+    source.write_text("int broken = nonsense;")
+    other = source.with_name("other.cpp")
+    other.write_text("int broken = nonsense;")
+    with caplog.at_level(logging.WARNING):
+        assert library(source, PLAIN) is None
+        assert library(source, PLAIN) is None
+    [record] = caplog.records
+    assert "no functions in C++, so this is correct but slower" in record.getMessage()
+    assert "nonsense" in record.getMessage()
+    assert [*cache.iterdir()] == []
+
+
+def test_a_compiler_that_is_not_there_is_told_once_for_all_sources(source, monkeypatch, caplog):
+    monkeypatch.setenv("CXX", "/nowhere/g++")
+    other = source.with_name("other.cpp")
+    other.write_text(DOUBLED)
+    with caplog.at_level(logging.WARNING):
+        assert library(source, PLAIN) is None
+        assert library(other, PLAIN) is None
+    [record] = caplog.records
+    assert "/nowhere/g++" in record.getMessage()
+
+
+@needs_a_compiler
+def test_on_another_system_nothing_is_built(source, monkeypatch, caplog):
+    monkeypatch.setattr("sys.platform", "darwin")
+    with caplog.at_level(logging.WARNING):
+        assert library(source, PLAIN) is None
+    assert not caplog.records
+
+
+def test_a_source_that_is_not_there_is_told(source, monkeypatch, caplog):
+    """As in a bundle that holds Python's files alone."""
+    monkeypatch.setenv("CXX", "g++")
+    with caplog.at_level(logging.WARNING):
+        assert library(source.with_name("absent.cpp"), PLAIN) is None
+    assert "absent.cpp" in caplog.text
+
+
+def test_without_a_compiler_there_is_no_library_and_no_word(source, monkeypatch, caplog):
+    monkeypatch.setenv("PATH", "")
+    with caplog.at_level(logging.WARNING):
+        assert library(source, PLAIN) is None
+    assert not caplog.records
+
+
+@needs_a_compiler
+def test_a_person_can_do_without(source, monkeypatch):
+    assert library(source, PLAIN) is not None
+    with without_native():
+        assert library(source, PLAIN) is None
+        with without_native(False):
+            assert library(source, PLAIN) is None
+    assert library(source, PLAIN) is not None
+    monkeypatch.setenv("BERTSMITH_FUSION", "0")
+    assert library(source, PLAIN) is None
+
+
+@needs_a_compiler
+def test_a_cached_file_that_does_not_load_is_built_again(source, cache):
+    assert doubles(source)
+    [built] = cache.iterdir()
+    built.unlink()
+    built.touch()
+    forget_builds()
+    assert doubles(source)
+    assert built.stat().st_size > 0
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("kind", ["a file", "others may write", "no home"])
+def test_without_a_folder_of_this_user_alone_it_is_built_for_this_process(
+    source, monkeypatch, tmp_path, kind
+):
+    place = tmp_path / "place"
+    if kind == "a file":
+        place.touch()
+    elif kind == "others may write":
+        (place / "bertsmith").mkdir(parents=True)
+        (place / "bertsmith").chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative" if kind == "no home" else str(place))
+    if kind == "no home":
+        monkeypatch.setenv("HOME", "~nobody-at-all")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert doubles(source)
+    assert not [*tmp_path.rglob("*.so")]  # the folder is gone, what was loaded is not
