@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bertsmith import native
-from bertsmith.compiler import without_native
+from bertsmith.compiler import Build, without_native
 from bertsmith.model import cpu_layer
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import INT8_SOURCE, SOURCE, can_lay_out
@@ -227,10 +227,8 @@ def test_what_was_measured_and_built_decides_which_products_are_the_faster(monke
     assert has_fast_products(SOURCE, single) is ("-DVECTOR_BYTES=16" not in native.build().options)
     assert library(INT8_SOURCE) is not None  # built for the processor as it is
     for has_amx in (False, True):
-        has_it = (
-            "-mavx512bf16" in native.build().instructions,
-            "-mavx512vnni" in native.build().instructions,
-        )
+        instructions = native.build().instructions
+        has_it = ("-mavx512bf16" in instructions, "-mavx512vnni" in instructions)
         found = {"amx_bf16": has_amx, "amx_int8": has_amx, "avx512_vnni": has_it[1]}
         with monkeypatch.context() as changed:
             changed.setattr(torch.cpu, "get_capabilities", lambda it=found: it)
@@ -243,6 +241,7 @@ def test_what_was_measured_and_built_decides_which_products_are_the_faster(monke
 def test_products_that_no_build_could_have_are_not_built_for(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": False})
+    monkeypatch.setattr(native, "build", Build)
     monkeypatch.setattr(native, "library", lambda _: pytest.fail("something was built"))
     assert not has_fast_products(INT8_SOURCE, torch.zeros(1), of_bytes=True)
 
