@@ -10,13 +10,14 @@ Legend: T tokens, R rows, N sequences, H hidden size, L layers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
-from bertsmith.model.layer import Layer
+from bertsmith.model.layer import Layer, through
 from bertsmith.model.lstm_layer import LstmLayer
 from bertsmith.model.stream import Stream
 from bertsmith.model.two_way import TwoWayEmbeddings, TwoWayLayer
@@ -58,10 +59,11 @@ class Bert(nn.Module):
         rows = stream.with_spare(rows)
         hidden: Tensor = self.embeddings(stream)
         found = {0: _picked(hidden, rows)} if 0 in numbers else {}
-        for number, layer in enumerate(self.layers[:highest], 1):
-            hidden = layer(hidden, stream, rows if number == highest else None)
-            if number in numbers:
-                found[number] = hidden if number == highest else _picked(hidden, rows)
+        layers, stops = list(self.layers), sorted({0, *numbers})
+        for start, stop in pairwise(stops):
+            asked = rows if stop == highest else None
+            hidden = through(layers[start:stop], hidden, stream, asked)
+            found[stop] = hidden if stop == highest else _picked(hidden, rows)
         return tuple(_first(found[number], count) for number in numbers)
 
     def pool(self, hidden: Tensor, stream: Stream) -> Tensor:

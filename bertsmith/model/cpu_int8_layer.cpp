@@ -1,5 +1,5 @@
-// A Transformer layer of a model that only answers, on a CPU, with weights in eight bits: what
-// cpu_layer.py calls beside hidden states of either type. A library of its own, since few ask for it.
+// Transformer layers of a model that only answers, on a CPU, with weights in eight bits: what
+// cpu_layers.py calls beside hidden states of either type. A library of its own, since few ask for it.
 
 #include "cpu_layer.h"
 

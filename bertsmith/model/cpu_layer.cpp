@@ -1,4 +1,4 @@
-// A Transformer layer of a model that only answers, on a CPU, in one call: what cpu_layer.py calls.
+// Transformer layers of a model that only answers, on a CPU, in one call: what cpu_layers.py calls.
 
 #include "cpu_layer.h"
 

@@ -1,4 +1,4 @@
-// A Transformer layer of a model that only answers, on a CPU, in one call: what stands behind
+// Transformer layers of a model that only answers, on a CPU, in one call: what stands behind
 // cpu_layer.cpp and cpu_int8_layer.cpp.
 //
 // The stream is read in chunks of whole sequences, small enough that all between a chunk's hidden
@@ -205,20 +205,32 @@ float forward(
   return DONE;
 }
 
-// Puts the rows asked for into rising order, and finds those of each sequence.
+// Through layers in turn: all rows, but of the last one those asked for. Puts these into rising
+// order, and finds those of each sequence.
 template <typename Number, typename Matrix>
-float forward_of(
-    const Layer<Number, Matrix>& layer, const Number* hidden, const int64_t* firsts,
-    const int64_t* lasts, int64_t num_sequences, const int64_t* rows, int64_t num_rows,
-    Number* output, int num_threads) {
+float forward_through(
+    const Layer<Number, Matrix>* const* layers, int64_t num_layers, const Number* hidden,
+    const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,
+    int64_t num_rows, Number* output, int num_threads) {
+  const int64_t size = (lasts[num_sequences - 1] + 1) * layers[0]->hidden();
+  Memory between((num_layers > 1 ? 2 * size : 0) * sizeof(Number) / sizeof(float) + 1);
+  if (!between.floats) return NO_ROOM;
+  const Sequences whole{firsts, lasts, num_sequences, nullptr, -1};
+  for (int64_t i = 0; i + 1 < num_layers; i++) {
+    Number* next = reinterpret_cast<Number*>(between.floats) + i % 2 * size;
+    if (forward(Stream<Number>(whole, hidden), *layers[i], next, nullptr, num_threads) != DONE)
+      return NO_ROOM;
+    hidden = next;
+  }
   std::vector<int64_t> places(rows ? num_rows : 0), sorted(places.size());
   std::iota(places.begin(), places.end(), 0);
   std::stable_sort(
       places.begin(), places.end(), [=](int64_t a, int64_t b) { return rows[a] < rows[b]; });
   for (size_t i = 0; i < places.size(); i++) sorted[i] = rows[places[i]];
-  const Sequences sequences{firsts, lasts, num_sequences, sorted.data(), rows ? num_rows : -1};
+  const Sequences asked{firsts, lasts, num_sequences, sorted.data(), rows ? num_rows : -1};
   return forward(
-      Stream<Number>(sequences, hidden), layer, output, rows ? places.data() : nullptr, num_threads);
+      Stream<Number>(asked, hidden), *layers[num_layers - 1], output,
+      rows ? places.data() : nullptr, num_threads);
 }
 
 }  // namespace
@@ -230,10 +242,11 @@ float forward_of(
     return DONE;                                                                                   \
   }                                                                                                \
   extern "C" float multiplies_##TYPE(int) { return IS_FAST; }                                      \
-  extern "C" float layer_##TYPE(                                                                   \
-      const Layer<NUMBER, MATRIX>* layer, const NUMBER* hidden, const int64_t* firsts,             \
-      const int64_t* lasts, int64_t num_sequences, const int64_t* rows, int64_t num_rows,          \
-      NUMBER* output, int num_threads) {                                                           \
-    return forward_of(                                                                             \
-        *layer, hidden, firsts, lasts, num_sequences, rows, num_rows, output, num_threads);        \
+  extern "C" float layers_##TYPE(                                                                  \
+      const Layer<NUMBER, MATRIX>* const* layers, int64_t num_layers, const NUMBER* hidden,        \
+      const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,     \
+      int64_t num_rows, NUMBER* output, int num_threads) {                                         \
+    return forward_through(                                                                        \
+        layers, num_layers, hidden, firsts, lasts, num_sequences, rows, num_rows, output,          \
+        num_threads);                                                                              \
   }

@@ -1,16 +1,16 @@
-"""A layer of a model that only answers, on a CPU, in one call.
+"""The weights of a layer of a model that only answers, laid out for the products of a CPU.
 
 The functions of `cpu_layer.cpp` do all of a layer chunk by chunk, so that what stands between its
 products never leaves the cache, and a short text does not wait for a dozen calls from Python. They
-read weights that were laid out once for their products, or the levels of weights in eight bits
-(those of `cpu_int8_layer.cpp`). `layer.Layer` made of torch's operators is the definition, and
-takes what these do not: gradients, dropout, other devices and types, and processors on which other
-products are faster.
+read weights that were laid out once, or the levels of weights in eight bits (those of
+`cpu_int8_layer.cpp`); `cpu_layers` calls them. `layer.Layer` made of torch's operators is the
+definition, and takes what these do not: gradients, dropout, other devices and types, and processors
+on which other products are faster.
 
 Differs: in bfloat16 what a residual is added to, the sum before a norm and scores are not rounded,
 and probabilities are before their sum divides the context.
 
-Legend: T rows, R rows asked for, O width of a result, I width of a row, H hidden size.
+Legend: O width of a result, I width of a row.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
 from bertsmith.model.int8_weights import ZERO, Int8Weights
-from bertsmith.model.linear import Linear, origin
-from bertsmith.model.stream import Stream
+from bertsmith.model.linear import Linear
 from bertsmith.native import call, has_fast_products, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
@@ -106,13 +105,12 @@ class ReadyLayer:
     ) -> None:
         """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
         self._products = [(each, each.laid_out) for each in linears]
-        self._weights = [
-            (part._parameters, name, *origin(getattr(part, name)))
-            for part in (*linears, *norms)
-            for name in ("weight", "bias")
+        self._places = [
+            (part._parameters, name) for part in (*linears, *norms) for name in ("weight", "bias")
         ]
-        """Where each is looked up, as what, and which one it was."""
-        self._dtype = linears[0].weight.dtype
+        """Where each weight is looked up, and as what."""
+        self._origins = self._origins_now()
+        self.dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
         hidden = linears[1].out_features
         rest = (
@@ -120,70 +118,39 @@ class ReadyLayer:
             NativeRules.of(rules, hidden, None),
             _ACTIVATION_NUMBERS[activation],
         )
-        self._layer: _Layer | _Int8Layer
+        self.described: _Layer | _Int8Layer
         if rounded := rounded_weights(linears):
-            self._source = INT8_SOURCE
+            self.source = INT8_SOURCE
             levels = (
                 (each.levels, each.steps, part.bias)
                 for each, part in zip(rounded, linears, strict=True)
             )
-            self._layer = _Int8Layer(
+            self.described = _Int8Layer(
                 *(self._level_panels(*each) for each in _parted(levels, hidden)), *rest
             )
         else:
-            self._source = SOURCE
+            self.source = SOURCE
             weights = ((each.weight.detach(), each.bias) for each in linears)
-            self._layer = _Layer(*(self._panels(*each) for each in _parted(weights, hidden)), *rest)
+            self.described = _Layer(
+                *(self._panels(*each) for each in _parted(weights, hidden)), *rest
+            )
 
-    def suits(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> bool:
-        """Whether the layer is the same still, and these hidden states are to go through it so."""
-        is_counted = rows is None or (rows.dtype == torch.int64 and len(rows) > 0)
-        return (
-            not torch.is_grad_enabled()
-            and hidden.dtype == self._dtype
-            and stream.row_keys is None
-            and 0 < len(hidden) == stream.num_tokens
-            and is_counted
-            and takes(self._source, hidden, stream.first_rows, *([] if rows is None else [rows]))
-            and self._is_unchanged()
-        )
-
-    def _is_unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the layer has the weights that were laid out, and what its maps took then."""
         for linear, product in self._products:
             if linear.laid_out is not product:
                 return False
-        for place, name, pointer_then, version in self._weights:
-            weight = place.get(name)
-            if weight is None or origin(weight) != (pointer_then, version):
-                return False
-        return True
+        return self._origins_now() == self._origins
 
-    def __call__(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> Tensor:
-        """(T, H) hidden states -> (T, H) hidden states, or of (R,) rows, (R, H).
-
-        Raises IndexError for a row that is not there.
-        """
-        hidden = hidden.contiguous()
-        if rows is not None:
-            rows = rows.contiguous()
-            lowest, highest = (int(each) for each in rows.aminmax())
-            if lowest < 0 or highest >= len(hidden):
-                raise IndexError(f"rows must be 0 to {len(hidden) - 1}: {lowest} to {highest}")
-        count = len(hidden) if rows is None else len(rows)
-        output = hidden.new_empty(count, hidden.shape[1])
-        call(
-            self._source,
-            "layer",
-            hidden,
-            ctypes.byref(self._layer),
-            *map(pointer, (hidden, stream.first_rows, stream.last_rows)),
-            ctypes.c_int64(len(stream.first_rows)),
-            pointer(rows),
-            ctypes.c_int64(count),
-            pointer(output),
-        )
-        return output
+    def _origins_now(self) -> tuple[list[int], list[int]] | None:
+        """Places and versions of the weights that the layer has; None where one is no weight."""
+        found = [place.get(name) for place, name in self._places]
+        weights = [each for each in found if each is not None]
+        if len(weights) != len(found):
+            return None
+        # What inference mode made has no version
+        versions = [0 if each.is_inference() else each._version for each in weights]
+        return [each.data_ptr() for each in weights], versions
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:
         """(O, I) weights or levels, (O,) biases."""
@@ -191,7 +158,7 @@ class ReadyLayer:
         wide, deep = _rounded_up(width, _WIDEST), _rounded_up(depth, _DEEPEST)
         numbers, matrix = weight.new_zeros(wide * deep), weight.contiguous()
         sizes = ctypes.c_int64(depth), ctypes.c_int64(width)
-        call(self._source, "lay_out", bias, pointer(matrix), *sizes, pointer(numbers))
+        call(self.source, "lay_out", bias, pointer(matrix), *sizes, pointer(numbers))
         return _Panels(self._keep(numbers), self._filled_up(bias.detach().float()), depth, width)
 
     def _level_panels(self, levels: Tensor, steps: Tensor, bias: Tensor) -> _LevelPanels:

@@ -10,10 +10,12 @@ Legend: T tokens, R rows asked for (all T if none are named), H hidden size, F f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
+from bertsmith.model import cpu_layers
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
@@ -36,8 +38,9 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None = None) -> Tensor:
         """Both sub-layers in turn; with `rows` (R,), what only other rows need is left out."""
-        if self._ready is not None and self._ready.suits(hidden, stream, rows):
-            return self._ready(hidden, stream, rows)
+        ready = self._ready
+        if ready is not None and cpu_layers.suits([ready], hidden, stream, rows):
+            return cpu_layers.through([ready], hidden, stream, rows)
         attended = self.attention(hidden, stream, rows)  # (R, H)
         output: Tensor = self.feed_forward(attended, stream.keys_of(rows))  # (R, H)
         return output
@@ -68,6 +71,24 @@ class Layer(nn.Module):
         return {name: value for name, value in vars(self).items() if name != "_ready"}
 
 
+def through(
+    layers: Sequence[nn.Module], hidden: Tensor, stream: Stream, rows: Tensor | None = None
+) -> Tensor:
+    """Several layers in turn; with `rows` (R,), of the last one's states only these.
+
+    In one call where all were laid out for it, and nobody hooked into one of them.
+    """
+    ready = [each._ready for each in layers if isinstance(each, Layer) and not _has_hooks(each)]
+    laid_out = [each for each in ready if each is not None]
+    if len(laid_out) == len(layers) and cpu_layers.suits(laid_out, hidden, stream, rows):
+        return cpu_layers.through(laid_out, hidden, stream, rows)
+    *others, last = layers
+    for layer in others:
+        hidden = layer(hidden, stream)
+    output: Tensor = last(hidden, stream, rows)
+    return output
+
+
 def lay_out(model: nn.Module) -> None:
     """Lays out the weights of every layer of a model that is to answer."""
     in_layers: set[int] = set()
@@ -85,6 +106,10 @@ def forget(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, Layer | Linear):
             module.forget()
+
+
+def _has_hooks(layer: Layer) -> bool:
+    return bool(layer._forward_hooks or layer._forward_pre_hooks)
 
 
 class FeedForward(nn.Module):

@@ -8,6 +8,7 @@ import torch
 
 from bertsmith.model import cpu_layer
 from bertsmith.model.cpu_layer import INT8_SOURCE, can_lay_out
+from bertsmith.model.cpu_layers import suits
 from bertsmith.model.int8_weights import LEVELS, Int8Weights, multiplies_int8, step_sizes
 from bertsmith.model.layer import forget, lay_out
 from bertsmith.model.linear import linears
@@ -148,9 +149,9 @@ def test_levels_are_those_of_the_definition():
 def test_a_map_that_is_no_longer_in_eight_bits_is_not_passed_over():
     layer, stream = in_eight_bits(a_layer()), a_stream()
     given = states(stream)
-    assert layer._ready.suits(given, stream, None)
+    assert suits([layer._ready], given, stream, None)
     layer.feed_forward.up.weight.mul_(2.0)
-    assert not layer._ready.suits(given, stream, None)
+    assert not suits([layer._ready], given, stream, None)
     mixed = (layer.attention.qkv, layer.attention.output, *linears(layer.feed_forward))
     assert not can_lay_out(mixed, 2)
     forget(layer)

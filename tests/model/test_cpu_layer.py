@@ -10,9 +10,10 @@ from torch import nn
 
 from bertsmith import native
 from bertsmith.compiler import Build, without_native
-from bertsmith.model import cpu_layer
+from bertsmith.model import cpu_layer, cpu_layers
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import INT8_SOURCE, SOURCE, can_lay_out
+from bertsmith.model.cpu_layers import suits
 from bertsmith.model.layer import Layer, forget, lay_out
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
@@ -142,7 +143,7 @@ def test_a_text_longer_than_a_chunk_is_read_whole():
 def test_with_gradients_dropout_and_other_types_it_is_the_definition(monkeypatch):
     layer, stream = as_answering(a_layer()), a_stream()
     given = states(stream)
-    monkeypatch.setattr(cpu_layer, "call", lambda *_: pytest.fail("not for these"))
+    monkeypatch.setattr(cpu_layers, "call", lambda *_: pytest.fail("not for these"))
     layer(given, stream).sum().backward()
     with torch.no_grad():
         layer(given, a_stream(dropout=(1, 2)))
@@ -155,26 +156,13 @@ def test_with_gradients_dropout_and_other_types_it_is_the_definition(monkeypatch
 
 
 @torch.no_grad()
-def test_it_is_one_call_a_layer(monkeypatch):
-    layer, stream = as_answering(a_layer()), a_stream()
-    called, call = [], cpu_layer.call
-    monkeypatch.setattr(
-        cpu_layer,
-        "call",
-        lambda source, name, *rest: [called.append(name), call(source, name, *rest)],
-    )
-    layer(states(stream), stream)
-    assert called == ["layer"]
-
-
-@torch.no_grad()
 def test_weights_that_changed_are_laid_out_anew():
     layer, stream = as_answering(a_layer()), a_stream()
     given = states(stream)
     layer.attention.qkv.weight.mul_(2.0)
     expected = layer(given, stream)
     lay_out(layer)
-    assert layer._ready.suits(given, stream, None)
+    assert suits([layer._ready], given, stream, None)
     torch.testing.assert_close(layer(given, stream), expected, atol=1e-5, rtol=1e-5)
     forget(layer)
     assert layer._ready is None
@@ -262,7 +250,7 @@ def test_weights_that_changed_are_noticed(change):
     else:
         layer.feed_forward.norm.bias.add_(1.0)
     other.load_state_dict(layer.state_dict())
-    assert not layer._ready.suits(given, stream, None)
+    assert not suits([layer._ready], given, stream, None)
     torch.testing.assert_close(layer(given, stream), other(given, stream), atol=1e-5, rtol=1e-5)
 
 
@@ -270,7 +258,7 @@ def test_weights_that_changed_are_noticed(change):
 def test_maps_that_are_laid_out_by_themselves_are_not_passed_over():
     layer, stream = as_answering(a_layer()), a_stream()
     layer.feed_forward.up.take(ZeroWeights())
-    assert not layer._ready.suits(states(stream), stream, None)
+    assert not suits([layer._ready], states(stream), stream, None)
     forget(layer)
     assert layer.feed_forward.up.own_products is None
 

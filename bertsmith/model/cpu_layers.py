@@ -1,0 +1,69 @@
+"""Hidden states through layers of a model that only answers, on a CPU, in one call for all of them.
+
+`cpu_layer` laid their weights out, and says what the definition is.
+
+Legend: T rows, R rows asked for, H hidden size, L layers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bertsmith.model.cpu_layer import ReadyLayer
+from bertsmith.model.stream import Stream
+from bertsmith.native import call, pointer, takes
+
+
+def suits(
+    layers: Sequence[ReadyLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
+) -> bool:
+    """Whether layers are the same still, and these hidden states are to go through them so."""
+    source, dtype = layers[0].source, layers[0].dtype
+    is_counted = rows is None or (rows.dtype == torch.int64 and len(rows) > 0)
+    return (
+        not torch.is_grad_enabled()
+        and hidden.dtype == dtype
+        and stream.row_keys is None
+        and 0 < len(hidden) == stream.num_tokens
+        and is_counted
+        and all(each.source == source and each.dtype == dtype for each in layers)
+        and takes(source, hidden, stream.first_rows, *([] if rows is None else [rows]))
+        and all(each.is_unchanged() for each in layers)
+    )
+
+
+def through(
+    layers: Sequence[ReadyLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
+) -> Tensor:
+    """(T, H) hidden states -> (T, H) hidden states, or of (R,) rows of the last layer, (R, H).
+
+    Raises IndexError for a row that is not there.
+    """
+    hidden = hidden.contiguous()
+    if rows is not None:
+        rows = rows.contiguous()
+        lowest, highest = (int(each) for each in rows.aminmax())
+        if lowest < 0 or highest >= len(hidden):
+            raise IndexError(f"rows must be 0 to {len(hidden) - 1}: {lowest} to {highest}")
+    count = len(hidden) if rows is None else len(rows)
+    output = hidden.new_empty(count, hidden.shape[1])
+    described = (ctypes.c_void_p * len(layers))(
+        *(ctypes.addressof(each.described) for each in layers)
+    )
+    call(
+        layers[0].source,
+        "layers",
+        hidden,
+        described,
+        ctypes.c_int64(len(layers)),
+        *map(pointer, (hidden, stream.first_rows, stream.last_rows)),
+        ctypes.c_int64(len(stream.first_rows)),
+        pointer(rows),
+        ctypes.c_int64(count),
+        pointer(output),
+    )
+    return output
