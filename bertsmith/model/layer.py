@@ -20,6 +20,7 @@ from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
+from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.linear import Linear, linears, project_and_norm
 from bertsmith.model.stream import Stream
 
@@ -93,6 +94,8 @@ def lay_out(model: nn.Module) -> None:
     """Lays out the weights of every layer of a model that is to answer."""
     in_layers: set[int] = set()
     for module in model.modules():
+        if isinstance(module, Embeddings):
+            module.only_answers = True
         if isinstance(module, Layer):
             module.lay_out()
             in_layers.update(map(id, linears(module)))
@@ -104,6 +107,8 @@ def lay_out(model: nn.Module) -> None:
 def forget(model: nn.Module) -> None:
     """Undoes what `lay_out` did, and what rounded weights."""
     for module in model.modules():
+        if isinstance(module, Embeddings):
+            module.only_answers = False
         if isinstance(module, Layer | Linear):
             module.forget()
 
