@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.commands.sources.spans import SpanFiles
+from bertsmith.commands.squad_files import PREDICTIONS
 from bertsmith.commands.task_files import TaskFiles, TaskValues
 from bertsmith.reading.squad_gold import Gold, read_gold, read_null_odds, read_predictions
 from bertsmith.tasks.own import questions
@@ -37,6 +38,8 @@ def score_predictions(options: Evaluate, predictions: Path) -> None:
             f"--predictions are scored without a model: leave {', '.join(options.models)} out, or "
             f"--predictions"
         )
+    if predictions.is_dir():  # such as `predict` wrote
+        predictions /= PREDICTIONS
     gold = _gold(options.files, squad)
     found = read_predictions(predictions)
     odds = read_null_odds(options.null_odds) if options.null_odds is not None else None

@@ -95,7 +95,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from error
+        raise ValueError(
+            f"{path}: not one JSON object ({error}); SQuAD's files are one each, not one a line"
+        ) from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a JSON object, found {type(content).__name__}")
     return content

@@ -115,3 +115,26 @@ def test_what_cannot_be_scored_is_one_line(
     captured = capsys.readouterr()
     assert message in captured.err
     assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+def test_the_folder_that_predict_wrote_is_taken_for_its_predictions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dev.json").write_text(json.dumps(GOLD), encoding="utf-8")
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    assert score("--predictions", folder, "--squad", tmp_path / "dev.json") == 2
+    assert "answers/predictions.json: no such file" in capsys.readouterr().err
+    (folder / "predictions.json").write_text(json.dumps({"a": "x"}), encoding="utf-8")
+    assert score("--predictions", folder, "--squad", tmp_path / "dev.json") == 0
+    assert json.loads(capsys.readouterr().out)["exact"] == 0.0
+
+
+def test_predictions_one_a_line_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dev.json").write_text(json.dumps(GOLD), encoding="utf-8")
+    lines = tmp_path / "answers.jsonl"
+    lines.write_text('{"id": "a"}\n{"id": "b"}\n', encoding="utf-8")
+    assert score("--predictions", lines, "--squad", tmp_path / "dev.json") == 2
+    assert "one each, not one a line" in capsys.readouterr().err
