@@ -14,13 +14,14 @@ blocks.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bertsmith.fusion import fused
+from bertsmith.fusion import fused, is_fusing
 from bertsmith.model import block_cells
 from bertsmith.model.config import Direction
 from bertsmith.model.dropout import HEAD_BITS, keep_factors
@@ -34,6 +35,9 @@ DIRECTION_NUMBERS: dict[Direction, int] = {
     "right_to_left": 2,
 }
 """How kernels are told."""
+
+
+_SCORES_IN_CACHE = 2**21
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +77,8 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         kept_for_backward = []
         context = block_cells.room_for(qkv, qkv.shape[1] // 3, stream)  # (C, H)
-        for block, cells in zip(stream.blocks, stream.parted(context), strict=True):
+        blocks = list(_parts(stream, context, rules.num_heads))
+        for block, cells in blocks:
             heads = block_cells.heads_of(qkv, block, rules.num_heads)  # (3, n, A, S, K)
             queries, keys, values = heads.unbind(0)
             scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
@@ -83,6 +88,7 @@ class _Attention(torch.autograd.Function):
             kept_for_backward += [heads, probabilities]
         ctx.save_for_backward(words, *kept_for_backward)
         ctx.stream, ctx.rules = stream, rules
+        ctx.blocks = [block for block, _ in blocks]
         return block_cells.to_rows(context, stream)  # (T, H)
 
     @staticmethod
@@ -91,14 +97,37 @@ class _Attention(torch.autograd.Function):
         words, *kept = ctx.saved_tensors
         stream: Stream = ctx.stream
         grad_qkv = block_cells.room_for(gradients[0], 3 * gradients[0].shape[1], stream)  # (C, 3H)
+        sizes = [len(block.rows) for block in ctx.blocks]
+        parted = torch.split(grad_qkv[: sum(sizes)], sizes)
         for block, cells, heads, probabilities in zip(
-            stream.blocks, stream.parted(grad_qkv), kept[::2], kept[1::2], strict=True
+            ctx.blocks, parted, kept[::2], kept[1::2], strict=True
         ):
             gradient = block_cells.gradient_of(gradients[0], block, heads)  # (n, A, S, K)
             block_words = _block_words(words, block)
             grad_heads = _backward(gradient, heads, probabilities, block_words, ctx.rules)
             block_cells.put(grad_heads.permute(1, 3, 0, 2, 4), cells)  # (n, S, 3, A, K)
         return block_cells.to_rows(grad_qkv, stream), None, None, None
+
+
+def _parts(stream: Stream, cells: Tensor, num_heads: int) -> Iterator[tuple[Block, Tensor]]:
+    """Blocks, each with its own of all (C, W) cells.
+
+    Where every operator is a pass over memory of its own, a few sequences of a block at a time, so
+    that their scores stay in the cache from one to the next.
+    """
+    is_whole = cells.device.type != "cpu" or is_fusing("cpu")
+    for block, of_block in zip(stream.blocks, stream.parted(cells), strict=True):
+        count = max(1, _SCORES_IN_CACHE // (num_heads * block.width**2))
+        if is_whole or count >= len(block.lengths):
+            yield block, of_block
+            continue
+        splits = (
+            torch.split(block.rows, count * block.width),
+            torch.split(block.lengths, count),
+            torch.split(of_block, count * block.width),
+        )
+        for rows, lengths, part in zip(*splits, strict=True):
+            yield Block(rows=rows, lengths=lengths, width=block.width), part
 
 
 def _backward(

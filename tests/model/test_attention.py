@@ -5,13 +5,15 @@ import pytest
 import torch
 
 from bertsmith.compiler import without_native
-from bertsmith.model import inference_attention
+from bertsmith.fusion import unfused
+from bertsmith.model import block_attention, inference_attention
 from bertsmith.model import stream as stream_file
 from bertsmith.model.attention import attend
 from bertsmith.model.bert import Bert
 from bertsmith.model.block_attention import AttentionRules, attention_probabilities
 from bertsmith.model.block_cells import heads_of
 from bertsmith.model.config import BertConfig, sized
+from bertsmith.model.dropout import site_words
 from bertsmith.model.inference_attention import attend_without_gradient
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Rectangle, Stream
@@ -216,3 +218,33 @@ def test_attention_gradient_with_dropout_is_that_of_the_same_mask():
     assert torch.autograd.gradcheck(
         lambda rows: attend(rows, stream.row_keys, stream, rules), (qkv,), fast_mode=True
     )
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("scores", [1, 2 * 4 * 40**2, 10**9])
+def test_without_a_compiler_a_few_sequences_at_a_time_give_the_same(direction, scores, monkeypatch):
+    rules = AttentionRules(num_heads=4, direction=direction, probability=0.3)
+    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    stream = Stream.of(packed, dropout=(1, 2), is_rounded=True)
+    words = site_words(stream.row_keys, 1, 0)
+    torch.manual_seed(0)
+    given = torch.randn(len(stream.token_ids), 96, dtype=torch.float64)
+    weights = torch.randn(len(given), 32, dtype=torch.float64)
+    room = given.new_zeros(stream.num_cells, 32)
+
+    def contexts_and_gradients():
+        qkv = given.clone().requires_grad_()
+        contexts = attend(qkv, words, stream, rules)
+        (contexts * weights).sum().backward()
+        return contexts, qkv.grad
+
+    with unfused():
+        monkeypatch.setattr(block_attention, "_SCORES_IN_CACHE", 10**9)
+        whole = contexts_and_gradients()
+        monkeypatch.setattr(block_attention, "_SCORES_IN_CACHE", scores)
+        parts = list(block_attention._parts(stream, room, rules.num_heads))
+        num_parts = {1: len(LENGTHS), 10**9: len(stream.blocks)}.get(scores)
+        assert num_parts is None or len(parts) == num_parts
+        assert len(stream.blocks) <= len(parts)
+        for found, expected in zip(contexts_and_gradients(), whole, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
