@@ -1,4 +1,4 @@
-"""A C++ file of this package -> its functions, built for this processor, once for all processes.
+"""A C++ file of this package -> its functions, built once for all processes of a machine.
 
 It asks for g++ alone (or what CXX names): no headers of Python's or torch's, no waiting for
 torch.compile. What was built lies in the user's cache under a name made of all that it was built

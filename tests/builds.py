@@ -11,8 +11,7 @@ from bertsmith.compiler import Build
 def forget_builds() -> None:
     """As in another process: nothing is loaded, found out or said."""
     for cached in (compiler._loaded, compiler._warn, native._loaded, native.build):
-        if hasattr(cached, "cache_clear"):  # and is not replaced
-            cached.cache_clear()
+        cached.cache_clear()
 
 
 def with_vectors_of(vector_bytes: str, patch: pytest.MonkeyPatch) -> None:

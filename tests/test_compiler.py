@@ -82,13 +82,13 @@ def test_another_source_build_or_compiler_takes_another_library(
     forget_builds()
     more = Build(options=("-DFACTOR=3",), instructions=("-DMORE",))
     assert library(source, more) is not None
-    compiler = tmp_path / "compiler"
-    compiler.write_text('#!/bin/sh\nexec g++ "$@"\n')
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CXX", f"{compiler} -DIGNORED")  # with arguments, as `ccache g++` has
+    script = tmp_path / "compiler"
+    script.write_text('#!/bin/sh\nexec g++ "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", f"{script} -DIGNORED")  # with arguments, as `ccache g++` has
     forget_builds()
     assert library(source, more) is not None
-    os.utime(compiler, (0, 0))
+    os.utime(script, (0, 0))
     forget_builds()
     assert library(source, more) is not None
     assert len([*cache.iterdir()]) == 6
@@ -114,14 +114,14 @@ def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeyp
         'extern "C" int has_it() {\n#ifdef __AVX512BF16__\nreturn 1;\n#else\nreturn 0;\n#endif\n}'
     )
     build = Build(instructions=("-mavx512bf16",))
-    compiler = tmp_path / "compiler"
-    compiler.write_text(
+    script = tmp_path / "compiler"
+    script.write_text(
         '#!/bin/sh\ncase "$*" in *bf16*) echo "error: unknown option -mavx512bf16" >&2; exit 1;;'
         " esac\n"
         'exec g++ "$@"\n'
     )
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CXX", str(compiler))
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
     assert library(source, build)["has_it"]() == 0
     source.write_text("int broken = nonsense;")
     forget_builds()
@@ -131,10 +131,10 @@ def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeyp
 @needs_a_compiler
 def test_a_compiler_that_was_killed_leaves_no_slower_library(source, cache, monkeypatch, tmp_path):
     build = Build(instructions=("-DMORE",))
-    compiler = tmp_path / "compiler"
-    compiler.write_text("#!/bin/sh\necho Killed >&2; exit 137\n")
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CXX", str(compiler))
+    script = tmp_path / "compiler"
+    script.write_text("#!/bin/sh\necho Killed >&2; exit 137\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
     assert library(source, build) is None
     assert [*cache.iterdir()] == []
 

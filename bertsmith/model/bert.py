@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
-from bertsmith.model.layer import Layer, through
+from bertsmith.model.layer import Layer, in_turn
 from bertsmith.model.lstm_layer import LstmLayer
 from bertsmith.model.stream import Stream
 from bertsmith.model.two_way import TwoWayEmbeddings, TwoWayLayer
@@ -52,9 +52,11 @@ class Bert(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Of the L + 1 states those of these numbers, in their order: of (T, H), or (R, H).
 
-        Layers above the highest of them are left out.
+        Layers above the highest of them are left out. Raises ValueError for a number of no state.
         """
-        highest = max(numbers)
+        highest, most = max(numbers), len(self.layers)
+        if min(numbers) < 0 or highest > most:
+            raise ValueError(f"states are numbered 0 to {most}, found {[*numbers]}")
         count = stream.num_tokens if rows is None else len(rows)
         rows = stream.with_spare(rows)
         hidden: Tensor = self.embeddings(stream)
@@ -62,7 +64,7 @@ class Bert(nn.Module):
         layers, stops = list(self.layers), sorted({0, *numbers})
         for start, stop in pairwise(stops):
             asked = rows if stop == highest else None
-            hidden = through(layers[start:stop], hidden, stream, asked)
+            hidden = in_turn(layers[start:stop], hidden, stream, asked)
             found[stop] = hidden if stop == highest else _picked(hidden, rows)
         return tuple(_first(found[number], count) for number in numbers)
 

@@ -80,7 +80,9 @@ def _suits(
         and stream.row_keys is None
         and norm.bias is not None
         and norm.weight.dtype == norm.bias.dtype == torch.float32
-        and len({each.dtype for each in tables}) == 1
+        and len({(each.dtype, each.shape[1]) for each in tables}) == 1
+        and norm.weight.shape == norm.bias.shape == tables[0].shape[1:]
+        and len({len(each) for each in ids}) == 1
         and all(each.dtype == torch.int64 and each.is_contiguous() for each in ids)
         and all(each.is_contiguous() for each in (*tables, norm.weight, norm.bias))
         and takes(SOURCE, *tables, norm.weight, norm.bias, *ids)

@@ -163,7 +163,7 @@ void transform(
 
 // ---- all of them ----------------------------------------------------------------------------------
 
-// The numbers of the sequences that begin a chunk, and the end of the last.
+// The first sequences of all chunks, and the end of the last.
 template <typename Number>
 std::vector<int64_t> chunks(const Stream<Number>& stream, int num_threads) {
   std::vector<int64_t> borders{0};
@@ -213,7 +213,7 @@ float forward_through(
     const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,
     int64_t num_rows, Number* output, int num_threads) {
   const int64_t size = (lasts[num_sequences - 1] + 1) * layers[0]->hidden();
-  Memory between((num_layers > 1 ? 2 * size : 0) * sizeof(Number) / sizeof(float) + 1);
+  Memory between(std::min<int64_t>(num_layers - 1, 2) * size * sizeof(Number) / sizeof(float) + 1);
   if (!between.floats) return NO_ROOM;
   const Sequences whole{firsts, lasts, num_sequences, nullptr, -1};
   for (int64_t i = 0; i + 1 < num_layers; i++) {

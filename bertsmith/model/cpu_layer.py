@@ -118,20 +118,20 @@ class ReadyLayer:
             NativeRules.of(rules, hidden, None),
             _ACTIVATION_NUMBERS[activation],
         )
-        self.described: _Layer | _Int8Layer
+        self.structure: _Layer | _Int8Layer
         if rounded := rounded_weights(linears):
             self.source = INT8_SOURCE
             levels = (
                 (each.levels, each.steps, part.bias)
                 for each, part in zip(rounded, linears, strict=True)
             )
-            self.described = _Int8Layer(
+            self.structure = _Int8Layer(
                 *(self._level_panels(*each) for each in _parted(levels, hidden)), *rest
             )
         else:
             self.source = SOURCE
             weights = ((each.weight.detach(), each.bias) for each in linears)
-            self.described = _Layer(
+            self.structure = _Layer(
                 *(self._panels(*each) for each in _parted(weights, hidden)), *rest
             )
 
@@ -140,17 +140,21 @@ class ReadyLayer:
         for linear, product in self._products:
             if linear.laid_out is not product:
                 return False
-        return self._origins_now() == self._origins
+        now = self._origins_now()
+        return now is not None and now == self._origins
 
     def _origins_now(self) -> tuple[list[int], list[int]] | None:
-        """Places and versions of the weights that the layer has; None where one is no weight."""
+        """Places and versions of the weights that the layer has.
+
+        None where one is missing, made by others, or has no version.
+        """
         found = [place.get(name) for place, name in self._places]
         weights = [each for each in found if each is not None]
         if len(weights) != len(found):
             return None
-        # What inference mode made has no version
-        versions = [0 if each.is_inference() else each._version for each in weights]
-        return [each.data_ptr() for each in weights], versions
+        if any(each.is_inference() for each in weights):  # which have no version
+            return None
+        return [each.data_ptr() for each in weights], [each._version for each in weights]
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:
         """(O, I) weights or levels, (O,) biases."""
@@ -195,7 +199,7 @@ def can_lay_out(linears: Sequence[Linear], num_heads: int) -> bool:
     source = INT8_SOURCE if rounded else SOURCE
     return (
         hidden_size % (num_heads * _STEP) == 0
-        and all(each.dtype == dtype for each in weights)
+        and all(each.dtype == dtype and not each.is_inference() for each in weights)
         and (bool(rounded) or not any(each.is_rounded for each in linears))
         and has_fast_products(source, weights[0], of_bytes=bool(rounded))
         and takes(source, *weights)

@@ -51,14 +51,14 @@ def through(
             raise IndexError(f"rows must be 0 to {len(hidden) - 1}: {lowest} to {highest}")
     count = len(hidden) if rows is None else len(rows)
     output = hidden.new_empty(count, hidden.shape[1])
-    described = (ctypes.c_void_p * len(layers))(
-        *(ctypes.addressof(each.described) for each in layers)
+    structures = (ctypes.c_void_p * len(layers))(
+        *(ctypes.addressof(each.structure) for each in layers)
     )
     call(
         layers[0].source,
         "layers",
         hidden,
-        described,
+        structures,
         ctypes.c_int64(len(layers)),
         *map(pointer, (hidden, stream.first_rows, stream.last_rows)),
         ctypes.c_int64(len(stream.first_rows)),

@@ -27,7 +27,7 @@ class Embeddings(nn.Module):
     """dropout(LayerNorm(token + segment + position)): a stream -> (T, H)."""
 
     only_answers = False
-    """Whether what nobody trains may be computed in one call."""
+    """Whether what nobody trains may be computed in one call, which calls no hook of a part."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from bertsmith.model import cpu_layers
 from bertsmith.model.attention import SelfAttention
@@ -72,14 +73,15 @@ class Layer(nn.Module):
         return {name: value for name, value in vars(self).items() if name != "_ready"}
 
 
-def through(
+def in_turn(
     layers: Sequence[nn.Module], hidden: Tensor, stream: Stream, rows: Tensor | None = None
 ) -> Tensor:
     """Several layers in turn; with `rows` (R,), of the last one's states only these.
 
-    In one call where all were laid out for it, and nobody hooked into one of them.
+    In one call where all were laid out for it, and nobody hooked into one of them or changed what
+    one does.
     """
-    ready = [each._ready for each in layers if isinstance(each, Layer) and not _has_hooks(each)]
+    ready = [each._ready for each in layers if type(each) is Layer and not _is_watched(each)]
     laid_out = [each for each in ready if each is not None]
     if len(laid_out) == len(layers) and cpu_layers.suits(laid_out, hidden, stream, rows):
         return cpu_layers.through(laid_out, hidden, stream, rows)
@@ -91,7 +93,10 @@ def through(
 
 
 def lay_out(model: nn.Module) -> None:
-    """Lays out the weights of every layer of a model that is to answer."""
+    """Lays out the weights of every layer of a model that is to answer, and joins its embeddings.
+
+    What is done in one call then calls no hook of a part.
+    """
     in_layers: set[int] = set()
     for module in model.modules():
         if isinstance(module, Embeddings):
@@ -113,8 +118,10 @@ def forget(model: nn.Module) -> None:
             module.forget()
 
 
-def _has_hooks(layer: Layer) -> bool:
-    return bool(layer._forward_hooks or layer._forward_pre_hooks)
+def _is_watched(layer: Layer) -> bool:
+    """Whether calling it would call other functions than its own."""
+    hooks = layer._forward_hooks or layer._forward_pre_hooks
+    return bool(hooks) or "forward" in vars(layer) or _has_any_global_hook()  # type: ignore[no-untyped-call]
 
 
 class FeedForward(nn.Module):

@@ -10,6 +10,7 @@ Source: google-research/bert, tokenization.py: BasicTokenizer.
 from __future__ import annotations
 
 import sys
+import threading
 import unicodedata
 from dataclasses import replace
 
@@ -32,8 +33,9 @@ MARK = 1 << 25
 ASIDE = 1 << 26
 """No table can say what becomes of it."""
 SIGMA = 1 << 27
-"""It is what it is before a letter that is `GREEK`, and otherwise `ASIDE`."""
+"""Its lowest bits hold only where a letter that is `GREEK` follows; elsewhere it is `ASIDE`."""
 GREEK = 1 << 28
+"""A letter before which a sigma is never final."""
 
 MOST_BECOME = 3
 """Characters that may stand for one: the jamo of a Hangul syllable."""
@@ -53,15 +55,17 @@ class Characters:
         self._aside = rare_characters(replace(config, library_rules=False))
         self._places: dict[tuple[int, ...], int] = {}
         self._num_several = 0
+        self._lock = threading.Lock()
         self.entries = np.zeros(sys.maxunicode + 1, np.uint32)  # of which memory is what was met
         """What becomes of each character; 0 where nobody asked."""
         self.several = np.zeros(1 << 16, np.uint32)
         """The characters that stand for one, their number before them."""
 
     def learn(self, codes: npt.NDArray[np.uint32]) -> None:
-        """Fills in those of the characters that are not there yet."""
-        for code in codes[self.entries[codes] == 0].tolist():
-            self.entries[code] = self._entry(chr(code))
+        """Fills in those of the characters that are not there yet, while others may read."""
+        with self._lock:
+            for code in codes[self.entries[codes] == 0].tolist():
+                self.entries[code] = self._entry(chr(code))
 
     def _entry(self, character: str) -> int:
         config = self._config
@@ -99,8 +103,7 @@ class Characters:
         if codes not in self._places:
             if len(codes) > MOST_BECOME or self._num_several + 1 + len(codes) > len(self.several):
                 return ASIDE
-            self._places[codes] = self._num_several
-            end = self._num_several + 1 + len(codes)
-            self.several[self._num_several : end] = (len(codes), *codes)
-            self._num_several = end
+            start, end = self._num_several, self._num_several + 1 + len(codes)
+            self.several[start:end] = (len(codes), *codes)
+            self._places[codes], self._num_several = start, end
         return SEVERAL | self._places[codes]

@@ -42,7 +42,7 @@ struct Texts {
   const uint32_t* characters;  // end to end
   const int64_t* lengths;
   int64_t num_texts;
-  uint32_t* letters;  // room for a word of all characters of the longest text
+  uint32_t* letters;  // room for a word of all that the characters of the longest text become
   int32_t* places;    // of the same size
 };
 

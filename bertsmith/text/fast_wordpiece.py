@@ -24,13 +24,16 @@ from bertsmith.text.characters import MOST_BECOME, Characters
 from bertsmith.text.encoding import Counts, Tokens
 from bertsmith.text.rules import TokenizerConfig
 
+Numbers = npt.NDArray[np.int64]
+
 SOURCE = Path(__file__).with_suffix(".cpp")
 _BUILD = Build()
 _CODEC = f"utf-32-{sys.byteorder[0]}e"  # a character a number, as this machine has numbers
 _SLICE = 1 << 15
 """Characters, or little more, that a thread takes at a time."""
 _STEP_BYTES = 16
-_NO = ("off", "false", "f", "no", "n", "0")
+_MOST = 2**31 - 1
+_NO = ("", "off", "false", "f", "no", "n", "0")
 
 
 class _Trie(ctypes.Structure):
@@ -78,16 +81,16 @@ class FastWordPiece:
         self._encode = found["encode"]
         self._encode.restype = ctypes.c_int64
         self._characters = Characters(config)
-        self._steps, trie = _planted(found["plant"], row_of)
+        self._steps, trie = _planted(found, row_of)
         self._rules = _Rules(
             entries=_address(self._characters.entries),
             several=_address(self._characters.several),
             trie=trie,
             unknown=unk_id,
-            longest_word=config.word_limit,
+            longest_word=min(config.word_limit, _MOST),
         )
 
-    def encode(self, texts: Sequence[str], with_spans: bool = True) -> tuple[Tokens, Counts]:
+    def encode(self, texts: Sequence[str], with_spans: bool = True) -> tuple[Tokens, Numbers]:
         """The tokens of all texts but those that are left out, and the numbers of these.
 
         Of a text that is left out the count is 0. Without spans, spans and words are empty.
@@ -115,17 +118,18 @@ class FastWordPiece:
             words=np.empty(room if with_spans else 0, np.int32),
             counts=np.empty(len(texts), np.int64),
         )
-        ids, spans, words, counts = (_address(array) for array in tokens)
-        given = _Texts(
+        texts_in = _Texts(
             characters=_address(characters),
             lengths=_address(lengths),
             num_texts=len(texts),
             letters=_address(word[0]),
             places=_address(word[1]),
         )
-        made = _Tokens(ids=ids, spans=spans if with_spans else None, words=words, counts=counts)
-        told = (ctypes.byref(self._rules), ctypes.byref(given), ctypes.byref(made))
-        while (num_tokens := self._encode(*told)) < 0:
+        tokens_out = _Tokens(*(_address(array) for array in tokens))
+        if not with_spans:
+            tokens_out.spans = None
+        arguments = tuple(map(ctypes.byref, (self._rules, texts_in, tokens_out)))
+        while (num_tokens := self._encode(*arguments)) < 0:
             self._characters.learn(np.unique(characters))
         # Copies, because what they are parts of is several times as large
         return Tokens(
@@ -142,7 +146,7 @@ def is_there() -> bool:
 
 
 def _planted(
-    plant: ctypes._NamedFuncPointer, row_of: Mapping[str, int]
+    library: ctypes.CDLL, row_of: Mapping[str, int]
 ) -> tuple[npt.NDArray[np.uint8], _Trie]:
     """The trie of a vocabulary, and the memory that it lies in.
 
@@ -155,13 +159,14 @@ def _planted(
         np.fromiter(row_of.values(), np.int32, count=len(entries)),
         np.array([entry.startswith("##") for entry in row_of], np.bool_),
     )
-    told = (*(_address(array) for array in arrays), ctypes.c_int64(len(entries)))
+    arguments = (*(_address(array) for array in arrays), ctypes.c_int64(len(entries)))
+    plant = library["plant"]
     plant.restype = ctypes.c_bool
     bits = max(4, len(entries).bit_length() + 1)
     while True:
         steps = np.zeros(_STEP_BYTES << bits, np.uint8)
         trie = _Trie(_address(steps), bits)
-        if plant(ctypes.byref(trie), *told):
+        if plant(ctypes.byref(trie), *arguments):
             return steps, trie
         bits += 1
 
@@ -188,8 +193,8 @@ def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _num_threads() -> int:
-    """As many as the library would take, by the same variables."""
-    if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _NO:
+    """As many as this process may use, unless the library's variables say otherwise."""
+    if os.environ.get("TOKENIZERS_PARALLELISM", "true").lower() in _NO:
         return 1
     given = os.environ.get("RAYON_NUM_THREADS", "")
     return int(given) if given.isdecimal() and int(given) > 0 else len(os.sched_getaffinity(0))

@@ -86,10 +86,23 @@ def test_what_it_does_not_take_is_left_to_the_definition(calls):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("id", [-1, 60])
-def test_an_id_without_a_row_is_told_as_by_the_definition(id):
+@pytest.mark.parametrize("name", ["token_ids", "segment_ids", "positions"])
+@pytest.mark.parametrize("id", [-1, 600])
+def test_an_id_without_a_row_is_told_as_by_the_definition(id, name, calls):
     embeddings, stream = some_embeddings(), a_stream()
-    ids = stream.token_ids.clone()
+    ids = getattr(stream, name).clone()
     ids[7] = id
     with pytest.raises((IndexError, RuntimeError), match=r"index out of range|out of bounds"):
-        embeddings(replace(stream, token_ids=ids))
+        embeddings(replace(stream, **{name: ids}))
+    assert calls == [1]
+
+
+@torch.no_grad()
+def test_ids_and_tables_that_do_not_fit_are_left_to_the_definition(calls):
+    embeddings, stream = some_embeddings(), a_stream()
+    with pytest.raises(RuntimeError, match="must match"):
+        embeddings(replace(stream, segment_ids=stream.segment_ids[:20]))
+    embeddings.segment.weight = torch.nn.Parameter(torch.zeros(2, 70))
+    with pytest.raises(RuntimeError, match="must match"):
+        embeddings(stream)
+    assert not calls

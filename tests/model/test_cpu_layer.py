@@ -1,6 +1,7 @@
 """The functions of `cpu_layer.cpp`, beside a layer of torch's operators in float64."""
 
 import copy
+import functools
 import io
 import shutil
 
@@ -229,7 +230,7 @@ def test_what_was_measured_and_built_decides_which_products_are_the_faster(monke
 def test_products_that_no_build_could_have_are_not_built_for(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": False})
-    monkeypatch.setattr(native, "build", Build)
+    monkeypatch.setattr(native, "build", functools.cache(Build))
     monkeypatch.setattr(native, "library", lambda _: pytest.fail("something was built"))
     assert not has_fast_products(INT8_SOURCE, torch.zeros(1), of_bytes=True)
 

@@ -1,5 +1,6 @@
 """Several layers in one call, beside the same one after the other."""
 
+import copy
 import shutil
 
 import pytest
@@ -9,7 +10,7 @@ from bertsmith.model import cpu_layer, cpu_layers
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layers import suits
-from bertsmith.model.layer import forget, lay_out, through
+from bertsmith.model.layer import Layer, forget, in_turn, lay_out
 from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, states
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
@@ -61,7 +62,7 @@ def test_one_call_equals_layer_after_layer_to_the_bit(count, rows, dtype, calls)
         hidden = layer(hidden, stream)
     expected = layers[-1](hidden, stream, rows)
     assert calls == [1] * count
-    assert torch.equal(through(layers, given, stream, rows), expected)
+    assert torch.equal(in_turn(layers, given, stream, rows), expected)
     assert calls[count:] == [count]
 
 
@@ -71,19 +72,61 @@ def test_a_layer_that_changed_or_is_hooked_into_is_not_passed_over(calls):
     given = states(stream)
     seen = []
     hook = layers[1].register_forward_hook(lambda *_: seen.append(1))
-    hooked = through(layers, given, stream)
+    hooked = in_turn(layers, given, stream)
     assert (calls, seen) == ([1, 1, 1], [1])
     hook.remove()
-    assert torch.equal(through(layers, given, stream), hooked)
+    assert torch.equal(in_turn(layers, given, stream), hooked)
     assert calls[3:] == [3]
+    with torch.nn.modules.module.register_module_forward_hook(lambda *_: None):
+        in_turn(layers, given, stream)
+    assert calls[4:] == [1, 1, 1]
+    layers[1].forward = lambda *given: seen.append(2) or type(layers[1]).forward(layers[1], *given)
+    in_turn(layers, given, stream)
+    assert (calls[7:], seen[1:]) == ([1, 1, 1], [2])
+    del layers[1].forward, calls[4:]
     forget(layers[1])
-    torch.testing.assert_close(through(layers, given, stream), hooked, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(in_turn(layers, given, stream), hooked, atol=1e-4, rtol=1e-4)
     assert calls[4:] == [1, 1]
     lay_out(layers[1])
     layers[1].attention.qkv.weight.mul_(0.0)
     assert not suits([layer._ready for layer in layers], given, stream, None)
-    assert not torch.allclose(through(layers, given, stream), hooked)
+    assert not torch.allclose(in_turn(layers, given, stream), hooked)
     assert calls[6:] == [1, 1]
+
+
+class Silent(Layer):
+    """A layer of one's own."""
+
+    def forward(self, *given):
+        return 0.0 * super().forward(*given)
+
+
+@torch.no_grad()
+def test_a_layer_of_ones_own_does_what_it_does(calls):
+    layers, stream = some_layers(2), a_stream()
+    layers[1].__class__ = Silent
+    assert not in_turn(layers, states(stream), stream).any()
+    assert calls == [1, 1]
+
+
+@torch.no_grad()
+def test_spare_rows_no_rows_and_weights_that_others_make_are_left_to_the_definition(calls):
+    layers, stream = some_layers(2), a_stream()
+    plain = [copy.deepcopy(layer) for layer in layers]
+    spare = a_stream([5, 27, 143], is_rounded=True)
+    nothing = torch.zeros(0, dtype=torch.int64)
+    for rows, of in ((None, spare), (nothing, stream)):
+        found = in_turn(layers, states(of), of, rows)
+        torch.testing.assert_close(found, in_turn(plain, states(of), of, rows))
+    assert calls == [1]  # the first layer, of whose rows all are asked for
+    for layer in layers:
+        torch.nn.utils.parametrize.register_parametrization(
+            layer.attention.qkv, "weight", torch.nn.Identity()
+        )
+        lay_out(layer)
+    before = in_turn(layers, states(stream), stream)
+    layers[0].attention.qkv.parametrizations.weight.original.mul_(2.0)
+    assert not torch.allclose(in_turn(layers, states(stream), stream), before)
 
 
 @torch.no_grad()
@@ -112,3 +155,6 @@ def test_states_asked_for_in_between_part_the_call(calls):
     assert calls[2:] == [1] * 4
     bert(stream)
     assert calls[6:] == [4]
+    for numbers in ((5,), (-1, 2), (2, 7)):
+        with pytest.raises(ValueError, match="states are numbered 0 to 4"):
+            bert.chosen_states(stream, numbers)

@@ -4,6 +4,9 @@ import itertools
 import os
 import pickle
 import shutil
+import sys
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +62,7 @@ def test_with_and_without_tables_everything_is_equal(
 ) -> None:
     config = replace(config, library_rules=library_rules)
     with_tables, without = (WordPiece(ROWS, UNKNOWN, config) for _ in range(2))
+    assert fast_wordpiece.is_there()
     found, ids = with_tables.encode(texts), with_tables.ids(texts)
     with without_native():
         same(found, without.encode(texts))
@@ -120,7 +124,7 @@ def test_slices_and_threads_change_nothing(
     num_threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = TokenizerConfig()
-    texts = ["my dog is cute", "", "ΑΣ", "he likes playing. " * 9] * 7
+    texts = ["my dog is cute", "", "ΑΣ", "he likes playing. " * 9, "피곤해 보이네"] * 7
     whole = FastWordPiece(ROWS, UNKNOWN, config).encode(texts)
     monkeypatch.setenv("RAYON_NUM_THREADS", num_threads)
     monkeypatch.setattr(fast_wordpiece, "_SLICE", 40)
@@ -129,12 +133,39 @@ def test_slices_and_threads_change_nothing(
     assert left_out.tolist() == whole[1].tolist()
 
 
+def test_threads_that_meet_new_characters_together_learn_them_once() -> None:
+    syllables = [chr(code) for code in range(ord("가"), ord("가") + 2000)]
+    jamo = {letter for each in syllables for letter in unicodedata.normalize("NFD", each)}
+    entries = ["[UNK]", *jamo, *(f"##{letter}" for letter in jamo)]
+    rows = {entry: row for row, entry in enumerate(entries)}
+    texts = syllables * 2
+    expected = FastWordPiece(rows, 0, TokenizerConfig()).encode(texts)[0]
+    shared = FastWordPiece(rows, 0, TokenizerConfig())
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            parts = [texts, texts[::-1], texts[1000:], texts[500:]]
+            for found, part in zip(pool.map(shared.encode, parts), parts, strict=True):
+                alone = FastWordPiece(rows, 0, TokenizerConfig()).encode(part)[0]
+                same(found[0], alone)
+    finally:
+        sys.setswitchinterval(interval)
+    same(shared.encode(texts)[0], expected)
+
+
+def test_a_word_limit_beyond_what_a_number_holds_is_none() -> None:
+    encoder = FastWordPiece(ROWS, UNKNOWN, TokenizerConfig(longest_word=2**32 + 5))
+    assert UNKNOWN not in encoder.encode(["x" * 300])[0].ids
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
         ({"TOKENIZERS_PARALLELISM": "false"}, 1),
         ({"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "5"}, 1),
         ({"TOKENIZERS_PARALLELISM": "true", "RAYON_NUM_THREADS": "5"}, 5),
+        ({"TOKENIZERS_PARALLELISM": "", "RAYON_NUM_THREADS": "5"}, 1),
         ({"RAYON_NUM_THREADS": "0"}, len(os.sched_getaffinity(0))),
         ({}, len(os.sched_getaffinity(0))),
     ],
