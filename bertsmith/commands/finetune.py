@@ -30,6 +30,7 @@ from bertsmith.commands.finetune_request import (
     require_alone,
 )
 from bertsmith.commands.overfitting import tell_overfitting
+from bertsmith.commands.paths import require_destination, require_no_others
 from bertsmith.commands.trained_run import carry_out, held, measured, say_plan
 from bertsmith.runs.directory import RECORD
 from bertsmith.runs.finetune_job import Job, prepared, require_same_request
@@ -52,6 +53,8 @@ def finetune(options: Finetune) -> None:
     if processes_of_environment().world_size > 1:
         raise ValueError("finetune runs in one process: start it without torchrun")
     directory, request = _asked(options)
+    require_destination(directory, (), "the run's")
+    require_no_others(directory, RECORD)
     require_same_request(directory, request)
     is_begun = (directory / RECORD).is_file()
     if is_begun and options.overfit_one_batch:

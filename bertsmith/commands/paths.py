@@ -1,4 +1,4 @@
-"""Which paths a command takes: text to read, and a directory to write that is none of it.
+"""Which paths a command takes: text to read, and a directory to write that is nobody else's.
 
 What is written inside the text would be read as text the next time; so would a corpus, whose
 vocabulary is a file of words. It makes no directory.
@@ -12,6 +12,12 @@ from pathlib import Path
 
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.store import COUNTS_FILE
+
+_OF_A_RUN = (
+    *("README.md", "config.json", "scores.json", "metrics.jsonl", "worst.md"),
+    *("best", "checkpoints"),
+)
+"""What a run writes after it has begun, beside pictures."""
 
 
 def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
@@ -40,6 +46,23 @@ def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
                 f"{whose} directory {out} lies inside the input {path}, and would be read as text "
                 f"the next time; name one outside of it with --out"
             )
+
+
+def require_no_others(out: Path, record: str) -> None:
+    """Raises ValueError where a run that has not begun would replace files that others put there.
+
+    One that has begun has a file named `record`. What a run prepares before it begins, a vocabulary
+    or a corpus, is looked at where it is made.
+    """
+    if (out / record).is_file() or not out.is_dir():
+        return
+    names = sorted(path.name for path in out.iterdir())
+    others = [name for name in names if name in _OF_A_RUN or name.endswith(".png")]
+    if others:
+        raise ValueError(
+            f"{out} holds {', '.join(others)}, but no run ({record}): a run would replace what is "
+            f"called so; name another directory with --out, or move them away"
+        )
 
 
 def require_text(inputs: Sequence[Path], instead: str) -> None:

@@ -22,7 +22,7 @@ from rich.console import Console
 from bertsmith.commands.beginning import begin, take_up
 from bertsmith.commands.named_texts import require_there
 from bertsmith.commands.overfitting import tell_overfitting
-from bertsmith.commands.paths import require_destination, require_text
+from bertsmith.commands.paths import require_destination, require_no_others, require_text
 from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import is_corpus
 from bertsmith.commands.pretrain_options import Pretrain, defaults_of
@@ -106,6 +106,7 @@ def directory_of(options: Pretrain) -> Path:
     directory = options.out or Path("runs") / _name_of(options)
     texts = () if is_corpus(options.texts) else options.texts
     require_destination(directory, texts, "the run's")
+    require_no_others(directory, RECORD)
     require_text(texts, "name text alone, or one corpus alone")
     return directory
 

@@ -8,6 +8,7 @@ import pytest
 
 from bertsmith import cli
 from bertsmith.commands.build_corpus import build_corpus
+from bertsmith.commands.paths import require_no_others
 from bertsmith.commands.text_options import BuildCorpus
 from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.tokenizer import Tokenizer
@@ -114,3 +115,39 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
     write_text(tmp_path / "text")
     assert cli.main([word.format(text="text", out="/proc/none") for word in words]) == 2
     assert "directory /proc/none cannot be written to (/proc: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pretrain", "text", "--out", "out"],
+        ["finetune", "mini-en", "--texts", "text/rows.csv", "--out", "out"],
+    ],
+    ids=["pretrain", "finetune"],
+)
+@pytest.mark.parametrize("name", ["README.md", "config.json", "mine.png"])
+def test_a_run_does_not_begin_where_it_would_replace_what_somebody_put_there(
+    words: list[str],
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_text(tmp_path / "text")
+    (tmp_path / "text/rows.csv").write_text("text,label\na,1\nb,0\n" * 20)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("theirs")
+    before = files_in(tmp_path)
+    assert cli.main(words) == 2
+    assert f"out holds {name}, but no run (run.json)" in capsys.readouterr().err
+    assert files_in(tmp_path) == before
+
+
+def test_files_that_a_run_does_not_write_may_stand_beside_it(tmp_path: Path) -> None:
+    require_no_others(tmp_path / "absent", "run.json")
+    (tmp_path / ".gitignore").write_text("*")
+    require_no_others(tmp_path, "run.json")
+    (tmp_path / "README.md").write_text("of a run")
+    (tmp_path / "run.json").write_text("{}")
+    require_no_others(tmp_path, "run.json")
