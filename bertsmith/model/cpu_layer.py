@@ -144,17 +144,16 @@ class ReadyLayer:
         return now is not None and now == self._origins
 
     def _origins_now(self) -> tuple[list[int], list[int]] | None:
-        """Places and versions of the weights that the layer has.
+        """Places and versions of the weights that the layer has; None where one is made by others.
 
-        None where one is missing, made by others, or has no version.
+        Those made in inference mode have no version: a change in place is not seen.
         """
         found = [place.get(name) for place, name in self._places]
         weights = [each for each in found if each is not None]
         if len(weights) != len(found):
             return None
-        if any(each.is_inference() for each in weights):  # which have no version
-            return None
-        return [each.data_ptr() for each in weights], [each._version for each in weights]
+        versions = [0 if each.is_inference() else each._version for each in weights]
+        return [each.data_ptr() for each in weights], versions
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:
         """(O, I) weights or levels, (O,) biases."""
@@ -199,7 +198,7 @@ def can_lay_out(linears: Sequence[Linear], num_heads: int) -> bool:
     source = INT8_SOURCE if rounded else SOURCE
     return (
         hidden_size % (num_heads * _STEP) == 0
-        and all(each.dtype == dtype and not each.is_inference() for each in weights)
+        and all(each.dtype == dtype for each in weights)
         and (bool(rounded) or not any(each.is_rounded for each in linears))
         and has_fast_products(source, weights[0], of_bytes=bool(rounded))
         and takes(source, *weights)

@@ -97,7 +97,7 @@ def test_nothing_is_read_where_all_is_there(
 def test_an_encoder_that_fails_leaves_no_file_and_a_second_process_is_told(tmp_path: Path) -> None:
     bert = tiny_model().bert
     kept = store(tmp_path / "k", (0, 7))
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="states are numbered 0 to 2"):
         filled(kept, bert)
     assert list(kept.directory.glob("*.npy")) == []
     assert list(kept.directory.glob(".*.part")) == []
