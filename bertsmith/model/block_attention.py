@@ -85,7 +85,9 @@ class _Attention(torch.autograd.Function):
             probabilities = _probabilities(scores, block.lengths, rules.direction, _scale(queries))
             dropped = _dropped(probabilities, _block_words(words, block), rules.probability)
             block_cells.put((dropped @ values).transpose(1, 2), cells)  # (n, S, A, K)
-            kept_for_backward += [heads, probabilities]
+            # Where drawing again is many passes over memory, what it left is kept.
+            kept = None if words is None or _is_fusing(qkv) else dropped
+            kept_for_backward += [heads, probabilities, kept]
         ctx.save_for_backward(words, *kept_for_backward)
         ctx.stream, ctx.rules = stream, rules
         ctx.blocks = [block for block, _ in blocks]
@@ -99,12 +101,13 @@ class _Attention(torch.autograd.Function):
         grad_qkv = block_cells.room_for(gradients[0], 3 * gradients[0].shape[1], stream)  # (C, 3H)
         sizes = [len(block.rows) for block in ctx.blocks]
         parted = torch.split(grad_qkv[: sum(sizes)], sizes)
-        for block, cells, heads, probabilities in zip(
-            ctx.blocks, parted, kept[::2], kept[1::2], strict=True
+        for block, cells, heads, probabilities, dropped in zip(
+            ctx.blocks, parted, kept[::3], kept[1::3], kept[2::3], strict=True
         ):
             gradient = block_cells.gradient_of(gradients[0], block, heads)  # (n, A, S, K)
             block_words = _block_words(words, block)
-            grad_heads = _backward(gradient, heads, probabilities, block_words, ctx.rules)
+            weights = (probabilities, dropped)
+            grad_heads = _backward(gradient, heads, weights, block_words, ctx.rules)
             block_cells.put(grad_heads.permute(1, 3, 0, 2, 4), cells)  # (n, S, 3, A, K)
         return block_cells.to_rows(grad_qkv, stream), None, None, None
 
@@ -115,7 +118,7 @@ def _parts(stream: Stream, cells: Tensor, num_heads: int) -> Iterator[tuple[Bloc
     Where every operator is a pass over memory of its own, a few sequences of a block at a time, so
     that their scores stay in the cache from one to the next.
     """
-    is_whole = cells.device.type != "cpu" or is_fusing("cpu")
+    is_whole = _is_fusing(cells)
     for block, of_block in zip(stream.blocks, stream.parted(cells), strict=True):
         count = max(1, _SCORES_IN_CACHE // (num_heads * block.width**2))
         if is_whole or count >= len(block.lengths):
@@ -133,16 +136,23 @@ def _parts(stream: Stream, cells: Tensor, num_heads: int) -> Iterator[tuple[Bloc
 def _backward(
     gradient: Tensor,
     heads: Tensor,
-    probabilities: Tensor,
+    weights: tuple[Tensor, Tensor | None],
     words: Tensor | None,
     rules: AttentionRules,
 ) -> Tensor:
-    """Gradient of one block's context -> gradient of its heads, (3, n, A, S, K)."""
+    """Gradient of one block's context -> gradient of its heads, (3, n, A, S, K).
+
+    `weights` are the probabilities, and what dropout left of them, if it was kept.
+    """
     queries, keys, values = heads.unbind(0)
     grad_dropped = gradient @ values.transpose(2, 3)  # (n, A, S, S)
-    dropped, grad_scores = _softmax_backward(
-        probabilities, grad_dropped, words, rules.probability, _scale(queries)
-    )
+    probabilities, dropped = weights
+    if dropped is not None:
+        grad_scores = _softmax_backward_of(probabilities, dropped, grad_dropped, _scale(queries))
+    else:
+        dropped, grad_scores = _softmax_backward(
+            probabilities, grad_dropped, words, rules.probability, _scale(queries)
+        )
     grad_heads = torch.empty_like(heads)  # each product is written into its place, not copied there
     _multiply(grad_scores, keys, grad_heads[0])  # (n, A, S, K)
     _multiply(grad_scores.transpose(2, 3), queries, grad_heads[1])
@@ -174,7 +184,7 @@ def _probabilities(scores: Tensor, lengths: Tensor, direction: Direction, scale:
     if direction == "right_to_left":
         # A query past the sequence's end would see nothing at all: it may see its own cell.
         hidden = (hidden & (positions != positions[:, None])) | (positions < positions[:, None])
-    scaled = (widened(scores) * scale).masked_fill(hidden, -torch.inf)
+    scaled = (widened(scores) * scale).masked_fill_(hidden, -torch.inf)
     return torch.softmax(scaled, dim=-1).to(scores.dtype)
 
 
@@ -206,6 +216,21 @@ def _softmax_backward(
     inner = (weights * gradient).sum(dim=-1, keepdim=True)  # (n, A, S, 1)
     grad_scores = weights * (gradient - inner) * scale
     return dropped, grad_scores.to(probabilities.dtype)
+
+
+def _softmax_backward_of(
+    probabilities: Tensor, dropped: Tensor, grad_dropped: Tensor, scale: float
+) -> Tensor:
+    """The gradient of the scores, in passes that write where they read."""
+    shares = widened(dropped) * widened(grad_dropped)
+    inner = shares.sum(dim=-1, keepdim=True)  # (n, A, S, 1)
+    grad_scores = shares.addcmul_(widened(probabilities), inner, value=-1.0).mul_(scale)
+    return grad_scores.to(probabilities.dtype)
+
+
+def _is_fusing(rows: Tensor) -> bool:
+    """Whether what stands between two products is one pass over memory."""
+    return rows.device.type != "cpu" or is_fusing("cpu")
 
 
 def _factors(probabilities: Tensor, words: Tensor, probability: float) -> Tensor:
