@@ -184,8 +184,10 @@ def _probabilities(scores: Tensor, lengths: Tensor, direction: Direction, scale:
     if direction == "right_to_left":
         # A query past the sequence's end would see nothing at all: it may see its own cell.
         hidden = (hidden & (positions != positions[:, None])) | (positions < positions[:, None])
-    scaled = (widened(scores) * scale).masked_fill_(hidden, -torch.inf)
-    return torch.softmax(scaled, dim=-1).to(scores.dtype)
+    wide = widened(scores)
+    # Added, for which a CPU has vectors; filling in where a mask says so it does one by one.
+    masked = torch.zeros_like(hidden, dtype=wide.dtype).masked_fill_(hidden, -torch.inf)
+    return torch.softmax(torch.add(masked, wide, alpha=scale), dim=-1).to(scores.dtype)
 
 
 @fused
