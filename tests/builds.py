@@ -1,6 +1,8 @@
 """Libraries as another processor, or another process, would have them."""
 
 import functools
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,4 +20,14 @@ def with_vectors_of(vector_bytes: str, patch: pytest.MonkeyPatch) -> None:
     """From now on everything is built for an older processor, or for one of another kind."""
     narrow = Build(options=(*native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"))
     patch.setattr(native, "build", functools.cache(lambda: narrow))
+    forget_builds()
+
+
+def in_a_cache_of_its_own(tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """For a fixture: where libraries are built meanwhile; nothing loaded before or kept after."""
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    patch.setenv("BERTSMITH_FUSION", "1")
+    patch.delenv("CXX", raising=False)
+    forget_builds()
+    yield tmp_path / "cache" / "bertsmith"
     forget_builds()

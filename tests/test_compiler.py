@@ -9,7 +9,7 @@ import pytest
 
 from bertsmith import compiler
 from bertsmith.compiler import Build, library, without_native
-from tests.builds import forget_builds
+from tests.builds import forget_builds, in_a_cache_of_its_own
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
@@ -22,13 +22,7 @@ extern "C" int doubled(int number) { return 2 * number; }
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A cache of this test's own, and nothing loaded before or kept after."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("BERTSMITH_FUSION", "1")
-    monkeypatch.delenv("CXX", raising=False)
-    forget_builds()
-    yield tmp_path / "cache" / "bertsmith"
-    forget_builds()
+    yield from in_a_cache_of_its_own(tmp_path, monkeypatch)
 
 
 @pytest.fixture

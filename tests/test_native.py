@@ -5,7 +5,7 @@ import torch
 
 from bertsmith import native
 from bertsmith.native import call, library
-from tests.builds import forget_builds, with_vectors_of
+from tests.builds import forget_builds, in_a_cache_of_its_own, with_vectors_of
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
@@ -17,13 +17,7 @@ extern "C" float nothing_fp32(int num_threads) { return -1.0f; }
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A cache of this test's own, and nothing loaded before or kept after."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("BERTSMITH_FUSION", "1")
-    monkeypatch.delenv("CXX", raising=False)
-    forget_builds()
-    yield tmp_path / "cache" / "bertsmith"
-    forget_builds()
+    yield from in_a_cache_of_its_own(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -149,5 +149,8 @@ def test_files_that_a_run_does_not_write_may_stand_beside_it(tmp_path: Path) -> 
     (tmp_path / ".gitignore").write_text("*")
     require_no_others(tmp_path, "run.json")
     (tmp_path / "README.md").write_text("of a run")
+    with pytest.raises(ValueError, match=r"holds README.md, but no run \(run.json\)"):
+        require_no_others(tmp_path, "run.json")
     (tmp_path / "run.json").write_text("{}")
     require_no_others(tmp_path, "run.json")
+    assert len(files_in(tmp_path)) == 3
