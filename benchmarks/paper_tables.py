@@ -139,11 +139,7 @@ def _told(experiment: Experiment, site: Site, scale: str) -> Iterator[str]:
     if experiment.claims:
         yield ""
     for claim in experiment.claims:
-        each = list(verdicts.judged(experiment, claim, found))
-        if all(math.isnan(one.difference.value) for one in each):
-            yield f"- {claim.sentence}: not measured yet."
-        else:
-            yield f"- {verdicts.sentence(experiment, claim, found)}"
+        yield f"- {verdicts.sentence(experiment, claim, found)}"
     yield ""
 
 

@@ -49,21 +49,21 @@ def mean_interval(
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Of the means of runs, with Welch's interval; single, missing and all equal runs have none."""
+    """Of the means of runs, with Welch's interval, if both sides have several that are not equal."""
     return combination([(1.0, first), (-1.0, second)])
 
 
 def combination(terms: Sequence[tuple[float, Sequence[float]]]) -> Difference:
     """A sum of means of runs, each times a number, with the interval of Welch and Satterthwaite.
 
-    Runs of one term are independent of those of another. Single, missing and all equal runs have no
-    interval.
+    Runs of one term are independent of those of another. There is no interval where a term's runs
+    are single, missing or all equal, which do not say how far others would be.
     """
     value = sum(weight * (mean(each) if each else math.nan) for weight, each in terms)
     if min(len(each) for _, each in terms) < 2:
         return Difference(value=value, half_width=math.nan)
     parts = [weight**2 * stdev(each) ** 2 / len(each) for weight, each in terms]
-    if not sum(parts):
+    if not all(parts):
         return Difference(value=value, half_width=math.nan)
     freedom = sum(parts) ** 2 / sum(
         part**2 / (len(each) - 1) for part, (_, each) in zip(parts, terms, strict=True)

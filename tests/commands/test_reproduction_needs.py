@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bertsmith.commands.reproduction.needs import Needs
@@ -14,6 +16,7 @@ from bertsmith.recipes.experiments.experiment import (
 )
 from bertsmith.recipes.experiments.scales import mini
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
+from bertsmith.runs.experiments.flops import scoring_flops
 
 SCALE = mini()
 
@@ -51,9 +54,7 @@ def test_what_is_there_is_left_out() -> None:
     assert isinstance(model, Pretrained)
     assert model.run.model.num_hidden_layers == SCALE.large.num_hidden_layers
     assert len(left.scores) == 1
-    assert left.flops(8_000, lambda score: (10, 5)) < needs("table4").flops(
-        8_000, lambda score: (10, 5)
-    )
+    assert flops_of(left, (10, 5)) < flops_of(needs("table4"), (10, 5))
 
 
 def test_what_a_finished_cell_begins_with_is_not_needed_for_it() -> None:
@@ -71,7 +72,7 @@ def test_what_a_finished_cell_begins_with_is_not_needed_for_it() -> None:
 
 def test_reading_dev_costs_too() -> None:
     def flops(num_dev: int) -> float:
-        return needs("table4").flops(8_000, lambda score: (10, num_dev))
+        return flops_of(needs("table4"), (10, num_dev))
 
     # A run learns from its examples three times over in three epochs, and reads Dev twice.
     assert flops(45) - flops(0) == pytest.approx(flops(0) - no_runs(), rel=1e-9)
@@ -79,4 +80,32 @@ def test_reading_dev_costs_too() -> None:
 
 def no_runs() -> float:
     """What pre-training alone is."""
-    return needs("table4").flops(8_000, lambda score: (0, 0))
+    return flops_of(needs("table4"), (0, 0))
+
+
+def flops_of(all_needs: Needs, sizes: tuple[int, int]) -> float:
+    return sum(flops for _, flops in all_needs.flops(8_000, lambda score: sizes))
+
+
+def test_each_cells_multiplications_are_of_its_own_model() -> None:
+    found = list(needs("table6", "contemporaries").flops(8_000, lambda score: (10, 5)))
+    assert {run.model.layer_kind for run, _ in found} == {"transformer", "lstm"}
+    assert len({run.model.num_hidden_layers for run, _ in found}) > 3
+
+
+def test_short_windows_of_a_passage_overlap_and_each_has_the_question() -> None:
+    def tokens(**changes: object) -> float:
+        score = replace(SCALE.score(SCALE.bert(), "SQuAD 1.1"), **changes)  # type: ignore[arg-type]
+        return scoring_flops(score, num_examples=1, num_dev=0)
+
+    whole = tokens(max_tokens=None, options={})
+    short = tokens(max_tokens=128, options={"doc_stride": 64})
+    wide = tokens(max_tokens=128, options={"doc_stride": 113})
+    # 159 tokens of a passage: two windows of 113, by 64 or by 113, beside 15 tokens of a question.
+    assert whole < wide < short
+    assert short / wide == pytest.approx((159 + 113 - 64 + 30) / (159 + 30), rel=1e-3)
+    # What is no passage is cut.
+    cut = replace(SCALE.score(SCALE.bert(), "RTE"), max_tokens=32)
+    assert scoring_flops(cut, num_examples=1, num_dev=0) < 0.5 * scoring_flops(
+        replace(cut, max_tokens=None), num_examples=1, num_dev=0
+    )

@@ -74,7 +74,13 @@ def test_the_interval_is_welchs(first: tuple[float, ...], second: tuple[float, .
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [((80.0,), (85.0, 86.0)), ((2.0, 2.0), (1.0, 1.0)), ((), (85.0, 86.0))]
+    ("first", "second"),
+    [
+        ((80.0,), (85.0, 86.0)),
+        ((2.0, 2.0), (1.0, 1.0)),
+        ((2.0, 2.0), (1.0, 1.5)),
+        ((), (85.0, 86.0)),
+    ],
 )
 def test_single_missing_and_all_equal_runs_have_no_interval(
     first: tuple[float, ...], second: tuple[float, ...]

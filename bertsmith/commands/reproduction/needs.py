@@ -23,7 +23,8 @@ from bertsmith.recipes.experiments.experiment import (
 )
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
-from bertsmith.runs.experiments.flops import pretraining_flops, scoring_flops
+from bertsmith.recipes.run import PretrainRun
+from bertsmith.runs.experiments.flops import pretrained_of, pretraining_flops, scoring_flops
 from bertsmith.runs.experiments.places import gap_of
 from bertsmith.runs.experiments.presence import Measured
 from bertsmith.tasks import glue
@@ -68,16 +69,19 @@ class Needs:
         """Runs of all cells."""
         return sum(map(num_runs, self.scores))
 
-    def flops(self, vocab_size: int, sizes: Callable[[Score], tuple[int, int]]) -> float:
-        """Multiplications and additions of everything.
+    def flops(
+        self, vocab_size: int, sizes: Callable[[Score], tuple[int, int]]
+    ) -> Iterator[tuple[PretrainRun, float]]:
+        """Multiplications and additions of everything, each with a run of the model that does them.
 
         `sizes` says how many examples a score learns from, and how many it is measured on.
         """
-        runs = [pretraining_flops(each.run, vocab_size=vocab_size) for each in self.runs.values()]
-        return sum(runs) + sum(
-            scoring_flops(score, num_examples=count, num_dev=num_dev)
-            for score, (count, num_dev) in zip(self.scores, map(sizes, self.scores), strict=True)
-        )
+        for model in self.runs.values():
+            yield model.run, pretraining_flops(model.run, vocab_size=vocab_size)
+        for score in self.scores:
+            count, num_dev = sizes(score)
+            flops = scoring_flops(score, num_examples=count, num_dev=num_dev)
+            yield pretrained_of(score.model), flops
 
 
 def listed(scale: Scale, data: Path | None) -> Iterator[str]:

@@ -16,7 +16,8 @@ from bertsmith.commands.reproduction.exam_sets import ExamSets
 from bertsmith.commands.reproduction.needs import Needs, counted, num_runs, tokens
 from bertsmith.recipes.experiments.experiment import Experiment, Pretrained, Score, models_of
 from bertsmith.recipes.experiments.scales import Scale
-from bertsmith.runs.experiments.cost import checkpoint_bytes, measured_cost
+from bertsmith.recipes.run import PretrainRun
+from bertsmith.runs.experiments.cost import Cost, checkpoint_bytes, measured_cost
 from bertsmith.runs.experiments.flops import pretraining_flops
 from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import is_there
@@ -36,7 +37,7 @@ def planned(
     device: torch.device,
     site: Site | None,
 ) -> Iterator[str]:
-    """The plan, with time and memory from a measured step of the largest model.
+    """The plan, with time and memory from measured steps of the largest model of each width.
 
     `site` tells what is there already; None where no corpus is, so that nobody can say.
     """
@@ -82,30 +83,54 @@ def _expected(
     if not (left.runs or left.scores):
         yield "all of it is there"
         return
-    largest = max(
-        (model.run for model in whole.runs.values()),
-        key=lambda run: pretraining_flops(run, vocab_size=scale.vocab_size, steps=1),
-    )
-    cost = measured_cost(
-        replace(largest, accumulation=options.accumulation), scale.vocab_size, device
-    )
-    rate, phase = cost.flops_per_second, cost.phase
+    everything = list(whole.flops(scale.vocab_size, sets.sizes))
+    costs = _costs([run for run, _ in everything], scale.vocab_size, options.accumulation, device)
     seconds, all_seconds = (
-        needs.flops(scale.vocab_size, sets.sizes) / rate + _SECONDS_A_RUN * needs.num_finetunings
-        for needs in (left, whole)
+        sum(flops / costs[_width(run)].flops_per_second for run, flops in work)
+        + _SECONDS_A_RUN * needs.num_finetunings
+        for needs, work in (
+            (left, left.flops(scale.vocab_size, sets.sizes)),
+            (whole, everything),
+        )
     )
     of_all = "" if seconds == all_seconds else f" of {duration(all_seconds)} in all"
-    how = "from fewer of them" if cost.is_extrapolated else "measured"
+    rates = " and ".join(f"{cost.flops_per_second / 1e9:,.0f}" for cost in costs.values())
     yield (
-        f"about {duration(seconds)}{of_all} for what is not there yet, at {rate / 1e9:,.0f} "
-        f"GFLOP/s on {device} (measured)"
+        f"about {duration(seconds)}{of_all} for what is not there yet, at {rates} GFLOP/s on "
+        f"{device} (measured)"
     )
+    cost = max(costs.values(), key=lambda one: one.peak_bytes)
+    phase, how = cost.phase, "from fewer of them" if cost.is_extrapolated else "measured"
     yield (
         f"at least {cost.peak_bytes / 2**30:.1f} GiB of memory, for the {phase.batch_size:,} "
         f"sequences of {phase.sequence_length} tokens of the largest micro-batch ({how}; "
         f"--accumulation makes it smaller)"
     )
     yield f"{_disk(left, scale)} of disk, beside the corpus of the text"
+
+
+Width = tuple[str, int, int]
+
+
+def _width(run: PretrainRun) -> Width:
+    """Models of one are about equally near the machine's rate, however many layers they have."""
+    model = run.model
+    return model.layer_kind, model.hidden_size, model.intermediate_size
+
+
+def _costs(
+    runs: Sequence[PretrainRun], vocab_size: int, accumulation: int, device: torch.device
+) -> dict[Width, Cost]:
+    """Of each width, what steps of its largest model take."""
+    largest: dict[Width, tuple[float, PretrainRun]] = {}
+    for run in runs:
+        flops = pretraining_flops(run, vocab_size=vocab_size, steps=1)
+        if flops > largest.get(_width(run), (0.0, run))[0]:
+            largest[_width(run)] = (flops, run)
+    return {
+        width: measured_cost(replace(run, accumulation=accumulation), vocab_size, device)
+        for width, (_, run) in largest.items()
+    }
 
 
 def _disk(left: Needs, scale: Scale) -> str:

@@ -1,4 +1,4 @@
-"""A pre-training run and a machine -> how many multiplications it makes a second, memory and disk.
+"""Pre-training runs and a machine -> how many multiplications they make a second, memory and disk.
 
 From a few steps on tokens that mean nothing, of the phase with most tokens in a micro-batch: two
 sizes of it tell what a sequence asks for, and so what the whole micro-batch does. What a run really

@@ -55,7 +55,7 @@ class Finding:
     num_lost: int = 0
     """Of these, those without a value."""
     gap: str = ""
-    """Why there is nothing."""
+    """Why there is nothing, or not all that the cell asks for."""
     seconds: float = 0.0
     """Training time of all its runs."""
     is_elsewhere: bool = False
@@ -64,6 +64,11 @@ class Finding:
     """Of an average, half its 95% interval, which follows from its columns; else NaN."""
     num_averaged: int = 0
     """Of an average, the runs with a value behind it, each once; else 0."""
+
+    @property
+    def settled(self) -> tuple[float, ...]:
+        """The values, where all of its runs have ended; else none: which ended first is chance."""
+        return () if self.gap else self.values
 
     @property
     def num_valued(self) -> int:
@@ -159,12 +164,13 @@ def _score(score: Score, outcome: Outcome, site: Site, guesses: Guesses) -> Find
         return _NOT_YET
     about = Finding(
         num_runs=len(ended),
+        gap=_unfinished(score, results),
         num_failed=_num_failed(score, ended, guesses),
         num_lost=sum(not each.scores for each in ended),
         seconds=sum(each.seconds for each in results.runs.values()),
         is_elsewhere=outcome.is_elsewhere,
     )
-    if not any(each.scores for each in ended):
+    if not about.gap and not any(each.scores for each in ended):
         return replace(about, gap=f"all {len(ended)} runs failed, and gave no number")
     if score.taken == "ensemble":
         return _as_one(score, results, about)
@@ -175,6 +181,13 @@ def _score(score: Score, outcome: Outcome, site: Site, guesses: Guesses) -> Find
             return _NOT_YET
         scores = {name: dict(also[name]) for name in scores}
     return replace(about, values=tuple(_in_units(score, each) for each in scores.values()))
+
+
+def _unfinished(score: Score, results: Results) -> str:
+    """How many of a cell's runs, at all points, have ended; empty where all have."""
+    names = [name_of(run) for point in points_of(score) for run in point]
+    num_ended = sum(name in results.runs for name in names)
+    return f"{num_ended} of {len(names)} runs have ended" if num_ended < len(names) else ""
 
 
 def _num_failed(score: Score, ended: Sequence[RunResult], guesses: Guesses) -> int:
@@ -205,6 +218,8 @@ def _best_point(score: Score, results: Results) -> list[RunResult]:
 
 def _as_one(score: Score, results: Results, about: Finding) -> Finding:
     """Of an ensemble."""
+    if about.gap:
+        return about
     if len(sound_runs(score, results)) < 2:
         return replace(
             about, gap=f"{about.num_failed} of {about.num_runs} runs failed: no ensemble"
@@ -245,8 +260,8 @@ def perplexity_reached(directory: Path) -> tuple[float | None, float]:
 
 def _average(parts: Sequence[tuple[Cell | None, Finding]]) -> Finding:
     """Of a row's columns; those of the same runs, such as both of MNLI's, vary together."""
-    if missing := sum(not part.values for _, part in parts):
-        return Finding(gap=f"{missing} of its columns are missing")
+    if missing := sum(not part.settled for _, part in parts):
+        return Finding(gap=f"{missing} of its columns are missing, or not all of their runs")
     runs: list[tuple[Cell | None, list[float]]] = []
     behind: list[Finding] = []
     for cell, part in parts:

@@ -23,8 +23,8 @@ _BETWEEN = "  "
 
 SPREAD = (
     "Mean +- deviation over (so many) seeds of fine-tuning, then half the mean's 95% interval "
-    "(Student). Each model is pre-trained once: what another seed of pre-training would give is in "
-    "no interval here."
+    "(Student). Each model is pre-trained once and measured on one set: what another seed of "
+    "pre-training would give, or other examples of Dev, is in no interval here."
 )
 
 
@@ -90,7 +90,7 @@ def claim_line(experiment: Experiment, claim: Claim, found: Findings) -> str:
 
 
 def gaps(found: Findings) -> list[str]:
-    """What is missing and why, each reason once."""
+    """What is missing, or not whole, and why, each reason once."""
     reasons: dict[str, list[Place]] = {}
     for place, finding in found.items():
         if finding.gap:
@@ -158,8 +158,13 @@ def _ours(experiment: Experiment, row: Row, column: str, found: Mapping[Place, F
         return "-"
     digits = 2 if column in experiment.lower_is_better else 1  # as the paper tells perplexities
     told, half_width = f"{finding.mean:.{digits}f}", finding.half_width
-    if len(finding.values) > 1:
-        told += f" +- {finding.deviation:.{digits}f} ({len(finding.values)})"
+    count = len(finding.values)
+    if count > 1:
+        told += f" +- {finding.deviation:.{digits}f}"
+    if finding.gap:
+        return f"{told} ({count} so far)"
+    if count > 1:
+        told += f" ({count})"
     return told if math.isnan(half_width) else f"{told}, 95%: {half_width:.{digits}f}"
 
 

@@ -1,9 +1,10 @@
-"""The paper's claims and what was found -> reproduced, not reproduced, or not decidable.
+"""The paper's claims and what was found -> reproduced, not reproduced, not decidable, not measured.
 
 Two rows differ where the difference of their means lies outside its own 95% interval (Welch 1947,
 from the deviations over seeds of fine-tuning; each model is pre-trained once). What one seed says
-decides nothing, and so do runs that are all equal, which do not say how far others would be, and
-two rows that are no better than guessing. Two rows are close where the whole interval lies within
+decides nothing, and so do runs of a row that are all equal, which do not say how far others would
+be, and two rows that are no better than guessing. A cell of which not all runs have ended counts as
+not measured. Two rows are close where the whole interval lies within
 the margin, and are not where it lies wholly outside. A mean gap of several columns is compared
 with that of others by the same interval, and a row with a figure of the paper by its own. An
 ensemble and a perplexity are of one run: they are taken as the numbers are, and that is said. A
@@ -22,7 +23,7 @@ from bertsmith.recipes.experiments.experiment import Claim, Experiment, Place
 from bertsmith.runs.experiments.found import Findings
 from bertsmith.tasks.means import Difference, combination, difference
 
-Verdict = Literal["reproduced", "not reproduced", "not decidable"]
+Verdict = Literal["reproduced", "not reproduced", "not decidable", "not measured"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +55,21 @@ def judged(experiment: Experiment, claim: Claim, found: Findings) -> Iterator[Ju
 def overall(each: Sequence[Judged]) -> Verdict:
     """Of all comparisons of a claim."""
     verdicts = {one.verdict for one in each}
+    if verdicts <= {"not measured"}:
+        return "not measured"
     if "not reproduced" in verdicts:
         return "not reproduced"
-    return "not decidable" if "not decidable" in verdicts else "reproduced"
+    return "reproduced" if verdicts == {"reproduced"} else "not decidable"
 
 
 def sentence(experiment: Experiment, claim: Claim, found: Findings) -> str:
     """The claim, what becomes of it at this scale, and the numbers."""
     each = list(judged(experiment, claim, found))
+    verdict = overall(each)
+    if verdict == "not measured":
+        return f"{claim.sentence}: **not measured**."
     counts = Counter(one.verdict for one in each)
-    told = f"**{overall(each)}** at this scale"
+    told = f"**{verdict}** at this scale"
     if len(counts) > 1:
         kinds = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
         told += f" (of {len(each)} comparisons {kinds})"
@@ -77,14 +83,14 @@ def _judged_pair(
     experiment: Experiment, claim: Claim, first: Place, second: Place, found: Findings
 ) -> Judged:
     """One row and another."""
-    gap = difference(found[first].values, found[second].values)
+    gap = difference(found[first].settled, found[second].settled)
     if first.column in experiment.lower_is_better:
         gap = replace(gap, value=-gap.value)
     if claim.kind == "ordered":
         verdict = _ordered(gap)
     else:
         verdict = _higher(gap) if claim.kind == "higher" else _close(gap, claim.margin)
-    if found[first].is_guessing and found[second].is_guessing:
+    if verdict != "not measured" and found[first].is_guessing and found[second].is_guessing:
         verdict = "not decidable"
     return Judged(
         where=_where(first, second),
@@ -100,17 +106,18 @@ def _judged_by_figure(
 ) -> Judged:
     """A row of ours and a figure of the paper, which has no interval."""
     figure = experiment.figure_of_paper(second)
+    ours = found[first]
     gap = Difference(
-        value=found[first].mean - (math.nan if figure is None else figure),
-        half_width=found[first].half_width,
+        value=ours.mean - figure if ours.settled and figure is not None else math.nan,
+        half_width=ours.half_width,
     )
-    is_single = len(found[first].values) == 1 and math.isnan(gap.half_width)
+    is_single = len(ours.settled) == 1 and math.isnan(gap.half_width)
     verdict = _ordered(gap) if is_single else _higher(gap)
     return Judged(
         where=f"{first.column}, {first.row} - the paper's {second.row} ({second.column} {figure})",
         places=(first,),
         difference=gap,
-        verdict="not decidable" if found[first].is_guessing else verdict,
+        verdict="not decidable" if ours.settled and ours.is_guessing else verdict,
         is_of_single_runs=is_single,
     )
 
@@ -118,14 +125,14 @@ def _judged_by_figure(
 def _judged_together(experiment: Experiment, claim: Claim, found: Findings) -> Judged:
     """The mean gap of some columns, and that of others."""
     terms = [
-        (sign / len(pairs), found[place].values)
+        (sign / len(pairs), found[place].settled)
         for side, pairs in ((1.0, claim.pairs), (-1.0, claim.against))
         for pair in pairs
         for sign, place in zip((side, -side), pair, strict=True)
     ]
     gap, pairs = combination(terms), (*claim.pairs, *claim.against)
     places = tuple(dict.fromkeys(place for pair in pairs for place in pair))
-    is_guess = all(found[place].is_guessing for place in places)
+    is_guess = all(found[place].settled and found[place].is_guessing for place in places)
     first, second = claim.pairs[0]
     sides = (", ".join(one.column for one, _ in each) for each in (claim.pairs, claim.against))
     return Judged(
@@ -151,7 +158,9 @@ def _guesses(each: Sequence[Judged], found: Findings) -> str:
 
 
 def _higher(gap: Difference) -> Verdict:
-    if math.isnan(gap.value) or math.isnan(gap.half_width):
+    if math.isnan(gap.value):
+        return "not measured"
+    if math.isnan(gap.half_width):
         return "not decidable"
     if gap.value > gap.half_width:
         return "reproduced"
@@ -160,13 +169,17 @@ def _higher(gap: Difference) -> Verdict:
 
 def _ordered(gap: Difference) -> Verdict:
     """By the numbers as they are: of single runs nobody knows more."""
-    if math.isnan(gap.value) or not gap.value:
+    if math.isnan(gap.value):
+        return "not measured"
+    if not gap.value:
         return "not decidable"
     return "reproduced" if gap.value > 0 else "not reproduced"
 
 
 def _close(gap: Difference, margin: float) -> Verdict:
-    if math.isnan(gap.value) or math.isnan(gap.half_width):
+    if math.isnan(gap.value):
+        return "not measured"
+    if math.isnan(gap.half_width):
         return "not decidable"
     if abs(gap.value) + gap.half_width <= margin:
         return "reproduced"

@@ -130,6 +130,30 @@ def test_what_has_not_begun_is_not_a_failure(site: Site) -> None:
     assert not is_there(cell(), site)
 
 
+def test_runs_that_have_ended_do_not_stand_for_those_that_have_not(site: Site) -> None:
+    score = replace(cell(), restarts=3)
+    write(site, score, *accuracy(0.5, 0.7))
+    part = found(site, score)
+    assert (part.values, part.settled) == ((50.0, 70.0), ())
+    assert part.gap == "2 of 3 runs have ended"
+    row = Row(title="x", cells=(score,))
+    table = Experiment(name="t", title="", source="", columns=("m",), rows=(row,))
+    assert told.table(table, {Place(row="x", column="m"): part})[1] == [
+        "x", "60.0 +- 14.1 (2 so far)"
+    ]  # fmt: skip
+    assert told.gaps({Place(row="x", column="m"): part}) == ["m: 2 of 3 runs have ended"]
+    write(site, score, *accuracy(0.5, 0.7, 0.6))
+    assert found(site, score).settled == (50.0, 70.0, 60.0)
+    # Points of a grid that are left may be better.
+    grid = replace(paper().score(paper().bert(), "MNLI-m"), restarts=2)
+    write(site, grid, *accuracy(0.5, 0.5))
+    assert found(site, grid).gap == "2 of 8 runs have ended"
+    ensemble = replace(score, taken="ensemble")
+    write(site, ensemble, *accuracy(0.5, 0.7))
+    assert found(site, ensemble).gap == "2 of 3 runs have ended"
+    assert found(site, ensemble).values == ()
+
+
 def test_the_point_with_the_best_mean_counts(site: Site) -> None:
     score = replace(paper().score(paper().bert(), "MNLI-m"), restarts=2)
     write(site, score, *accuracy(0.5, 0.5, 0.4, 0.9, 0.6, 0.6, 0.9, 0.1))
