@@ -78,9 +78,9 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
 
 @functools.cache
 def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
-    command, cache = _command(build), _cache()
-    if not command:
+    if not (command := _command(build)):
         return None
+    cache = _cache()
     try:
         name = f"{source.stem}-{_fingerprint(source, [*command, *build.instructions])}.so"
         if cache is not None:
@@ -105,7 +105,11 @@ def _warn(reason: str) -> None:
 
 def _command(build: Build) -> list[str]:
     """The compiler and its options; empty where there is none."""
-    found = shlex.split(os.environ.get("CXX", "")) or [shutil.which("g++") or ""]
+    try:
+        found = shlex.split(os.environ.get("CXX", "")) or [shutil.which("g++") or ""]
+    except ValueError as error:
+        _warn(f"CXX={os.environ['CXX']}: {error}")
+        return []
     if sys.platform != "linux" or not found[0]:
         return []
     return [*found, *_OPTIONS, *build.options]
@@ -121,11 +125,14 @@ def _texts(source: Path) -> list[str]:
 
 
 def _fingerprint(source: Path, command: list[str]) -> str:
-    """Of all that decides what is built, the compiler's own version by its file's time."""
-    compiler = Path(shutil.which(command[0]) or command[0]).resolve()
-    made = compiler.stat().st_mtime_ns if compiler.exists() else 0
-    parts = [*_texts(source), *command, str(made), platform.machine()]
-    parts += platform.libc_ver()
+    """Of all that decides what is built.
+
+    A compiler's version is known by its file's time, and so is that of one that a wrapper calls
+    (`ccache g++`).
+    """
+    programs = [Path(found).resolve() for word in command if (found := shutil.which(word))]
+    made = [str(program.stat().st_mtime_ns) for program in programs]
+    parts = [*_texts(source), *command, *made, platform.machine(), *platform.libc_ver()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

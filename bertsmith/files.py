@@ -1,4 +1,4 @@
-"""Bytes -> disk, safely: atomic writes, checksums, a lock. The only file that knows the platform.
+"""Bytes -> disk, safely: atomic writes, checksums, a lock, on every platform.
 
 A reader never sees half a file: everything is written beside its place, flushed to the disk, and
 renamed. It does not know what the bytes mean.
@@ -133,18 +133,7 @@ def lock(path: Path) -> Iterator[None]:
 
     Raises InUseError at once when another process holds it, OSError where the disk has no locks.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        try:
-            _lock_file(file)
-        except OSError as error:
-            if error.errno not in _HELD:
-                why = f"the file cannot be locked ({error.strerror}); choose a disk with file locks"
-                raise OSError(error.errno, why, str(path)) from error
-            raise InUseError(
-                f"{path.parent} is in use by another bertsmith process (lock {path}); wait for "
-                f"it to end or choose another directory"
-            ) from error
+    with _locked(path):
         yield
 
 
@@ -229,6 +218,43 @@ def keep_freed_memory() -> bool:
     except AttributeError:  # another C library
         return False
     return all(change(name, value) == 1 for name, value in _KEEPING)
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """The lock file, held.
+
+    What its holder took away between our opening it and its end locks nobody out: another is made.
+    """
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            file = path.open("a+b")
+        except FileNotFoundError:
+            if path.parent.is_dir():
+                raise
+            continue  # its holder has just taken the folder away too
+        try:
+            _hold(file, path)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _hold(file: IO[bytes], path: Path) -> None:
+    try:
+        _lock_file(file)
+    except OSError as error:
+        if error.errno not in _HELD:
+            why = f"the file cannot be locked ({error.strerror}); choose a disk with file locks"
+            raise OSError(error.errno, why, str(path)) from error
+        raise InUseError(
+            f"{path.parent} is in use by another bertsmith process (lock {path}); wait for "
+            f"it to end or choose another directory"
+        ) from error
 
 
 def _sync_file(path: Path) -> None:

@@ -86,6 +86,15 @@ def test_another_source_build_or_compiler_takes_another_library(
     forget_builds()
     assert library(source, more) is not None
     assert len([*cache.iterdir()]) == 6
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text('#!/bin/sh\nexec "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CXX", f"{wrapper} {script}")
+    for seconds in (1, 2):  # another compiler behind the same wrapper
+        os.utime(script, (seconds, seconds))
+        forget_builds()
+        assert library(source, more) is not None
+    assert len([*cache.iterdir()]) == 8
 
 
 @needs_a_compiler
@@ -164,6 +173,21 @@ def test_on_another_system_nothing_is_built(source, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING):
         assert library(source, PLAIN) is None
     assert not caplog.records
+
+
+def test_on_a_system_without_users_or_with_a_command_that_is_none_nothing_is_built(
+    source, cache, monkeypatch, caplog
+):
+    monkeypatch.setattr("sys.platform", "win32")
+    monkeypatch.delattr("os.getuid")
+    assert library(source, PLAIN) is None
+    assert not cache.exists()
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("CXX", 'g++ "-O2')
+    forget_builds()
+    with caplog.at_level(logging.WARNING):
+        assert library(source, PLAIN) is None
+    assert 'CXX=g++ "-O2: No closing quotation' in caplog.text
 
 
 def test_a_source_that_is_not_there_is_told(source, monkeypatch, caplog):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bertsmith import files
 from bertsmith.files import (
     InUseError,
     atomic_directory,
@@ -188,6 +189,42 @@ def test_a_second_process_is_refused_and_told_why(tmp_path):
     with lock(tmp_path / ".lock"):
         assert "in use by another bertsmith process" in other()
     assert other().strip() == "held"
+
+
+def test_a_lock_that_was_taken_away_with_its_folder_holds_nobody_out(tmp_path, monkeypatch):
+    place = tmp_path / "run" / ".lock"
+    lock_file, attempts = files._lock_file, []
+
+    def taken_away_meanwhile(file):
+        attempts.append(file)
+        if len(attempts) == 1:  # between opening and locking it
+            place.unlink()
+            place.parent.rmdir()
+        lock_file(file)
+
+    monkeypatch.setattr(files, "_lock_file", taken_away_meanwhile)
+    refused = pytest.raises(InUseError)
+    with lock(place):
+        assert len(attempts) == 2
+        with refused, lock(place):
+            pass
+    assert place.is_file()
+
+
+def test_a_folder_that_goes_before_its_lock_is_opened_is_made_again(tmp_path, monkeypatch):
+    place = tmp_path / "run" / ".lock"
+    mkdir, made = Path.mkdir, []
+
+    def gone_at_once(path, *given, **options):
+        mkdir(path, *given, **options)
+        made.append(path)
+        if made == [place.parent]:
+            path.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", gone_at_once)
+    with lock(place):
+        assert place.is_file()
+    assert len(made) > 1
 
 
 def test_a_disk_that_cannot_lock_is_not_told_as_in_use(tmp_path, monkeypatch):

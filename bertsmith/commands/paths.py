@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.corpus.store import COUNTS_FILE
 
 _OF_A_RUN = (
-    *("README.md", "config.json", "scores.json", "metrics.jsonl", "worst.md"),
-    *("best", "checkpoints"),
+    *("README.md", "config.json", "scores.json", "results.json", "metrics.jsonl", "worst.md"),
+    *("best", "checkpoints", "first-vectors.npy", "curves.png", "confusion.png"),
+    *("calibration.png", "numbers.png", "by-*.png"),
 )
-"""What a run writes after it has begun, beside pictures."""
+"""Patterns of what a run or a search writes after it has begun."""
 
 
 def require_destination(out: Path, inputs: Sequence[Path], whose: str) -> None:
@@ -57,7 +59,7 @@ def require_no_others(out: Path, record: str) -> None:
     if (out / record).is_file() or not out.is_dir():
         return
     names = sorted(path.name for path in out.iterdir())
-    others = [name for name in names if name in _OF_A_RUN or name.endswith(".png")]
+    others = [name for name in names if any(fnmatchcase(name, each) for each in _OF_A_RUN)]
     if others:
         raise ValueError(
             f"{out} holds {', '.join(others)}, but no run ({record}): a run would replace what is "

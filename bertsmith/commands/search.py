@@ -29,10 +29,12 @@ from bertsmith.commands.finetune_request import (
     request_of,
     require_alone,
 )
+from bertsmith.commands.paths import require_destination, require_no_others
 from bertsmith.commands.search_options import Search, defaults_of, grid_of
 from bertsmith.commands.trained_run import carry_out, held, measured, say_plan
 from bertsmith.files import claimed
 from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.directory import RECORD
 from bertsmith.runs.divergence import DivergedError
 from bertsmith.runs.ensemble import ItemScores
 from bertsmith.runs.failure import Guessing
@@ -88,6 +90,9 @@ def search(options: Search) -> None:
     if processes_of_environment().world_size > 1:
         raise ValueError("search runs in one process: start it without torchrun")
     directory, request = _asked(options)
+    require_destination(directory, (), "the search's")
+    if not (directory / RECORD).is_file():  # a run's directory is refused with its command
+        require_no_others(directory, SEARCH)
     began = read_search_record(directory) if (directory / SEARCH).is_file() else None
     resumed = began if options.resume is not None else None
     job = SearchJob(
@@ -133,6 +138,9 @@ def search_runs(
     if plan_only:
         return
     with claimed(job.directory):
+        # Read again: until now another process may have held it.
+        record, results = search_record(job, start), read_results(job.directory)
+        going = replace(going, record=record, results=results)
         write_search_record(job.directory, record)
         _run_all(going, console)
         going.write()

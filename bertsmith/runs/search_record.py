@@ -137,10 +137,20 @@ def content_of(results: Results) -> dict[str, object]:
 
 
 def read_results(directory: Path) -> Results:
-    """Reads what has ended so far; a run whose directory is gone has not."""
-    if not (directory / RESULTS).is_file():
+    """Reads what has ended so far; a run whose directory is gone has not.
+
+    Raises ValueError for a file that holds something else.
+    """
+    path = directory / RESULTS
+    if not path.is_file():
         return Results(runs={}, ensembles={})
-    found = results_of(read_json(directory / RESULTS))
+    try:
+        found = results_of(read_json(path))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} was not written by this version of bertsmith ({error!r}); search in another "
+            f"directory"
+        ) from error
     runs = {name: each for name, each in found.runs.items() if (directory / name).is_dir()}
     return Results(runs=runs, ensembles=found.ensembles)
 

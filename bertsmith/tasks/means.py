@@ -49,7 +49,7 @@ def mean_interval(
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Of the means of runs, with Welch's interval, if both sides have several that are not equal."""
+    """Of the means of runs, with Welch's interval where each side has several, not all equal."""
     return combination([(1.0, first), (-1.0, second)])
 
 

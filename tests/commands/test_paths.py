@@ -122,10 +122,11 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
     [
         ["pretrain", "text", "--out", "out"],
         ["finetune", "mini-en", "--texts", "text/rows.csv", "--out", "out"],
+        ["search", "mini-en", "--texts", "text/rows.csv", "--out", "out"],
     ],
-    ids=["pretrain", "finetune"],
+    ids=["pretrain", "finetune", "search"],
 )
-@pytest.mark.parametrize("name", ["README.md", "config.json", "mine.png"])
+@pytest.mark.parametrize("name", ["README.md", "results.json", "first-vectors.npy", "curves.png"])
 def test_a_run_does_not_begin_where_it_would_replace_what_somebody_put_there(
     words: list[str],
     name: str,
@@ -140,17 +141,19 @@ def test_a_run_does_not_begin_where_it_would_replace_what_somebody_put_there(
     (tmp_path / "out" / name).write_text("theirs")
     before = files_in(tmp_path)
     assert cli.main(words) == 2
-    assert f"out holds {name}, but no run (run.json)" in capsys.readouterr().err
+    record = "search.json" if words[0] == "search" else "run.json"
+    assert f"out holds {name}, but no run ({record})" in capsys.readouterr().err
     assert files_in(tmp_path) == before
 
 
 def test_files_that_a_run_does_not_write_may_stand_beside_it(tmp_path: Path) -> None:
     require_no_others(tmp_path / "absent", "run.json")
     (tmp_path / ".gitignore").write_text("*")
+    (tmp_path / "holiday.png").write_text("a picture")
     require_no_others(tmp_path, "run.json")
     (tmp_path / "README.md").write_text("of a run")
     with pytest.raises(ValueError, match=r"holds README.md, but no run \(run.json\)"):
         require_no_others(tmp_path, "run.json")
     (tmp_path / "run.json").write_text("{}")
     require_no_others(tmp_path, "run.json")
-    assert len(files_in(tmp_path)) == 3
+    assert len(files_in(tmp_path)) == 4

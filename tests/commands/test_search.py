@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
+import shutil
 import signal
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from bertsmith.checkpoints.store import load
 from bertsmith.commands import search
 from bertsmith.commands.search_options import defaults_of, grid_of
 from bertsmith.recipes.finetuning import GLUE_GRID, PAPER_GRID
+from bertsmith.runs.search_record import read_results
 from bertsmith.train.log import MetricsLog, Record
 from tests.commands.small_run import killed_at
 from tests.commands.small_task import RUN, bertsmith, write_glue, write_model
@@ -123,6 +126,30 @@ def test_a_killed_search_goes_on_and_ends_as_one_that_was_not(
     for result in (*ours["runs"], *whole["runs"]):
         result.pop("seconds")
     assert ours == whole
+
+
+def test_what_ends_while_a_search_is_planned_is_not_made_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, hold = tmp_path / "search", search.claimed
+
+    def after_another(directory: Path) -> contextlib.AbstractContextManager[None]:
+        shutil.copytree(folder / "search", directory)
+        return hold(directory)
+
+    monkeypatch.setattr(search, "claimed", after_another)
+    monkeypatch.setattr(search, "carry_out", None)
+    assert bertsmith(*searching(folder, out)) == 0
+    assert [
+        each["name"] for each in json.loads((out / "results.json").read_text())["runs"]
+    ] == NAMES
+    assert trained(out) == trained(folder / "search")
+
+
+def test_results_of_something_else_are_told(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text('{"mine": 1}')
+    with pytest.raises(ValueError, match=r"results.json was not written by this version"):
+        read_results(tmp_path)
 
 
 def test_ctrl_c_says_how_the_search_goes_on(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertsmith.runs.search_record import Results, results_of
+from bertsmith.runs.search_record import Results, content_of, results_of
 
 FOUND = "found.jsonl"
 """In the directory of the experiments: a line for every finished cell."""
@@ -45,7 +45,7 @@ class HandedOn:
 
 
 def read_found(paths: Sequence[Path]) -> dict[str, HandedOn]:
-    """By the cell's directory; of several lines of one cell the last that has what others have.
+    """By the cell's directory; several lines of one cell are one that has what any of them has.
 
     Raises FileNotFoundError, and ValueError, with file and line, for what is no finished cell's.
     """
@@ -69,10 +69,33 @@ def read_found(paths: Sequence[Path]) -> dict[str, HandedOn]:
 
 
 def add(found: dict[str, HandedOn], each: HandedOn) -> None:
-    """Puts it in its cell's place, unless what is there has something that it lacks."""
+    """Puts it in its cell's place, with what was there and it lacks."""
     cell = each.line["cell"]
-    if cell not in found or each.covers(found[cell]):
+    before = found.get(cell)
+    if before is None or each.covers(before):
         found[cell] = each
+    elif not before.covers(each):
+        found[cell] = _together(before, each)
+
+
+def _together(before: HandedOn, after: HandedOn) -> HandedOn:
+    """Runs, ensembles and sets of both; of what both have, the later."""
+    runs = {**before.results.runs, **after.results.runs}
+    ensembles = {**before.results.ensembles, **after.results.ensembles}
+    results = Results(runs=runs, ensembles=ensembles)
+    also = {**before.also, **after.also}
+    for exam in before.also.keys() & after.also.keys():
+        if before.also[exam]["examples"] == after.also[exam]["examples"]:
+            scores = {**before.also[exam]["scores"], **after.also[exam]["scores"]}
+            also[exam] = {**after.also[exam], "scores": scores}
+    seconds = sum(run.seconds for run in runs.values())
+    said: dict[str, object] = dict(results=content_of(results), also=also, seconds=seconds)
+    precisions = {
+        word for each in (before, after) for word in str(each.line.get("precision", "")).split()
+    }
+    if precisions:
+        said["precision"] = " ".join(sorted(precisions))
+    return handed_on({**before.line, **after.line, **said})
 
 
 def handed_on(content: Mapping[str, Any]) -> HandedOn:

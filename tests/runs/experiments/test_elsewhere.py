@@ -78,6 +78,30 @@ def test_lines_are_read_by_cell_and_the_last_of_a_cell_counts(tmp_path: Path) ->
     assert read_found([tmp_path / "a"])["pretrained/a"].perplexity == 12.5
 
 
+def test_lines_that_each_have_something_of_their_own_become_one(tmp_path: Path) -> None:
+    def line(name: str, exam: str, precision: str, f1: float) -> str:
+        run = {**RUN, "name": name, "scores": {"f1": f1}, "seconds": 2.0}
+        both = [{**RUN, "scores": {"f1": f1}}, run]
+        also = {exam: {"examples": "ab", "scores": {name: {"accuracy": 0.5}}}}
+        results = {"runs": both, "ensembles": {}}
+        said = {"results": results, "also": also, "precision": precision, "seconds": 3.0}
+        return json.dumps({**SCORE, **said})
+
+    path = tmp_path / "found.jsonl"
+    lines = [line("b", "MNLI-mm", "bf16", 0.1), line("c", "MNLI-mm", "fp32", 0.2)]
+    path.write_text("\n".join([*lines, line("d", "other", "bf16", 0.3)]), "utf-8")
+    found = read_found([path])["fine-tuned/a"]
+    scores = {name: run.scores["f1"] for name, run in found.results.runs.items()}
+    assert scores == {"a": 0.3, "b": 0.1, "c": 0.2, "d": 0.3}
+    assert found.also["MNLI-mm"]["scores"].keys() == {"b", "c"}
+    assert found.also["other"]["scores"].keys() == {"d"}
+    assert found.seconds == 1.0 + 3 * 2.0
+    assert found.line["precision"] == "bf16 fp32"
+    # What is handed on holds all of it too.
+    path.write_text(json.dumps(found.line), "utf-8")
+    assert read_found([path])["fine-tuned/a"] == found
+
+
 @pytest.mark.parametrize(
     "line",
     [
