@@ -21,6 +21,7 @@ from benchmarks.process_memory import own_peak_bytes
 from bertsmith.train.device import choose_device
 
 RESULTS = Path(__file__).parent / "results"
+_BUT_ROWS = ":(top,exclude)benchmarks/results"
 CPU = torch.device("cpu")
 OLDER_CPUS = {
     "AVX2": {
@@ -131,11 +132,21 @@ def processor() -> str:
     return " ".join([name, *known])
 
 
+def _commit() -> str:
+    """Of the code that is measured; rows that a run has just added make it no other code."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", _BUT_ROWS)
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*words: str) -> str:
+    ran = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    return ran.stdout.strip()
+
+
 def append_row(benchmark: str, row: Mapping[str, object]) -> None:
     """Adds one run to `benchmarks/results/{benchmark}.jsonl`."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    commit = _commit()
     head = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit,

@@ -43,7 +43,6 @@ _BLANK = ENDS_BEFORE | NOTHING
 _ALONE = ENDS_BEFORE | ENDS_AFTER
 _BESIDE = "a"
 _CAPITAL_SIGMA = "Σ"
-_SMALL_SIGMA = "σ"
 
 
 class Characters:

@@ -141,7 +141,8 @@ def one_sided_line(found: Explanation) -> str:
     others = ", the others hidden as above" if len(found.hidden.places) > 1 else ""
     return (
         f"The same model with the place as [MASK]{others}: once with all of the text, once with "
-        f"the text cut off behind it, which is all a left-to-right model would have read."
+        f"the text cut off behind it. A left-to-right model reads no further either; but the [SEP] "
+        f"that stands there tells this one that the text ends."
     )
 
 
