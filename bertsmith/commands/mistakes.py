@@ -26,6 +26,8 @@ from bertsmith.commands.accepted_options import (
 
 _FRAME = re.compile(r"\x1b\[[\d;]*m|[─│╭╮╰╯]|-{3,}")
 """Colours and lines of a box; a terminal that is not UTF-8 gets rules of `-`."""
+_CHOICE = re.compile(r"invalid choice '(.+?)' for argument '(.+?)'\. Expected one of \((.+)\)")
+_QUOTED = re.compile(r"'([^']+)'")
 _NAME = re.compile("--?[A-Za-z]")
 """How an option's name begins; `-1` is a number."""
 
@@ -95,7 +97,11 @@ def told_by_tyro(refusal: SystemExit, printed: str) -> str:
     if error is not None:
         return str(error)
     lines = filter(str.strip, _FRAME.sub("", printed).splitlines()[1:])
-    return " ".join(lines).partition("For full helptext")[0]
+    told = " ".join(lines).partition("For full helptext")[0]
+    if choice := _CHOICE.search(" ".join(told.split())):
+        word, name, choices = choice.groups()
+        return f"{name}: there is no {word!r}; {hint(word, _QUOTED.findall(choices))}"
+    return told
 
 
 def hint(word: str, choices: Collection[str]) -> str:

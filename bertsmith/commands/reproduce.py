@@ -26,7 +26,7 @@ def reproduce(options: Reproduce) -> None:
     """
     scale = SCALES[options.scale]()
     if options.list:
-        print(*listed(scale, options.data), sep="\n")
+        print(*listed(scale, options.data, tuple(dict.fromkeys(options.experiments))), sep="\n")
         return
     # They import torch, which takes seconds: only now, when the options are known to be sound.
     from rich.console import Console

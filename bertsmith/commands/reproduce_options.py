@@ -39,7 +39,8 @@ class Reproduce:
     found: tuple[Path, ...] = ()
     """What other machines have found of the same: found.jsonl of their --out; not made again."""
     list: bool = False
-    """Say what each experiment needs, and with --data which sets are there, and end."""
+    """Say what each experiment, or each that is named, needs and takes, and with --data which sets
+    are there, and end."""
     plan_only: bool = False
     """Print the plan with its time and memory, and end."""
     keep_models: bool = False

@@ -129,6 +129,14 @@ def test_colours_are_left_out() -> None:
     assert told_by_tyro(SystemExit(2), box).split() == ["Many:", "X"]
 
 
+def test_the_nearest_of_what_stands_without_an_option_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["reproduce", "tabel5", "--list"]) == 2
+    told = "bertsmith: experiments: there is no 'tabel5'; did you mean 'table5'?\n"
+    assert capsys.readouterr().err == told
+
+
 def test_the_options_known_here_are_those_that_the_help_lists(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,15 @@ def test_the_list_says_what_each_needs(capsys: pytest.CaptureFixture[str]) -> No
     assert "30,522 uncased word pieces and 28,996 cased" in capsys.readouterr().out
 
 
+def test_of_what_is_named_the_list_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bertsmith("reproduce", "table7", "--list", "--scale", "paper") == 0
+    printed = capsys.readouterr().out
+    assert "table7 " in printed
+    assert "table8" not in printed
+    assert "glue/MNLI" not in printed
+    assert "time, memory, scores: planned 4,080 days" in printed
+
+
 def test_both_of_mnlis_sets_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_mnli(folder / "data" / "glue", "train", "dev_matched", "dev_mismatched")
     assert bertsmith("reproduce", "--list", "--data", folder / "data") == 0
@@ -228,7 +237,7 @@ def test_the_list_says_which_sets_are_there(
     )
     at = next(number for number, line in enumerate(lines) if line.startswith("table5"))
     assert "8,000 uncased word pieces" in lines[at + 1]
-    assert lines[at + 2].strip() == (
+    assert lines[at + 3].strip() == (
         "missing here: MNLI-m, QNLI, MRPC, SQuAD 1.1; their cells are left out"
     )
     assert any("--plan-only" in line for line in lines)

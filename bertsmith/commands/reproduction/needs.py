@@ -5,6 +5,8 @@ It measures nothing. Sets are read where a folder is named, to say how large the
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,25 +86,28 @@ class Needs:
             yield pretrained_of(score.model), flops
 
 
-def listed(scale: Scale, data: Path | None) -> Iterator[str]:
-    """What there is, what each needs at this scale, and which of the sets are in `data`.
+def listed(scale: Scale, data: Path | None, names: Sequence[str] = ()) -> Iterator[str]:
+    """What there is, what each needs and took at this scale, and which of the sets are in `data`.
 
-    Raises FileNotFoundError where that is no folder.
+    Of experiments of these names, if there are any. Raises FileNotFoundError for no folder.
     """
     if data is not None and not data.is_dir():
         raise FileNotFoundError(f"{data}: no such folder of labelled sets")
     gaps = {name: gap for name, exam in EXAMS.items() if data and (gap := gap_of(exam, data))}
     yield f"at --scale {scale.name} (tiny, mini and paper are there):"
-    for make in EXPERIMENTS.values():
-        experiment = make(scale)
+    needed: dict[str, None] = {}
+    for name in names or EXPERIMENTS:
+        experiment = EXPERIMENTS[name](scale)
         needs = Needs.of([experiment])
         exams = _exams(experiment)
+        needed |= dict.fromkeys(exams)
         yield f"{experiment.name:<15}{experiment.title} ({experiment.source})"
         yield (
             f"{'':<15}{counted(len(needs.runs), 'pre-training run')} of "
             f"{tokens(needs.runs.values())}, {needs.num_finetunings} fine-tunings; "
             f"{', '.join(exams)}; {_vocabularies(scale, needs)}"
         )
+        yield f"{'':<15}time, memory, scores: {_expected(name, scale)}"
         if missing := [name for name in exams if name in gaps]:
             yield f"{'':<15}missing here: {', '.join(missing)}; their cells are left out"
     yield (
@@ -111,8 +116,15 @@ def listed(scale: Scale, data: Path | None) -> Iterator[str]:
     )
     yield "--plan-only tells what any of them takes on this machine: time, memory, disk"
     yield "where --data holds a set:"
-    for exam in EXAMS.values():
+    for exam in (EXAMS[name] for name in EXAMS if name in needed):
         yield f"{exam.name:<15}{_where(exam)}{_told_there(exam, data, gaps)}"
+
+
+def _expected(name: str, scale: Scale) -> str:
+    """What the experiment's docstring tells of the scale."""
+    told = inspect.getdoc(EXPERIMENTS[name]) or ""
+    _, *parts = re.split(r"^(\w+): ", told, flags=re.MULTILINE)
+    return " ".join(dict(zip(parts[::2], parts[1::2], strict=True))[scale.name].split())
 
 
 def tokens(models: Iterable[Pretrained]) -> str:
