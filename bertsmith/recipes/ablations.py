@@ -39,7 +39,7 @@ def no_nsp(run: PretrainRun) -> PretrainRun:
     Command: `bertsmith reproduce table5 --scale SCALE --text TEXT --data DATA`
     tiny: not measured; planned 0.7 GiB; QNLI 52.3, SQuAD F1 8.2 (with NSP 50.0 and 8.0).
     mini: not measured yet; planned 1.5 GiB; not measured yet.
-    paper: planned 920 days; planned 5.6 GiB; not measured (the paper's: QNLI 84.9).
+    paper: planned 920 days on two cores; planned 5.6 GiB; not measured (the paper's: QNLI 84.9).
     """
     return replace(run, name=f"{run.name}-no-nsp", objectives=("masked_lm",))
 
@@ -55,7 +55,7 @@ def one_way(run: PretrainRun, direction: Direction) -> PretrainRun:
     tiny: not measured; planned 0.7 GiB; QNLI 51.2, SST-2 58.9 (both ways 50.0 and 52.7).
     mini: 43 min, beside other work; planned 1.5 GiB; MNLI 45.5, SST-2 80.0 (both ways 47.4 and
         79.5).
-    paper: planned 1,120 days; planned 5.6 GiB; not measured (the paper's: QNLI 84.3).
+    paper: planned 1,120 days on two cores; planned 5.6 GiB; not measured (the paper's: QNLI 84.3).
     """
     short = "".join(word[0] for word in direction.split("_"))
     return replace(
@@ -76,7 +76,7 @@ def lstm(run: PretrainRun, direction: Direction) -> PretrainRun:
     Command: `bertsmith reproduce contemporaries --scale SCALE --text TEXT --data DATA`
     tiny: not measured; not measured; not measured.
     mini: not measured yet; not measured yet; not measured yet.
-    paper: planned 2,330 days; not measured; not measured (the paper's ELMo: NER 95.7).
+    paper: planned 2,330 days on two cores; not measured; not measured (the paper's ELMo: NER 95.7).
     """
     begun = one_way(run, direction)
     model = replace(begun.model, layer_kind="lstm", num_hidden_layers=2)
@@ -89,10 +89,10 @@ def resized(run: PretrainRun, config: BertConfig) -> PretrainRun:
     Source: section 5.2, Table 6.
     Command: `bertsmith reproduce table6 --scale SCALE --text TEXT --data DATA`
     tiny: 46 to 121 s; planned 0.7 GiB; perplexity 492 to 474.
-    mini: 3 to 32 min, beside other work; 2.3 GiB; perplexity 63.8 to 47.6 of the first five
-        sizes, 56.3 of the largest.
-    paper: planned 7,020 days for all six; planned 13 GiB; not measured (the paper's: 5.84 to
-        3.23).
+    mini: 3 to 32 min, beside other work; 2.3 GiB; perplexity 63.8 to 47.5 of the first five sizes,
+        56.3 of the largest.
+    paper: planned 7,020 days on two cores for all six; planned 13 GiB; not measured (the paper's:
+        5.84 to 3.23).
     """
     model = replace(
         run.model,
@@ -113,7 +113,8 @@ def masked(run: PretrainRun, shares: tuple[float, float, float]) -> PretrainRun:
     Command: `bertsmith reproduce table8 --scale SCALE --text TEXT --data DATA`
     tiny: not measured; planned 0.7 GiB; not measured.
     mini: not measured yet; planned 1.5 GiB; not measured yet.
-    paper: planned 920 days; planned 5.6 GiB; not measured (the paper's: MNLI 83.6 to 84.4).
+    paper: planned 920 days on two cores; planned 5.6 GiB; not measured (the paper's: MNLI 83.6 to
+        84.4).
     """
     mask, same, random = shares
     if shares == TABLE_8[0]:

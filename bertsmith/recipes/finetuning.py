@@ -189,8 +189,8 @@ def glue() -> FinetuneRun:
     Command: `bertsmith finetune MODEL --glue GLUE --task MRPC`
     tiny: 1 to 8 s a run of 1,000 examples; not measured; MNLI 32.5, SST-2 52.7, guessing.
     mini: 2 to 5 min a run of BASE on one thread; not measured; MNLI 47.4, SST-2 79.5.
-    paper: not measured; not measured; not measured (the paper's BASE: MNLI 84.6, SST-2 93.5 of
-        the tests).
+    paper: not measured; not measured; not measured (the paper's BASE: MNLI 84.6, SST-2 93.5 of the
+        tests).
     """
     return FinetuneRun(name="glue")
 

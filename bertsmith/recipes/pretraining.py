@@ -27,7 +27,7 @@ def paper_base() -> PretrainRun:
     Command: `torchrun --nproc-per-node 8 -m bertsmith pretrain FOLDER --recipe paper-base`
     tiny: 46 s of what stands in its place; planned 0.7 GiB; perplexity 491.
     mini: 29 min of what stands in its place, beside other work; 2.3 GiB; perplexity 54.0.
-    paper: planned 920 days; planned 5.6 GiB; not measured (the paper's: 3.99).
+    paper: planned 920 days on two cores; planned 5.6 GiB; not measured (the paper's: 3.99).
     """
     return PretrainRun(
         name="paper-base",
@@ -45,7 +45,7 @@ def paper_large() -> PretrainRun:
     Command: `torchrun --nproc-per-node 8 -m bertsmith pretrain FOLDER --recipe paper-large`
     tiny: not measured; not measured; not measured.
     mini: 32 min of what stands in its place, beside other work; 2.3 GiB; perplexity 56.3.
-    paper: planned 3,140 days; planned 13 GiB; not measured (the paper's: 3.23).
+    paper: planned 3,140 days on two cores; planned 13 GiB; not measured (the paper's: 3.23).
     """
     return replace(paper_base(), name="paper-large", model=LARGE)
 
