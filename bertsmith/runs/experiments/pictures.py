@@ -1,13 +1,14 @@
 """An experiment's findings -> one picture: means with their intervals, the paper's figures beside.
 
-Each column has a panel of its own, since what the paper reached at its size lies elsewhere.
+Each column has a panel of its own, since what the paper reached at its size lies elsewhere. A mean
+without an interval, of a single run or of equal ones, or while runs are missing, is hollow.
 """
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from bertsmith.files import atomic_file
 from bertsmith.recipes.experiments.experiment import Experiment, Place
@@ -15,7 +16,18 @@ from bertsmith.runs.experiments.found import Finding, Findings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
+
+class _Style(TypedDict):
+    marker: str
+    color: str
+    fillstyle: Literal["full", "none"]
+
+
+_WITH_INTERVAL: _Style = {"marker": "o", "color": "C0", "fillstyle": "full"}
+_ALONE: _Style = {"marker": "o", "color": "C0", "fillstyle": "none"}
+_OF_PAPER: _Style = {"marker": "D", "color": "C1", "fillstyle": "none"}
 _PANEL_INCHES, _ROW_INCHES = 3.2, 0.42
 _MOST_ABREAST = 5
 
@@ -38,30 +50,38 @@ def draw(experiment: Experiment, found: Findings, path: Path) -> None:
             _draw_column(axes, experiment, column, found)
         for empty in panels[count:]:
             empty.set_axis_off()
+        figure.legend(*_marks(), loc="outside lower center", ncols=3, fontsize="small")
     figure.suptitle(f"{experiment.source}: {experiment.title}")
     with atomic_file(path) as file:
         figure.savefig(file, format="png", dpi=120)
 
 
+def _marks() -> tuple[list[Line2D], list[str]]:
+    """What the marks of columns mean."""
+    from matplotlib.lines import Line2D
+
+    styles = (_WITH_INTERVAL, _ALONE, _OF_PAPER)
+    told = ["here, with the mean's 95% interval", "here, without", "paper"]
+    return [Line2D([], [], linestyle="", **style) for style in styles], told
+
+
 def _draw_column(axes: Axes, experiment: Experiment, column: str, found: Findings) -> None:
-    """Ours as points with 95% intervals, the paper's as hollow diamonds."""
+    """Ours as points with 95% intervals, the paper's as diamonds."""
     number = experiment.columns.index(column)
     for height, row in enumerate(experiment.rows):
         finding = found.get(Place(row=row.title, column=column), Finding())
-        if finding.values:
-            error = 0.0 if math.isnan(finding.half_width) else finding.half_width
+        if finding.gap or math.isnan(finding.half_width):
+            axes.plot(finding.mean, height, **_ALONE)
+        else:
+            error = finding.half_width
             axes.errorbar(finding.mean, height, xerr=error, fmt="o", color="C0", capsize=3)
         paper = row.paper[number] if row.paper else None
         if paper is not None:
-            axes.plot(paper, height, "D", color="C1", fillstyle="none")
+            axes.plot(paper, height, **_OF_PAPER)
     axes.set_yticks(range(len(experiment.rows)), [row.title for row in experiment.rows])
     axes.set_ylim(len(experiment.rows) - 0.5, -0.5)
     axes.set_title(column)
     axes.grid(alpha=0.3)
-    axes.plot([], [], "o", color="C0", label="here")
-    axes.plot([], [], "D", color="C1", fillstyle="none", label="paper")
-    if number == 0:
-        axes.legend(fontsize="small")
 
 
 def _draw_curves(axes: Axes, experiment: Experiment, found: Findings) -> None:
