@@ -105,14 +105,14 @@ def _warn(reason: str) -> None:
 
 def _command(build: Build) -> list[str]:
     """The compiler and its options; empty where there is none."""
+    if sys.platform != "linux":
+        return []
     try:
         found = shlex.split(os.environ.get("CXX", "")) or [shutil.which("g++") or ""]
     except ValueError as error:
         _warn(f"CXX={os.environ['CXX']}: {error}")
         return []
-    if sys.platform != "linux" or not found[0]:
-        return []
-    return [*found, *_OPTIONS, *build.options]
+    return [*found, *_OPTIONS, *build.options] if found[0] else []
 
 
 def _texts(source: Path) -> list[str]:

@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -23,6 +24,7 @@ _MOVED_ASIDE = ".old.part"
 """How the folder is named that holds an older directory while a newer one takes its place."""
 
 _LOCK = ".lock"
+_TRIES, _SECONDS_BETWEEN_TRIES = 100, 0.01
 
 _KEEPING = ((-4, 0), (-1, (1 << 31) - 1))
 """glibc's M_MMAP_MAX: no block of its own from the system; M_TRIM_THRESHOLD: nothing goes back."""
@@ -133,7 +135,7 @@ def lock(path: Path) -> Iterator[None]:
 
     Raises InUseError at once when another process holds it, OSError where the disk has no locks.
     """
-    with _locked(path):
+    with _locked(path)[0]:
         yield
 
 
@@ -145,8 +147,8 @@ def claimed(directory: Path) -> Iterator[None]:
     Raises as `lock` does.
     """
     path = directory / _LOCK
-    made = [place for place in (path, directory, *directory.parents) if not place.exists()]
-    with lock(path):
+    file, made = _locked(path)
+    with file:
         try:
             yield
         except BaseException:
@@ -220,28 +222,38 @@ def keep_freed_memory() -> bool:
     return all(change(name, value) == 1 for name, value in _KEEPING)
 
 
-def _locked(path: Path) -> IO[bytes]:
-    """The lock file, held.
+def _locked(path: Path) -> tuple[IO[bytes], list[Path]]:
+    """The lock file, held, and what was made for it, folders too.
 
     What its holder took away between our opening it and its end locks nobody out: another is made.
     """
-    while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            file = path.open("a+b")
-        except FileNotFoundError:
-            if path.parent.is_dir():
-                raise
-            continue  # its holder has just taken the folder away too
+    for _ in range(_TRIES):
+        made = [place for place in (path, *path.parents) if not place.exists()]
+        file = _opened(path)
+        if file is None:
+            continue
         try:
             _hold(file, path)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                    return file
+                    return file, made
         except BaseException:
             file.close()
             raise
         file.close()
+    raise OSError(errno.EAGAIN, "the lock file is taken away again and again", str(path))
+
+
+def _opened(path: Path) -> IO[bytes] | None:
+    """The file, in a folder that is made where it is missing; None where that has just gone."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+b")
+    except (FileNotFoundError, FileExistsError):
+        if path.parent.is_file():
+            raise
+        time.sleep(_SECONDS_BETWEEN_TRIES)
+        return None
 
 
 def _hold(file: IO[bytes], path: Path) -> None:

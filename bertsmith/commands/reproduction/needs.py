@@ -107,7 +107,8 @@ def listed(scale: Scale, data: Path | None, names: Sequence[str] = ()) -> Iterat
             f"{tokens(needs.runs.values())}, {needs.num_finetunings} fine-tunings; "
             f"{', '.join(exams)}; {_vocabularies(scale, needs)}"
         )
-        yield f"{'':<15}time, memory, scores: {_expected(name, scale)}"
+        if told := _expected(name, scale):
+            yield f"{'':<15}time, memory, scores on two cores: {told}"
         if missing := [name for name in exams if name in gaps]:
             yield f"{'':<15}missing here: {', '.join(missing)}; their cells are left out"
     yield (
@@ -121,10 +122,10 @@ def listed(scale: Scale, data: Path | None, names: Sequence[str] = ()) -> Iterat
 
 
 def _expected(name: str, scale: Scale) -> str:
-    """What the experiment's docstring tells of the scale."""
+    """What the experiment's docstring tells of the scale; empty where Python was to keep none."""
     told = inspect.getdoc(EXPERIMENTS[name]) or ""
     _, *parts = re.split(r"^(\w+): ", told, flags=re.MULTILINE)
-    return " ".join(dict(zip(parts[::2], parts[1::2], strict=True))[scale.name].split())
+    return " ".join(dict(zip(parts[::2], parts[1::2], strict=True)).get(scale.name, "").split())
 
 
 def tokens(models: Iterable[Pretrained]) -> str:

@@ -94,7 +94,10 @@ def _expected(
         )
     )
     of_all = "" if seconds == all_seconds else f" of {duration(all_seconds)} in all"
-    rates = " and ".join(f"{cost.flops_per_second / 1e9:,.0f}" for cost in costs.values())
+    rates = " and ".join(
+        f"{cost.flops_per_second / 1e9:,.0f} (H{hidden_size})"
+        for (_, hidden_size, _), cost in costs.items()
+    )
     yield (
         f"about {duration(seconds)}{of_all} for what is not there yet, at {rates} GFLOP/s on "
         f"{device} (measured)"

@@ -37,11 +37,16 @@ class HandedOn:
 
     def covers(self, other: HandedOn) -> bool:
         """Whether it has every run, ensemble and set that the other has."""
-        return (
-            self.results.runs.keys() >= other.results.runs.keys()
-            and self.results.ensembles.keys() >= other.results.ensembles.keys()
-            and self.also.keys() >= other.also.keys()
-        )
+        return self._parts() >= other._parts()
+
+    def _parts(self) -> set[tuple[str, ...]]:
+        parts: set[tuple[str, ...]] = {("run", name) for name in self.results.runs}
+        parts |= {("ensemble", name) for name in self.results.ensembles}
+        return parts | {
+            ("also", exam, each["examples"], name)
+            for exam, each in self.also.items()
+            for name in each["scores"]
+        }
 
 
 def read_found(paths: Sequence[Path]) -> dict[str, HandedOn]:
@@ -79,23 +84,32 @@ def add(found: dict[str, HandedOn], each: HandedOn) -> None:
 
 
 def _together(before: HandedOn, after: HandedOn) -> HandedOn:
-    """Runs, ensembles and sets of both; of what both have, the later."""
+    """What both have found; a run that both have is the later one, with all that was made of it."""
+    own = after.results.runs.keys()
     runs = {**before.results.runs, **after.results.runs}
-    ensembles = {**before.results.ensembles, **after.results.ensembles}
-    results = Results(runs=runs, ensembles=ensembles)
-    also = {**before.also, **after.also}
-    for exam in before.also.keys() & after.also.keys():
-        if before.also[exam]["examples"] == after.also[exam]["examples"]:
-            scores = {**before.also[exam]["scores"], **after.also[exam]["scores"]}
-            also[exam] = {**after.also[exam], "scores": scores}
-    seconds = sum(run.seconds for run in runs.values())
-    said: dict[str, object] = dict(results=content_of(results), also=also, seconds=seconds)
-    precisions = {
-        word for each in (before, after) for word in str(each.line.get("precision", "")).split()
+    left = {n: e for n, e in before.results.ensembles.items() if own.isdisjoint(e.names)}
+    also: dict[str, Any] = dict(after.also)
+    for exam, each in before.also.items():
+        scores = {name: found for name, found in each["scores"].items() if name not in own}
+        same = after.also.get(exam, {"examples": each["examples"], "scores": {}})
+        if scores and same["examples"] == each["examples"]:  # else of a file that has changed
+            also[exam] = {**same, "scores": {**scores, **same["scores"]}}
+    said: dict[str, object] = {
+        "results": content_of(Results(runs=runs, ensembles={**left, **after.results.ensembles})),
+        "also": also,
+        "seconds": sum(run.seconds for run in runs.values()),
     }
-    if precisions:
-        said["precision"] = " ".join(sorted(precisions))
-    return handed_on({**before.line, **after.line, **said})
+    return handed_on({**before.line, **after.line, **said, **_origins(before.line, after.line)})
+
+
+def _origins(*lines: Mapping[str, Any]) -> dict[str, object]:
+    """On what the scores of several lines depend: precisions and versions, each once."""
+    precisions = {word for line in lines for word in str(line.get("precision", "")).split()}
+    versions: dict[str, dict[str, None]] = {}
+    for name, version in (each for line in lines for each in line.get("versions", {}).items()):
+        versions.setdefault(name, {}).update(dict.fromkeys(str(version).split(", ")))
+    said: dict[str, object] = {"precision": " ".join(sorted(precisions))} if precisions else {}
+    return said | ({"versions": {n: ", ".join(v) for n, v in versions.items()}} if versions else {})
 
 
 def handed_on(content: Mapping[str, Any]) -> HandedOn:

@@ -99,7 +99,12 @@ class Finding:
 
     @property
     def half_width(self) -> float:
-        """Of the mean's 95% interval (Student; of an average Welch); NaN where none is told."""
+        """Of the mean's 95% interval (Student; of an average Welch); NaN where none is told.
+
+        None is while runs are missing.
+        """
+        if self.gap:
+            return math.nan
         if not math.isnan(self.average_half_width):
             return self.average_half_width
         interval = mean_interval(self.values, _WITHOUT_LIMITS)[2] if self.values else None
@@ -177,8 +182,8 @@ def _score(score: Score, outcome: Outcome, site: Site, guesses: Guesses) -> Find
     scores = {each.name: each.scores for each in ended if each.scores}
     if score.measured_on:
         also = also_measured(outcome, score.measured_on, site)
-        if not scores.keys() <= also.keys():
-            return _NOT_YET
+        if about.gap or not scores.keys() <= also.keys():
+            return replace(about, gap=about.gap or _NOT_YET.gap)
         scores = {name: dict(also[name]) for name in scores}
     return replace(about, values=tuple(_in_units(score, each) for each in scores.values()))
 

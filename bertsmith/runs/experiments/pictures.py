@@ -70,7 +70,7 @@ def _draw_column(axes: Axes, experiment: Experiment, column: str, found: Finding
     number = experiment.columns.index(column)
     for height, row in enumerate(experiment.rows):
         finding = found.get(Place(row=row.title, column=column), Finding())
-        if finding.gap or math.isnan(finding.half_width):
+        if math.isnan(finding.half_width):
             axes.plot(finding.mean, height, **_ALONE)
         else:
             error = finding.half_width

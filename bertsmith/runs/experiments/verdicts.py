@@ -3,12 +3,13 @@
 Two rows differ where the difference of their means lies outside its own 95% interval (Welch 1947,
 from the deviations over seeds of fine-tuning; each model is pre-trained once). What one seed says
 decides nothing, and so do runs of a row that are all equal, which do not say how far others would
-be, and two rows that are no better than guessing. A cell of which not all runs have ended counts as
-not measured. Two rows are close where the whole interval lies within
+be, and two rows that are no better than guessing. A cell of which not all runs have ended is not
+measured. Two rows are close where the whole interval lies within
 the margin, and are not where it lies wholly outside. A mean gap of several columns is compared
 with that of others by the same interval, and a row with a figure of the paper by its own. An
 ensemble and a perplexity are of one run: they are taken as the numbers are, and that is said. A
-claim is reproduced where all its comparisons are, and is not where one is not.
+claim is reproduced where all its comparisons are, and is not where one is not; where some are
+reproduced and the others not measured, it is not decidable.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _judged_by_figure(
         value=ours.mean - figure if ours.settled and figure is not None else math.nan,
         half_width=ours.half_width,
     )
-    is_single = len(ours.settled) == 1 and math.isnan(gap.half_width)
+    is_single = len(ours.settled) == 1 and not ours.num_averaged
     verdict = _ordered(gap) if is_single else _higher(gap)
     return Judged(
         where=f"{first.column}, {first.row} - the paper's {second.row} ({second.column} {figure})",
@@ -149,7 +150,7 @@ def _where(first: Place, second: Place) -> str:
 
 def _guesses(each: Sequence[Judged], found: Findings) -> str:
     """How many of the runs compared have learned nothing; empty for none."""
-    places = {place for one in each for place in one.places}
+    places = {p for one in each if one.verdict != "not measured" for p in one.places}
     num_guessing = sum(found[place].num_guessing for place in places)
     num_runs = sum(found[place].num_valued for place in places)
     if not num_guessing:

@@ -84,7 +84,9 @@ def test_lines_that_each_have_something_of_their_own_become_one(tmp_path: Path) 
         both = [{**RUN, "scores": {"f1": f1}}, run]
         also = {exam: {"examples": "ab", "scores": {name: {"accuracy": 0.5}}}}
         results = {"runs": both, "ensembles": {}}
-        said = {"results": results, "also": also, "precision": precision, "seconds": 3.0}
+        said: dict[str, object] = {"results": results, "also": also, "precision": precision}
+        said |= {"seconds": 3.0, "versions": {"torch": "3" if name == "c" else "2"}}
+        said |= {IS_ELSEWHERE: True} if name == "b" else {}
         return json.dumps({**SCORE, **said})
 
     path = tmp_path / "found.jsonl"
@@ -97,9 +99,37 @@ def test_lines_that_each_have_something_of_their_own_become_one(tmp_path: Path) 
     assert found.also["other"]["scores"].keys() == {"d"}
     assert found.seconds == 1.0 + 3 * 2.0
     assert found.line["precision"] == "bf16 fp32"
+    assert found.line["versions"] == {"torch": "2, 3"}
+    assert found.line[IS_ELSEWHERE]  # something of it is
     # What is handed on holds all of it too.
     path.write_text(json.dumps(found.line), "utf-8")
     assert read_found([path])["fine-tuned/a"] == found
+
+
+def test_what_was_made_of_a_run_goes_with_it(tmp_path: Path) -> None:
+    """Of runs that both lines have, the later's: no ensemble or other set of the earlier's."""
+
+    def line(value: float, *more: str, **said: object) -> str:
+        names = ("a", "b", *more)
+        runs = [{**RUN, "name": name, "scores": {"f1": value}} for name in names]
+        both = {"names": ["a", "b"], "scores": {"f1": value}, "intervals": {}}
+        content = {**SCORE, "results": {"runs": runs, "ensembles": {"p": both}}, **said}
+        return json.dumps(content)
+
+    path = tmp_path / "found.jsonl"
+    scores = {name: {"accuracy": 0.1} for name in ("a", "d")}
+    early = line(0.1, "d", also={"mm": {"examples": "ab", "scores": scores}})
+    late = line(0.9, "c", also={})
+    late = json.dumps(
+        {**json.loads(late), "results": {**json.loads(late)["results"], "ensembles": {}}}
+    )
+    path.write_text("\n".join([early, late]), "utf-8")
+    found = read_found([path])["fine-tuned/a"]
+    assert {n: r.scores["f1"] for n, r in found.results.runs.items()} == {
+        "a": 0.9, "b": 0.9, "c": 0.9, "d": 0.1
+    }  # fmt: skip
+    assert found.results.ensembles == {}
+    assert found.also == {"mm": {"examples": "ab", "scores": {"d": {"accuracy": 0.1}}}}
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,9 @@ def test_a_row_is_compared_with_a_figure_of_the_paper_by_its_own_interval() -> N
     assert of(70.0, 70.4, 70.2) == "not reproduced"
     assert of(70.0, 86.4, 79.2) == "not decidable"
     assert of() == "not measured"
+    # An average of columns, one of them equal in all runs, is of many runs and has no interval.
+    average = {"num_averaged": 6, "num_runs": 6}
+    assert of(80.0, **average) == "not decidable"
     assert of(80.0, 80.4, 80.2, num_runs=3, num_failed=3) == "not decidable"
     assert of(79.0) == "reproduced"  # an ensemble is one
 
