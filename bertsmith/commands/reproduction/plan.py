@@ -95,8 +95,8 @@ def _expected(
     )
     of_all = "" if seconds == all_seconds else f" of {duration(all_seconds)} in all"
     rates = " and ".join(
-        f"{cost.flops_per_second / 1e9:,.0f} (H{hidden_size})"
-        for (_, hidden_size, _), cost in costs.items()
+        f"{cost.flops_per_second / 1e9:,.0f} ({'LSTM ' if kind == 'lstm' else ''}H{hidden_size})"
+        for (kind, hidden_size, _), cost in costs.items()
     )
     yield (
         f"about {duration(seconds)}{of_all} for what is not there yet, at {rates} GFLOP/s on "

@@ -41,8 +41,8 @@ def table7(scale: Scale) -> Experiment:
     Source: Table 7, section 5.3.
     Command: `bertsmith reproduce table7 --scale SCALE --text TEXT --data DATA`
     tiny: 5 min for 7 of 9 parts; planned 0.7 GiB; F1 10.9 fine-tuned, 0.0 from all features.
-    mini: planned 1 h 34 min; planned 1.5 GiB; F1 74.9 fine-tuned, 71.4 (the last layer) to 76.7
-        (the second-to-last) from features.
+    mini: planned 2 h 45 min of one thread; planned 1.5 GiB; F1 74.9 fine-tuned, 71.4 (the last
+        layer) to 76.7 (the second-to-last) from features.
     paper: planned 4,080 days on two cores; planned 13 GiB, 513 GB of disk; not measured (the
         paper's: F1 96.4 fine-tuned, 91.0 to 96.1 from features).
     """
@@ -121,8 +121,8 @@ def contemporaries(scale: Scale) -> Experiment:
     Command: `bertsmith reproduce contemporaries --scale SCALE --text TEXT --data DATA`
     tiny: 121 s for 7 of 17 parts; planned 0.7 GiB; SST-2 52.7 of BERT, 58.9 of left-to-right, both
         guess on MNLI.
-    mini: planned 3 h 35 min; planned 1.5 GiB; MNLI 47.4 of BERT, 45.5 of left-to-right, NER
-        features 76.2 and 79.0, ELMo's sides not measured yet.
+    mini: planned 3 h 58 min of one thread; planned 1.5 GiB; MNLI 47.4 of BERT, 45.5 of
+        left-to-right, NER features 76.2 and 79.0, ELMo's sides not measured yet.
     paper: planned 7,860 days on two cores; planned 5.6 GiB, 202 GB of disk; not measured (the
         paper's: MNLI 84.6 and 82.1, of other texts each).
     """
