@@ -1,5 +1,6 @@
 // What the C++ files of this package share: vectors of numbers, float32 and bfloat16 in memory, e^x,
-// and the draws of dropout. compiler.py builds them, and native.py says how wide a vector is, VECTOR_BYTES.
+// and the draws of dropout. compiler.py builds them; native.py says how wide a vector is,
+// VECTOR_BYTES.
 //
 // Source: the hash is that of bertsmith/randomness.py, mix32; e^x is Cephes' expf.
 

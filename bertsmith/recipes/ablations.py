@@ -38,7 +38,8 @@ def no_nsp(run: PretrainRun) -> PretrainRun:
     Source: section 5.1, Table 5.
     Command: `bertsmith reproduce table5 --scale SCALE --text TEXT --data DATA`
     tiny: not measured; planned 0.7 GiB; QNLI 52.3, SQuAD F1 8.2 (with NSP 50.0 and 8.0).
-    mini: 20 min, of one thread beside another; 2.3 GiB; MNLI 45.9, QNLI 56.0 (47.4 and 56.8).
+    mini: 62 min, of one thread beside another; planned 1.5 GiB; MNLI 45.9, QNLI 56.0 (with NSP
+        47.4 and 56.8).
     paper: planned 920 days on two cores; planned 5.6 GiB; not measured (the paper's: QNLI 84.9).
     """
     return replace(run, name=f"{run.name}-no-nsp", objectives=("masked_lm",))

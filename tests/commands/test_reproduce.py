@@ -204,7 +204,7 @@ def test_of_what_is_named_the_list_says_what_it_takes(capsys: pytest.CaptureFixt
     assert "table7 " in printed
     assert "table8" not in printed
     assert "glue/MNLI" not in printed
-    assert "time, memory, scores on two cores: planned 4,080 days" in printed
+    assert "time, memory, scores: planned 4,080 days on two cores" in printed
 
 
 def test_both_of_mnlis_sets_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,7 @@ def listed(scale: Scale, data: Path | None, names: Sequence[str] = ()) -> Iterat
             f"{', '.join(exams)}; {_vocabularies(scale, needs)}"
         )
         if told := _expected(name, scale):
-            yield f"{'':<15}time, memory, scores on two cores: {told}"
+            yield f"{'':<15}time, memory, scores: {told}"
         if missing := [name for name in exams if name in gaps]:
             yield f"{'':<15}missing here: {', '.join(missing)}; their cells are left out"
     yield (
