@@ -28,9 +28,14 @@ _X86 = {
     "AVX2": ("32", "-mavx2", "-mfma"),
 }
 """Bytes of a vector, and the instructions that have it, by what torch takes this processor for."""
-_MORE = {"avx512_bf16": "-mavx512bf16", "avx512_vnni": "-mavx512vnni"}
+_MORE = {
+    **{"avx512_bf16": "-mavx512bf16", "avx512_vnni": "-mavx512vnni"},
+    **{"amx_tile": "-mamx-tile", "amx_bf16": "-mamx-bf16", "amx_int8": "-mamx-int8"},
+}
 """Instructions that one processor with these vectors has and another one not, by torch's name for
 them."""
+_IN_VECTORS, _IN_TILES = 1.0, 2.0
+"""How a source may say that it multiplies."""
 
 
 def library(source: Path) -> ctypes.CDLL | None:
@@ -73,16 +78,15 @@ def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
 def has_fast_products(source: Path, numbers: Tensor, *, of_bytes: bool = False) -> bool:
     """Whether the source's own products beside such numbers are at least level with torch's.
 
-    As measured: with AMX torch's of bfloat16 are several times as fast, and those of eight bits are
-    taken to be; and what was built must have the instruction for them. Where no build could have
-    it, none is made.
+    As measured: what was built must have an instruction for them, and where the processor has a
+    matrix unit for them (AMX), must use it. Where no build could have it, none is made.
     """
-    has = torch.cpu.get_capabilities()
-    better = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
-    if has.get("amx_int8" if of_bytes else better):
-        return False
     can_have = not of_bytes or _MORE["avx512_vnni"] in build().instructions
-    return can_have and takes(source, numbers) and call(source, "multiplies", numbers) == 1.0
+    if not can_have or not takes(source, numbers):
+        return False
+    of_halves = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
+    has_tiles = torch.cpu.get_capabilities().get("amx_int8" if of_bytes else of_halves)
+    return call(source, "multiplies", numbers) >= (_IN_TILES if has_tiles else _IN_VECTORS)
 
 
 def bf16_instructions() -> str:

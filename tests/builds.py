@@ -1,5 +1,7 @@
 """Libraries as another processor, or another process, would have them."""
 
+import contextlib
+import dataclasses
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,3 +33,21 @@ def in_a_cache_of_its_own(tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator
     forget_builds()
     yield tmp_path / "cache" / "bertsmith"
     forget_builds()
+
+
+def has_tiles() -> bool:
+    """Whether what is built for this processor multiplies in its matrix unit."""
+    return "-mamx-bf16" in native.build().instructions
+
+
+@contextlib.contextmanager
+def without_tiles() -> Iterator[None]:
+    """Inside everything is built as for a processor without a matrix unit."""
+    built = native.build()
+    vectors = tuple(each for each in built.instructions if not each.startswith("-mamx"))
+    narrow = dataclasses.replace(built, instructions=vectors)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "build", lambda: narrow)
+        native._loaded.cache_clear()
+        yield
+    native._loaded.cache_clear()

@@ -44,6 +44,7 @@ float over_tasks(
   if (!memory.floats) return NO_ROOM;
 #pragma omp parallel num_threads(num_threads)
   {
+    [[maybe_unused]] Tiles tiles;
     Cutter cutter{memory.lined() + omp_get_thread_num() * bytes};
     Room<Number> room(cutter, rules.head_size, longest, most_queries);
 #pragma omp for schedule(dynamic, 1)
@@ -94,7 +95,7 @@ float over_tasks(
         });                                                                                        \
   }
 
-extern "C" float multiplies_bf16(int) { return MULTIPLIES_BF16; }
+extern "C" float multiplies_bf16(int) { return way_of_products<uint16_t>(MULTIPLIES_BF16); }
 
 ATTENTION(fp32, float)
 ATTENTION(bf16, uint16_t)

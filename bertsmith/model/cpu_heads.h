@@ -7,7 +7,8 @@
 //
 // Source: Vaswani et al. 2017, section 3.2.
 //
-// Legend: L tokens of the sequence, W = L rounded up to vectors, K head size.
+// Legend: L tokens of the sequence, W = L rounded up to vectors, D = L as deep as products like it, K
+// head size.
 
 #pragma once
 
@@ -22,7 +23,7 @@ namespace {
 constexpr int LEFT_TO_RIGHT = 1, RIGHT_TO_LEFT = 2;
 constexpr float HIDDEN = -std::numeric_limits<float>::infinity();
 // Queries whose scores are in the cache at a time.
-constexpr int QUERIES = 4 * TILE_ROWS;
+constexpr int QUERIES = HAS_TILES ? TALL : 4 * TILE_ROWS;
 
 struct Rules {
   int num_heads, head_size, direction;
@@ -57,10 +58,11 @@ struct Room {
 
   Room(Cutter& cutter, int64_t head_size, int64_t longest, int64_t most_queries = 0) {
     int64_t step = Factors<Number>::STEP, wide = rounded_up(longest);
-    int64_t columns = (head_size + step) * wide, rows = (longest + step) * rounded_up(head_size);
+    int64_t depth = whole_depth<Number>(wide), query_depth = whole_depth<Number>(most_queries);
+    int64_t columns = (head_size + step) * wide, rows = (depth + step) * rounded_up(head_size);
     keys = cutter.numbers<Number>(columns);
     values = cutter.numbers<Number>(std::max(rows, columns));
-    weights = cutter.numbers<Number>(std::max<int64_t>(QUERIES, most_queries) * wide);
+    weights = cutter.numbers<Number>(std::max<int64_t>(QUERIES, most_queries) * depth);
     scores = cutter.numbers<float>(QUERIES * wide);
     factors = cutter.numbers<float>(QUERIES);
     if (!most_queries) return;
@@ -68,9 +70,9 @@ struct Room {
     dropped = cutter.numbers<float>(wide);
     key_rows = cutter.numbers<Number>(rows);
     for (Number** each : {&query_rows, &gradient_rows})
-      *each = cutter.numbers<Number>((most_queries + step) * rounded_up(head_size));
-    gradients = cutter.numbers<Number>(most_queries * wide);
-    turned = cutter.numbers<Number>((most_queries + step) * wide);
+      *each = cutter.numbers<Number>((query_depth + step) * rounded_up(head_size));
+    gradients = cutter.numbers<Number>(most_queries * depth);
+    turned = cutter.numbers<Number>((query_depth + step) * wide);
   }
 };
 
@@ -88,10 +90,10 @@ void compare(
 // Weighted sums of rows, (count, K), each times its factor, to rows that lie apart.
 template <typename Number>
 void gather(
-    Left<Number> weights, int count, const Number* rows, int64_t length, int64_t size,
+    Left<Number> weights, int count, const Number* rows, int64_t depth, int64_t size,
     const float* factors, Number* to, int64_t stride) {
   multiply<Number>(
-      weights, count, {rows, nullptr, length, rounded_up(size)},
+      weights, count, {rows, nullptr, depth, rounded_up(size)},
       [=](int row, int column, const auto& sums) {
         Number* at = to + row * stride + column;
         int64_t room = size - column;
@@ -108,13 +110,20 @@ inline float hide(float* scores, int64_t position, int64_t length, int direction
   return highest_of(scores, wide);
 }
 
+// Zeros behind (W,) numbers, up to the depth of a product.
+template <typename Number>
+inline void fill_up(Number* numbers, int64_t wide, int64_t depth) {
+  if (depth > wide) std::fill(numbers + wide, numbers + depth, Number{});
+}
+
 template <typename Number>
 void attend(
     const Task<Number>& task, const Rules& rules, Room<Number>& room, Number* contexts,
     int64_t stride) {
   int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
+  int64_t depth = whole_depth<Number>(length), apart = std::max(wide, depth);
   lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
-  lay_out_rows(task.values, task.key_stride, length, size, room.values);
+  lay_out_rows(task.values, task.key_stride, length, size, room.values, PANEL<Number>, depth);
   for (int64_t first = 0; first < task.num_queries; first += QUERIES) {
     int count = int(std::min<int64_t>(QUERIES, task.num_queries - first));
     Left<Number> queries{task.queries + first * task.query_stride, task.query_stride};
@@ -127,12 +136,13 @@ void attend(
         Floats weights = exponential((load(scores + j) - highest) * rules.scale);
         total += weights;
         if (task.words) weights *= task.kept(first + row, j, rules.dropout);
-        put(room.weights + row * wide + j, weights);
+        put(room.weights + row * apart + j, weights);
       }
+      fill_up(room.weights + row * apart, wide, depth);
       room.factors[row] = 1.0f / sum_of(total);
     }
     gather(
-        {room.weights, wide}, count, room.values, length, size, room.factors,
+        {room.weights, apart}, count, room.values, depth, size, room.factors,
         contexts + first * stride, stride);
   }
 }
@@ -142,9 +152,10 @@ void attend(
 template <typename Number>
 void softmax_backward(
     const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room) {
-  int64_t wide = rounded_up(task.length);
+  int64_t wide = rounded_up(task.length), depth = whole_depth<Number>(task.length);
+  int64_t at = query * std::max(wide, depth);
   float *scores = room.scores + row * wide, *arrived = room.arrived + row * wide;
-  Number *weights = room.weights + query * wide, *gradients = room.gradients + query * wide;
+  Number *weights = room.weights + at, *gradients = room.gradients + at;
   float highest = hide(scores, task.position(query), task.length, rules.direction);
   Floats total = {}, products = {};
   for (int64_t j = 0; j < wide; j += LANES) {
@@ -166,6 +177,24 @@ void softmax_backward(
     put(gradients + j, weight * (load(arrived + j) - inner) * rules.scale);
     put(weights + j, load(room.dropped + j) * factor);
   }
+  fill_up(gradients, wide, depth);
+}
+
+// (Q, W) rows, so far apart, as the rows of a product over queries: their columns.
+inline Left<uint16_t> turned(
+    const uint16_t* rows, int64_t apart, int64_t num_queries, int64_t wide, uint16_t* room) {
+  if constexpr (HAS_TILES) {
+    int64_t depth = whole_depth<uint16_t>(num_queries);
+    turn_rows(rows, apart, num_queries, wide, room, depth);
+    return {room, depth};
+  }
+  lay_out_rows(rows, apart, num_queries, wide, room, wide);
+  return {room, 2, wide * 2};
+}
+
+inline Left<float> turned(
+    const float* rows, int64_t apart, int64_t, int64_t, float*) {
+  return {rows, 1, apart};
 }
 
 // Gradients of the queries' contexts -> of queries, keys and values, which lie as those do.
@@ -174,12 +203,15 @@ void attend_backward(
     const Task<Number>& task, const Rules& rules, Room<Number>& room, const Number* arrived,
     int64_t stride, Number* grad_queries, Number* grad_keys, Number* grad_values) {
   int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
-  int64_t num_queries = task.num_queries;
+  int64_t num_queries = task.num_queries, query_depth = whole_depth<Number>(num_queries);
+  int64_t depth = whole_depth<Number>(length), apart = std::max(wide, depth);
+  constexpr int BROAD = PANEL<Number>;
   lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
   lay_out_columns(task.values, task.key_stride, size, length, room.values);
-  lay_out_rows(task.keys, task.key_stride, length, size, room.key_rows);
-  lay_out_rows(task.queries, task.query_stride, num_queries, size, room.query_rows);
-  lay_out_rows(arrived, stride, num_queries, size, room.gradient_rows);
+  lay_out_rows(task.keys, task.key_stride, length, size, room.key_rows, BROAD, depth);
+  lay_out_rows(
+      task.queries, task.query_stride, num_queries, size, room.query_rows, BROAD, query_depth);
+  lay_out_rows(arrived, stride, num_queries, size, room.gradient_rows, BROAD, query_depth);
   for (int64_t first = 0; first < num_queries; first += QUERIES) {
     int count = int(std::min<int64_t>(QUERIES, num_queries - first));
     Left<Number> queries{task.queries, task.query_stride}, contexts{arrived, stride};
@@ -188,18 +220,15 @@ void attend_backward(
     for (int row = 0; row < count; row++)
       softmax_backward(task, first + row, row, rules, room);
     gather(
-        {room.gradients + first * wide, wide}, count, room.key_rows, length, size, nullptr,
+        {room.gradients + first * apart, apart}, count, room.key_rows, depth, size, nullptr,
         grad_queries + first * task.query_stride, task.query_stride);
   }
-  constexpr int STEP = Factors<Number>::STEP;
-  Left<Number> turned{room.turned, STEP, wide * STEP};  // rows and steps change places
-  lay_out_rows(room.gradients, wide, num_queries, wide, room.turned, wide);
   gather(
-      turned, int(length), room.query_rows, num_queries, size, nullptr, grad_keys, task.key_stride);
-  lay_out_rows(room.weights, wide, num_queries, wide, room.turned, wide);
+      turned(room.gradients, apart, num_queries, wide, room.turned), int(length), room.query_rows,
+      query_depth, size, nullptr, grad_keys, task.key_stride);
   gather(
-      turned, int(length), room.gradient_rows, num_queries, size, nullptr, grad_values,
-      task.key_stride);
+      turned(room.weights, apart, num_queries, wide, room.turned), int(length), room.gradient_rows,
+      query_depth, size, nullptr, grad_values, task.key_stride);
 }
 
 }  // namespace

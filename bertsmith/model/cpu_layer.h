@@ -28,7 +28,8 @@
 namespace {
 
 // Of a chunk, for each thread.
-constexpr int64_t CHUNK_ROWS = 4 * BLOCK_ROWS;
+template <typename Number>
+constexpr int64_t CHUNK_ROWS = HAS_TILES_OF<Number> ? 256 : 4 * BLOCK_ROWS<Number>;
 
 template <typename Number, typename Matrix = Panels<Number>>
 struct Layer {
@@ -53,9 +54,9 @@ struct Rows {
   // Of so many rows, so many of them asked for; a row may be asked for several times.
   template <typename Matrix>
   Rows(Cutter& cutter, const Layer<Number, Matrix>& layer, int64_t num_rows, int64_t num_asked)
-      : hidden_stride(whole_panels(layer.hidden())),
-        keys_stride(whole_panels(layer.keys_values.width)),
-        inner_stride(whole_panels(layer.up.width)),
+      : hidden_stride(whole_panels<Number>(layer.hidden())),
+        keys_stride(whole_panels<Number>(layer.keys_values.width)),
+        inner_stride(whole_panels<Number>(layer.up.width)),
         levels(
             cutter, layer.down, std::max(layer.hidden(), layer.up.width),
             std::max(num_rows, num_asked)) {
@@ -169,7 +170,7 @@ std::vector<int64_t> chunks(const Stream<Number>& stream, int num_threads) {
   std::vector<int64_t> borders{0};
   for (int64_t n = 1; n < stream.count; n++) {
     int64_t count = stream.lasts[n] + 1 - stream.firsts[borders.back()];
-    if (count > CHUNK_ROWS * num_threads) borders.push_back(n);
+    if (count > CHUNK_ROWS<Number> * num_threads) borders.push_back(n);
   }
   borders.push_back(stream.count);
   return borders;
@@ -196,6 +197,7 @@ float forward(
   if (!memory.floats) return NO_ROOM;
 #pragma omp parallel num_threads(num_threads)
   {
+    [[maybe_unused]] Tiles tiles;
     Cutter cutter{memory.lined()}, own{memory.lined() + shared_bytes + omp_get_thread_num() * bytes};
     Rows<Number> rows(cutter, layer, most, most_asked);
     Room<Number> room(own, layer.rules.head_size, longest);
@@ -241,7 +243,7 @@ float forward_through(
     lay_out_weights(weight, depth, width, panels);                                                 \
     return DONE;                                                                                   \
   }                                                                                                \
-  extern "C" float multiplies_##TYPE(int) { return IS_FAST; }                                      \
+  extern "C" float multiplies_##TYPE(int) { return way_of_products<WEIGHT>(IS_FAST); }             \
   extern "C" float layers_##TYPE(                                                                  \
       const Layer<NUMBER, MATRIX>* const* layers, int64_t num_layers, const NUMBER* hidden,        \
       const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,     \

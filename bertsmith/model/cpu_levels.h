@@ -78,8 +78,9 @@ void weigh(
     room.steps[i] = to_levels(rows.first + i * rows.row, by.depth, room.levels + i * room.stride);
   multiply_together<int8_t>(
       {room.levels, room.stride}, count, by, [&](int64_t row, int64_t column, const auto& sums) {
-        Floats values[TILE_VECTORS];
-        for (int v = 0; v < TILE_VECTORS; v++) {
+        constexpr int VECTORS = TILE_VECTORS<int8_t>;
+        Floats values[VECTORS];
+        for (int v = 0; v < VECTORS; v++) {
           int64_t at = column + v * LANES;
           Integers offsets;
           std::memcpy(&offsets, by.offsets + at, sizeof offsets);

@@ -8,15 +8,22 @@
 
 #pragma once
 
+#include "cpu_tiles.h"
 #include "native.h"
 
 namespace {
 
-// There are 32 registers of 64 bytes, 16 of fewer.
-constexpr int TILE_ROWS = 6, TILE_VECTORS = VECTOR_BYTES == 64 ? 4 : 2;
-constexpr int PANEL = TILE_VECTORS * LANES;
+// There are 32 registers of 64 bytes, 16 of fewer; tiles are two by two.
+constexpr int TILE_ROWS = 6;
+template <typename Number>
+constexpr int TILE_VECTORS = VECTOR_BYTES == 64 && !HAS_TILES_OF<Number> ? 4 : 2;
+template <typename Number>
+constexpr int PANEL = TILE_VECTORS<Number> * LANES;
 
-inline int64_t whole_panels(int64_t width) { return (width + PANEL - 1) / PANEL * PANEL; }
+template <typename Number>
+inline int64_t whole_panels(int64_t width) {
+  return (width + PANEL<Number> - 1) / PANEL<Number> * PANEL<Number>;
+}
 
 // How numbers of a type are multiplied: STEP rows of the matrix at a time, four bytes of a column.
 template <typename Number>
@@ -85,6 +92,13 @@ struct Factors<int8_t> {
 #endif
 };
 
+// Depth that products like best: whole steps, or whole tiles where there are tiles.
+template <typename Number>
+inline int64_t whole_depth(int64_t depth) {
+  constexpr int64_t STEP = HAS_TILES_OF<Number> ? TILE_DEPTH<Number> : Factors<Number>::STEP;
+  return (depth + STEP - 1) / STEP * STEP;
+}
+
 // A matrix as products read it; where it is one of weights, with what is added to each column.
 template <typename Number>
 struct Panels {
@@ -100,10 +114,10 @@ struct Panels {
 // (C, D) weights -> panels; zeros fill the last one.
 template <typename Number>
 void lay_out_weights(const Number* weights, int64_t depth, int64_t width, Number* panels) {
-  constexpr int STEP = Factors<Number>::STEP;
-  for (int64_t first = 0; first < width; first += PANEL)
+  constexpr int STEP = Factors<Number>::STEP, BROAD = PANEL<Number>;
+  for (int64_t first = 0; first < width; first += BROAD)
     for (int64_t k = 0; k < depth; k += STEP)
-      for (int64_t c = first; c < first + PANEL; c++)
+      for (int64_t c = first; c < first + BROAD; c++)
         for (int step = 0; step < STEP; step++)
           *panels++ = c < width && k + step < depth ? weights[c * depth + k + step] : 0;
 }
@@ -155,10 +169,10 @@ inline void take(Words& words, const void* from, int64_t count) {
 template <typename Number>
 void lay_out_columns(
     const Number* rows, int64_t stride, int64_t depth, int64_t width, Number* panels) {
-  constexpr int STEP = Factors<Number>::STEP;
+  constexpr int STEP = Factors<Number>::STEP, BROAD = PANEL<Number>;
   int64_t num_words = depth / STEP, wide = rounded_up(width);
   for (int64_t column = 0; column < wide; column += LANES) {
-    int64_t panel = column / PANEL * PANEL, broad = std::min<int64_t>(PANEL, wide - panel);
+    int64_t panel = column / BROAD * BROAD, broad = std::min<int64_t>(BROAD, wide - panel);
     int64_t count = std::min<int64_t>(LANES, width - column);
     Number* to = panels + panel * depth + (column - panel) * STEP;
     for (int64_t word = 0; word < num_words; word += LANES) {
@@ -197,20 +211,41 @@ inline Words side_by_side(const Number* first, const Number* second, int64_t cou
 }
 
 // (D, C) rows, `stride` numbers from one to the next, -> panels of whole vectors, `broad` columns
-// each; zeros fill the last step and the last vector.
+// each; zeros fill the last step, or as much depth as is named, and the last vector.
 template <typename Number>
 void lay_out_rows(
     const Number* rows, int64_t stride, int64_t depth, int64_t width, Number* panels,
-    int64_t broad = PANEL) {
+    int64_t broad = PANEL<Number>, int64_t deep = 0) {
   constexpr int STEP = Factors<Number>::STEP;
-  int64_t wide = rounded_up(width);
-  for (int64_t panel = 0; panel < wide; panel += broad)
+  int64_t wide = rounded_up(width), past = std::max(deep - (depth + STEP - 1) / STEP * STEP, int64_t{0});
+  for (int64_t panel = 0; panel < wide; panel += broad) {
+    int64_t end = std::min(panel + broad, wide);
     for (int64_t k = 0; k < depth; k += STEP)
-      for (int64_t c = panel; c < std::min(panel + broad, wide); c += LANES) {
+      for (int64_t c = panel; c < end; c += LANES) {
         const Number *first = rows + k * stride + c, *second = k + 1 < depth ? first + stride : nullptr;
         Words words = side_by_side(first, second, width - c);
         std::memcpy(panels, &words, sizeof words), panels += LANES * STEP;
       }
+    panels = std::fill_n(panels, past * (end - panel), Number{});
+  }
+}
+
+// (D, C) rows, `stride` numbers from one to the next, -> (C, D) rows, `apart` numbers from one to the
+// next; D is filled up with zeros to whole squares of words.
+inline void turn_rows(
+    const uint16_t* rows, int64_t stride, int64_t depth, int64_t width, uint16_t* turned,
+    int64_t apart) {
+  for (int64_t k = 0; k < depth; k += 2 * LANES)
+    for (int64_t c = 0; c < width; c += LANES) {
+      Square square{};
+      for (int64_t pair = 0, at = k; pair < LANES && at < depth; pair++, at += 2) {
+        const uint16_t* first = rows + at * stride + c;
+        square[pair] = side_by_side(first, at + 1 < depth ? first + stride : nullptr, width - c);
+      }
+      turn(square);
+      for (int64_t row = c; row < std::min(c + LANES, width); row++)
+        std::memcpy(turned + row * apart + k, &square[row - c], sizeof(Words));
+    }
 }
 
 }  // namespace

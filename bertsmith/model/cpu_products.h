@@ -13,7 +13,8 @@
 namespace {
 
 // Rows that one thread takes at a time.
-constexpr int BLOCK_ROWS = 8 * TILE_ROWS;
+template <typename Number>
+constexpr int BLOCK_ROWS = HAS_TILES_OF<Number> ? 8 * TALL : 8 * TILE_ROWS;
 // Of a long sum: so deep a panel stays in the first cache.
 constexpr int64_t DEEP = 256;
 
@@ -68,10 +69,50 @@ inline void multiply_last(
   }
 }
 
+#if HAS_TILES
+// Rows, at most a block of them, by a panel of one tile or two. Of a long sum so much is made at a
+// time as the first cache holds of the panel.
+template <int VECTORS, typename Number, typename Then>
+inline void multiply_by_tiles(
+    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then) {
+  constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
+  alignas(VECTOR_BYTES) typename Factors<Number>::Sums sums[BLOCK_ROWS<Number>][VECTORS];
+  for (int64_t k = 0; k == 0 || k < depth; k += DEEP)  // of no depth sums are zero
+    for (int first = 0; first < count; first += TALL) {
+      const int here = std::min(count - first, TALL);
+      const int64_t stride = rows.row * BYTES, part = std::min(DEEP, depth - k);
+      const Number* from = rows.first + first * rows.row + k;
+      const Number* columns = panel + k * VECTORS * LANES;
+      const char* next = reinterpret_cast<const char*>(columns + part * VECTORS * LANES);
+      const int64_t bytes = part * PITCH / Factors<Number>::STEP;
+      for (int64_t at = first * bytes / count; at < (first + here) * bytes / count; at += 64)
+        __builtin_prefetch(next + at, 0, 1);
+      Tiles::are_of(here);
+      auto* multiply =
+          here > SIDE ? multiply_tiles<true, VECTORS == 2, Number> : multiply_tiles<false, VECTORS == 2, Number>;
+      multiply(from, stride, columns, PITCH, part, sums[first], PITCH, k == 0);
+      if (k + part == depth)
+        for (int row = first; row < first + here; row++) then(row, sums[row]);
+    }
+}
+#endif
+
 // Rows by a panel of so many vectors; `then` is told a row's number and its sums.
 template <int VECTORS, typename Number, typename Then>
 inline void multiply_panel(
     Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then) {
+#if HAS_TILES
+  if constexpr (HAS_TILES_OF<Number>) {
+    bool is_whole = rows.step == Factors<Number>::STEP && depth % TILE_DEPTH<Number> == 0;
+    if (is_whole && may_use_tiles()) {
+      for (int block = 0; block < count; block += BLOCK_ROWS<Number>)
+        multiply_by_tiles<VECTORS>(
+            rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth,
+            [&](int row, const auto& sums) { then(block + row, sums); });
+      return;
+    }
+  }
+#endif
   int first = 0;
   auto next = [&](int row, const auto& sums) { then(first + row, sums); };
   for (; first + TILE_ROWS <= count; first += TILE_ROWS)
@@ -107,11 +148,11 @@ inline void multiply_long(
   constexpr int STEP = Factors<Number>::STEP;
   for (int64_t k = 0; k < depth; k += DEEP) {
     bool is_new = is_first && k == 0;
-    multiply_narrow<TILE_VECTORS>(
+    multiply_narrow<TILE_VECTORS<Number>>(
         Left<Number>{rows.first + k / STEP * rows.step, rows.row, rows.step}, count,
         panel + k * vectors * LANES, vectors, std::min(DEEP, depth - k),
         [=](int row, const auto& part) {
-          float* to = sums + row * PANEL;
+          float* to = sums + row * PANEL<Number>;
           for (const Floats& each : part) store(to, is_new ? each : load(to) + each), to += LANES;
         });
   }
@@ -121,9 +162,10 @@ inline void multiply_long(
 template <typename Number, typename Then>
 inline void multiply(
     Left<Number> rows, int count, const Panels<Number>& by, const Then& then) {
-  for (int64_t column = 0; column < by.width; column += PANEL) {
-    int vectors = int(std::min<int64_t>(PANEL, by.width - column)) / LANES;
-    multiply_narrow<TILE_VECTORS>(
+  constexpr int BROAD = PANEL<Number>;
+  for (int64_t column = 0; column < by.width; column += BROAD) {
+    int vectors = int(std::min<int64_t>(BROAD, by.width - column)) / LANES;
+    multiply_narrow<TILE_VECTORS<Number>>(
         rows, count, by.from(column), vectors, by.depth,
         [&](int row, const auto& sums) { then(row, int(column), sums); });
   }
@@ -134,13 +176,14 @@ inline void multiply(
 template <typename Number, typename Then>
 inline void multiply_together(
     Left<Number> rows, int64_t count, const Panels<Number>& by, const Then& then) {
-  int64_t num_panels = (by.width + PANEL - 1) / PANEL;
-  int64_t num_blocks = (count + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  constexpr int BROAD = PANEL<Number>, TALLEST = BLOCK_ROWS<Number>;
+  int64_t num_panels = (by.width + BROAD - 1) / BROAD;
+  int64_t num_blocks = (count + TALLEST - 1) / TALLEST;
 #pragma omp for schedule(static)
   for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
-    int64_t column = unit / num_blocks * PANEL, first = unit % num_blocks * BLOCK_ROWS;
-    int here = int(std::min<int64_t>(BLOCK_ROWS, count - first));
-    multiply_panel<TILE_VECTORS>(
+    int64_t column = unit / num_blocks * BROAD, first = unit % num_blocks * TALLEST;
+    int here = int(std::min<int64_t>(TALLEST, count - first));
+    multiply_panel<TILE_VECTORS<Number>>(
         rows.from(first), here, by.from(column), by.depth,
         [&](int row, const auto& sums) { then(first + row, column, sums); });
   }

@@ -38,19 +38,19 @@ struct LaidOut {
   LaidOut(
       const float* matrix, int64_t width, int64_t column, int64_t depth, int64_t row,
       int num_threads)
-      : memory(matrix ? whole_panels(width) * depth : 1),
+      : memory(matrix ? whole_panels<float>(width) * depth : 1),
         panels{memory.floats, nullptr, depth, width} {
     if (!matrix || !memory.floats) return;
 #pragma omp parallel for schedule(static) num_threads(num_threads)
-    for (int64_t first = 0; first < width; first += PANEL) {
+    for (int64_t first = 0; first < width; first += PANEL<float>) {
       const float* from = matrix + first * column;
       float* to = memory.floats + first * depth;
-      if (first + PANEL > width)
+      if (first + PANEL<float> > width)
         lay_out_last(from, width - first, column, row, to);
       else if (row == 1)
-        lay_out_columns(from, column, depth, PANEL, to);
+        lay_out_columns(from, column, depth, PANEL<float>, to);
       else
-        lay_out_rows(from, row, depth, PANEL, to);
+        lay_out_rows(from, row, depth, PANEL<float>, to);
     }
   }
 
@@ -59,7 +59,7 @@ struct LaidOut {
   void lay_out_last(
       const float* from, int64_t width, int64_t column, int64_t row, float* to) const {
     for (int64_t d = 0; d < panels.depth; d++)
-      for (int64_t c = 0; c < PANEL; c++) *to++ = c < width ? from[c * column + d * row] : 0.0f;
+      for (int64_t c = 0; c < PANEL<float>; c++) *to++ = c < width ? from[c * column + d * row] : 0.0f;
   }
 };
 

@@ -23,8 +23,8 @@
 
 namespace {
 
-// Words whose gradients are in the cache at a time: a span.
-constexpr int64_t SPAN = 16 * BLOCK_ROWS;
+// Words whose scores are made at a time: a block; and those whose gradients are in the cache: a span.
+constexpr int64_t BLOCK = 8 * TILE_ROWS, SPAN = 16 * BLOCK;
 constexpr float LOWEST = std::numeric_limits<float>::lowest();
 
 template <typename Number>
@@ -39,7 +39,7 @@ struct Given {
   int64_t num_rows, num_words, width;  // M, V, H
 
   int64_t words_from(int64_t first) const {
-    return std::min<int64_t>(BLOCK_ROWS, num_words - first);
+    return std::min<int64_t>(BLOCK, num_words - first);
   }
 };
 
@@ -61,28 +61,28 @@ struct Room {
       : stride(rounded_up(of.num_rows)),
         deep(parts(of.num_rows, Factors<Number>::STEP) * Factors<Number>::STEP),
         broad(rounded_up(of.width)) {
-    int64_t blocks = parts(of.num_words, BLOCK_ROWS), row_blocks = parts(of.num_rows, BLOCK_ROWS);
+    int64_t blocks = parts(of.num_words, BLOCK), row_blocks = parts(of.num_rows, BLOCK);
     columns = cutter.numbers<Number>(of.width * stride);
     pairs = cutter.numbers<Number>(deep * broad);
     weights = cutter.numbers<Number>(of.num_words * stride);
     for (float** each : {&highest, &totals}) *each = cutter.numbers<float>(blocks * stride);
     for (float** each : {&scores, &at_target}) *each = cutter.numbers<float>(stride);
     is_first = cutter.numbers<uint8_t>(stride);
-    turned = cutter.numbers<Number>(SPAN * row_blocks * BLOCK_ROWS);
+    turned = cutter.numbers<Number>(SPAN * row_blocks * BLOCK);
     words = cutter.numbers<Number>(SPAN * broad);
-    sums = cutter.numbers<float>(row_blocks * BLOCK_ROWS * parts(of.width, PANEL) * PANEL);
+    sums = cutter.numbers<float>(row_blocks * BLOCK * parts(of.width, PANEL<Number>) * PANEL<Number>);
   }
 };
 
 // Scores of a block of words, PANEL rows at a time, and what they say of each row.
 template <typename Number>
 void score(const Given<Number>& of, const Room<Number>& room, int64_t first) {
-  int64_t stride = room.stride, count = of.words_from(first), block = first / BLOCK_ROWS * stride;
-  for (int64_t column = 0; column < of.num_rows; column += PANEL) {
-    float scores[BLOCK_ROWS][PANEL];
-    int64_t broad = std::min<int64_t>(PANEL, stride - column);
+  int64_t stride = room.stride, count = of.words_from(first), block = first / BLOCK * stride;
+  for (int64_t column = 0; column < of.num_rows; column += PANEL<Number>) {
+    float scores[BLOCK][PANEL<Number>];
+    int64_t broad = std::min<int64_t>(PANEL<Number>, stride - column);
     Number* weights = room.weights + first * stride + column;
-    multiply_narrow<TILE_VECTORS>(
+    multiply_narrow<TILE_VECTORS<Number>>(
         Left<Number>{of.embedding + first * of.width, of.width}, int(count),
         room.columns + column * of.width, int(broad) / LANES, of.width,
         [&](int row, const auto& sums) {
@@ -104,7 +104,7 @@ void score(const Given<Number>& of, const Room<Number>& room, int64_t first) {
       store(highest + m, most);
       store(room.totals + block + column + m, total);
     }
-    for (int64_t m = 0; m < std::min<int64_t>(PANEL, of.num_rows - column); m++) {
+    for (int64_t m = 0; m < std::min<int64_t>(PANEL<Number>, of.num_rows - column); m++) {
       int64_t target = of.targets[column + m] - first, row = 0;
       if (target < 0 || target >= count) continue;
       while (row < target && scores[row][m] != highest[m]) row++;
@@ -117,7 +117,7 @@ void score(const Given<Number>& of, const Room<Number>& room, int64_t first) {
 // A row's loss, and whether its guess, the first of the highest, is right.
 template <typename Number>
 void judge(const Given<Number>& of, const Room<Number>& room, int64_t m, float highest, float total) {
-  int64_t block = 0, own = of.targets[m] / BLOCK_ROWS;
+  int64_t block = 0, own = of.targets[m] / BLOCK;
   float loss = std::log(total) - (room.scores[m] - highest);
   while (block < own && room.highest[block * room.stride + m] != highest) block++;
   bool is_highest = block == own && room.highest[own * room.stride + m] == highest;
@@ -131,7 +131,7 @@ void judge(const Given<Number>& of, const Room<Number>& room, int64_t m, float h
 // probabilities of its weights.
 template <typename Number>
 void add_up(const Given<Number>& of, const Room<Number>& room, int64_t m) {
-  int64_t blocks = parts(of.num_words, BLOCK_ROWS);
+  int64_t blocks = parts(of.num_words, BLOCK);
   Floats highest = Floats{} + LOWEST, total = {}, factor;
   for (int64_t block = 0; block < blocks; block++) {
     Floats each = load(room.highest + block * room.stride + m);
@@ -168,9 +168,9 @@ void turn_gradient(
       totals[0] += load(word);
       if (STEP > 1 && second) totals[1] += load(second);
       Words words = side_by_side(word, second);
-      Number* panel = room.turned + m / BLOCK_ROWS * SPAN * BLOCK_ROWS;
+      Number* panel = room.turned + m / BLOCK * SPAN * BLOCK;
       std::memcpy(
-          panel + (from + row) * BLOCK_ROWS + m % BLOCK_ROWS * STEP, &words, sizeof words);
+          panel + (from + row) * BLOCK + m % BLOCK * STEP, &words, sizeof words);
     }
     for (int step = 0; step < STEP && row + step < count; step++)
       of.grad_bias[first + row + step] = sum_of(totals[step]);
@@ -184,7 +184,7 @@ void differentiate(
     const Given<Number>& of, const Room<Number>& room, Number* gradient, int64_t span,
     int64_t first) {
   int64_t stride = room.stride, count = of.words_from(first), from = first - span;
-  const float* factors = room.highest + first / BLOCK_ROWS * stride;
+  const float* factors = room.highest + first / BLOCK * stride;
   for (int64_t row = 0; row < count; row++)
     for (int64_t m = 0; m < stride; m += LANES)
       put(gradient + row * stride + m,
@@ -194,19 +194,19 @@ void differentiate(
     if (row >= 0 && row < count) narrow(room.at_target[m], gradient + row * stride + m);
   }
   turn_gradient(of, room, gradient, span, first);
-  for (int64_t column = 0; column < of.width; column += PANEL) {
-    int64_t broad = std::min<int64_t>(PANEL, room.broad - column), left = of.width - column;
+  for (int64_t column = 0; column < of.width; column += PANEL<Number>) {
+    int64_t broad = std::min<int64_t>(PANEL<Number>, room.broad - column), left = of.width - column;
     lay_out_rows(
-        of.embedding + first * of.width + column, of.width, count, std::min<int64_t>(PANEL, left),
+        of.embedding + first * of.width + column, of.width, count, std::min<int64_t>(PANEL<Number>, left),
         room.words + column * SPAN + from * broad);
-    float sums[BLOCK_ROWS * PANEL];
+    float sums[BLOCK * PANEL<Number>];
     Number* to = of.grad_embedding + first * of.width + column;
     expect(to, of.width, count, broad);
     multiply_long(
         Left<Number>{gradient, stride}, int(count), room.pairs + column * room.deep,
         int(broad) / LANES, room.deep, sums);
     for (int64_t row = 0; row < count; row++)
-      put_row(sums + row * PANEL, broad, to + row * of.width, left);
+      put_row(sums + row * PANEL<Number>, broad, to + row * of.width, left);
   }
 }
 
@@ -215,22 +215,22 @@ void differentiate(
 template <typename Number>
 void add_words(const Given<Number>& of, const Room<Number>& room, int64_t span) {
   constexpr int STEP = Factors<Number>::STEP;
-  int64_t panels = parts(of.width, PANEL), row_blocks = parts(of.num_rows, BLOCK_ROWS);
+  int64_t panels = parts(of.width, PANEL<Number>), row_blocks = parts(of.num_rows, BLOCK);
   int64_t num_words = std::min(SPAN, of.num_words - span);
   bool is_last = span + num_words == of.num_words;
 #pragma omp for schedule(static)
   for (int64_t unit = 0; unit < panels * row_blocks; unit++) {
-    int64_t column = unit % panels * PANEL, first = unit / panels * BLOCK_ROWS;
-    int64_t broad = std::min<int64_t>(PANEL, room.broad - column);
-    int count = int(std::min<int64_t>(BLOCK_ROWS, of.num_rows - first));
-    float* sums = room.sums + unit * BLOCK_ROWS * PANEL;
+    int64_t column = unit % panels * PANEL<Number>, first = unit / panels * BLOCK;
+    int64_t broad = std::min<int64_t>(PANEL<Number>, room.broad - column);
+    int count = int(std::min<int64_t>(BLOCK, of.num_rows - first));
+    float* sums = room.sums + unit * BLOCK * PANEL<Number>;
     multiply_long(
-        Left<Number>{room.turned + first * SPAN, STEP, BLOCK_ROWS * STEP}, count,
+        Left<Number>{room.turned + first * SPAN, STEP, BLOCK * STEP}, count,
         room.words + column * SPAN, int(broad) / LANES, parts(num_words, STEP) * STEP, sums,
         span == 0);
     for (int row = 0; row < (is_last ? count : 0); row++)
       put_row(
-          sums + row * PANEL, broad, of.grad_rows + (first + row) * of.width + column,
+          sums + row * PANEL<Number>, broad, of.grad_rows + (first + row) * of.width + column,
           of.width - column);
   }
 }
@@ -239,7 +239,7 @@ template <typename Number>
 float loss_and_gradients(const Given<Number>& of, int num_threads) {
   Cutter counter{nullptr};
   Room<Number>(counter, of);
-  int64_t size = BLOCK_ROWS * rounded_up(of.num_rows);
+  int64_t size = BLOCK * rounded_up(of.num_rows);
   counter.numbers<Number>(num_threads * size);
   Memory memory((counter.next - static_cast<char*>(nullptr)) / sizeof(float) + 16);
   if (!memory.floats) return NO_ROOM;
@@ -248,25 +248,25 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
   Number* gradients = cutter.numbers<Number>(num_threads * size);
 #pragma omp parallel num_threads(num_threads)
   {
-    Number* gradient = gradients + omp_get_thread_num() * size;  // (BLOCK_ROWS, W)
+    Number* gradient = gradients + omp_get_thread_num() * size;  // (BLOCK, W)
 #pragma omp for schedule(static) nowait
-    for (int64_t row = 0; row < of.num_rows; row += PANEL)
+    for (int64_t row = 0; row < of.num_rows; row += PANEL<Number>)
       lay_out_columns(
           of.rows + row * of.width, of.width, of.width,
-          std::min<int64_t>(PANEL, of.num_rows - row), room.columns + row * of.width);
+          std::min<int64_t>(PANEL<Number>, of.num_rows - row), room.columns + row * of.width);
 #pragma omp for schedule(static)
-    for (int64_t column = 0; column < of.width; column += PANEL)
+    for (int64_t column = 0; column < of.width; column += PANEL<Number>)
       lay_out_rows(
-          of.rows + column, of.width, of.num_rows, std::min<int64_t>(PANEL, of.width - column),
+          of.rows + column, of.width, of.num_rows, std::min<int64_t>(PANEL<Number>, of.width - column),
           room.pairs + column * room.deep);
 #pragma omp for schedule(static)
-    for (int64_t first = 0; first < of.num_words; first += BLOCK_ROWS)
+    for (int64_t first = 0; first < of.num_words; first += BLOCK)
       score(of, room, first);
 #pragma omp for schedule(static)
     for (int64_t m = 0; m < room.stride; m += LANES) add_up(of, room, m);
     for (int64_t span = 0; span < of.num_words; span += SPAN) {
 #pragma omp for schedule(static)
-      for (int64_t first = span; first < std::min(span + SPAN, of.num_words); first += BLOCK_ROWS)
+      for (int64_t first = span; first < std::min(span + SPAN, of.num_words); first += BLOCK)
         differentiate(of, room, gradient, span, first);
       add_words(of, room, span);
     }

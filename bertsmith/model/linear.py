@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertsmith.model import cpu_linear
 from bertsmith.model.config import Activation
 from bertsmith.model.elementwise import activate, add_and_norm
 
@@ -131,7 +132,9 @@ class Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         """(T, I) -> (T, O)."""
         ready = self.ready_for(input)
-        return super().forward(input) if ready is None else ready.product(input, self.bias)
+        if ready is None:
+            return cpu_linear.linear(input, self.weight, self.bias)
+        return ready.product(input, self.bias)
 
     def activated(self, rows: Tensor, activation: Activation) -> Tensor:
         """activation(self(rows))."""
