@@ -1,8 +1,8 @@
-"""A linear map on a CPU whose weights learn: the plain map, and gradients by a function of our own.
+"""A linear map on a CPU whose weights learn: the plain map, with gradients by our own function.
 
-The function of `cpu_weight_gradients.cpp` makes the gradients of weights and bias in one call, where
-a processor's matrix unit multiplies bfloat16 (AMX): it takes a quarter to half of the time off
-torch's product and sum. Rows and their gradients are multiplied by torch, which is as fast there.
+`cpu_weight_gradients.cpp` makes those of weights and bias in one call, where a processor's matrix
+unit multiplies bfloat16 (AMX). Rows, and gradients of rows, are multiplied by torch, which is as
+fast there.
 `functional.linear` is the definition, and takes what this does not: other types, devices and
 processors.
 

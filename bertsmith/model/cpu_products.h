@@ -83,10 +83,6 @@ inline void multiply_by_tiles(
       const int64_t stride = rows.row * BYTES, part = std::min(DEEP, depth - k);
       const Number* from = rows.first + first * rows.row + k;
       const Number* columns = panel + k * VECTORS * LANES;
-      const char* next = reinterpret_cast<const char*>(columns + part * VECTORS * LANES);
-      const int64_t bytes = part * PITCH / Factors<Number>::STEP;
-      for (int64_t at = first * bytes / count; at < (first + here) * bytes / count; at += 64)
-        __builtin_prefetch(next + at, 0, 1);
       Tiles::are_of(here);
       auto* multiply =
           here > SIDE ? multiply_tiles<true, VECTORS == 2, Number> : multiply_tiles<false, VECTORS == 2, Number>;
@@ -181,7 +177,10 @@ inline void multiply_together(
   int64_t num_blocks = (count + TALLEST - 1) / TALLEST;
 #pragma omp for schedule(static)
   for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
-    int64_t column = unit / num_blocks * BROAD, first = unit % num_blocks * TALLEST;
+    // Of tiles a block of rows stays in the second cache, else a panel in the first.
+    int64_t panel = HAS_TILES_OF<Number> ? unit % num_panels : unit / num_blocks;
+    int64_t block = HAS_TILES_OF<Number> ? unit / num_panels : unit % num_blocks;
+    int64_t column = panel * BROAD, first = block * TALLEST;
     int here = int(std::min<int64_t>(TALLEST, count - first));
     multiply_panel<TILE_VECTORS<Number>>(
         rows.from(first), here, by.from(column), by.depth,

@@ -21,7 +21,7 @@ from bertsmith.model.stream import Stream
 from tests.builds import has_tiles, without_tiles
 from tests.model.plain import random_packed
 
-# A rounding to bfloat16 that falls the other way now and then, where sums are made in another order.
+# Sums are made in another order, so that now and then one is rounded the other way.
 WITHIN = 2e-3
 
 pytestmark = [
