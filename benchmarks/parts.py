@@ -22,7 +22,7 @@ from torch.profiler import record_function
 
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.data.plan import Plan
-from bertsmith.model import attention, layer, linear, objectives
+from bertsmith.model import attention, cpu_linear, layer, linear, objectives
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.heads import LanguageModelHead, TaskHead
 from bertsmith.model.objectives import PretrainModel
@@ -43,6 +43,7 @@ RANGES: tuple[tuple[object, str, str], ...] = (
     (Stream, "of", LAYOUT),
     (Embeddings, "forward", EMBEDDINGS),
     (linear.Linear, "forward", LINEAR),
+    (cpu_linear, "linear", LINEAR),
     (attention, "attend", ATTENTION),
     (linear, "add_and_norm", NORM),
     (attention, "site_words", NORM),
@@ -70,6 +71,7 @@ ORDER = (
 """Every part, as tables list them."""
 
 _MARK = "part: "
+_OWN_GRADIENTS = "_LinearBackward"
 _NODE = "autograd::engine::evaluate_function"
 _PRODUCTS = {
     "aten::mm": (0, 1),
@@ -154,6 +156,8 @@ def _add(event: Event, place: _Place, found: _Step) -> None:
     part = found.parts[_name(event, place)]
     part.seconds += event.self_cpu_time_total / 1e6
     part.flops += product_flops(event)
+    if event.name == _OWN_GRADIENTS:  # as many as the gradient of its rows takes
+        part.flops += sum(map(product_flops, event.cpu_children))
     for child in event.cpu_children:
         _add(child, place, found)
 
@@ -166,7 +170,9 @@ def _name(event: Event, place: _Place) -> str:
     if place.range != LINEAR:
         return place.range + _BACKWARD
     # torch makes the gradient of a layer's input first, then that of its weights; what follows,
-    # and what is no product, is for the bias.
+    # and what is no product, is for the bias. Our function makes those of both together.
+    if event.name == _OWN_GRADIENTS:
+        return LINEAR + _LINEAR_GRADIENTS[1]
     kind = place.num_products if event.name in _PRODUCTS else 2
     place.num_products += event.name in _PRODUCTS
     return LINEAR + _LINEAR_GRADIENTS[min(kind, 2)]

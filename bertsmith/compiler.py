@@ -144,7 +144,8 @@ def _built(command: list[str], build: Build, source: Path, place: Path) -> ctype
         try:
             _run([*command, *build.instructions])
         except subprocess.CalledProcessError as error:
-            known = [option for option in build.instructions if option not in error.stderr]
+            told = re.sub("did you mean.*", "", error.stderr)  # which names options that it knows
+            known = [option for option in build.instructions if option not in told]
             if len(known) == len(build.instructions):
                 raise
             _run([*command, *known])  # it is too old to know the others

@@ -89,6 +89,17 @@ inline float sum_of_lanes(typename Part<BYTES>::Type values) {
 
 inline float sum_of(Floats values) { return sum_of_lanes<VECTOR_BYTES>(values); }
 
+template <int BYTES>
+inline float highest_lane(typename Part<BYTES>::Type values) {
+  if constexpr (BYTES == sizeof(float)) {
+    return values[0];
+  } else {
+    typename Part<BYTES / 2>::Type parts[2];
+    std::memcpy(parts, &values, sizeof parts);
+    return highest_lane<BYTES / 2>(parts[0] < parts[1] ? parts[1] : parts[0]);
+  }
+}
+
 inline float widened(float value) { return value; }
 
 inline float widened(uint16_t bfloat16) {
@@ -151,16 +162,14 @@ inline Floats exponential(Floats x) {
   return is_nothing ? Floats{} : result;
 }
 
-// Of (W,) scores, W whole vectors.
+// Of (W,) scores, W whole vectors; a NaN may hide it.
 inline float highest_of(const float* scores, int64_t wide) {
   Floats most = load(scores);
   for (int64_t i = LANES; i < wide; i += LANES) {
     Floats values = load(scores + i);
     most = values > most ? values : most;
   }
-  float highest = most[0];
-  for (int lane = 1; lane < LANES; lane++) highest = std::max(highest, most[lane]);
-  return highest;
+  return highest_lane<VECTOR_BYTES>(most);
 }
 
 inline Words mix32(Words words) {

@@ -75,17 +75,20 @@ def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
     return result
 
 
-def has_fast_products(source: Path, numbers: Tensor, *, of_bytes: bool = False) -> bool:
+def has_fast_products(
+    source: Path, numbers: Tensor, *, of_bytes: bool = False, in_tiles: bool = False
+) -> bool:
     """Whether the source's own products beside such numbers are at least level with torch's.
 
     As measured: what was built must have an instruction for them, and where the processor has a
-    matrix unit for them (AMX), must use it. Where no build could have it, none is made.
+    matrix unit for them (AMX), or none but such a unit pays, must use it. Where no build could have
+    what it needs, none is made.
     """
-    can_have = not of_bytes or _MORE["avx512_vnni"] in build().instructions
-    if not can_have or not takes(source, numbers):
+    needed = [_MORE["avx512_vnni"]] * of_bytes + [_MORE["amx_bf16"]] * in_tiles
+    if not set(needed) <= set(build().instructions) or not takes(source, numbers):
         return False
     of_halves = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
-    has_tiles = torch.cpu.get_capabilities().get("amx_int8" if of_bytes else of_halves)
+    has_tiles = in_tiles or torch.cpu.get_capabilities().get("amx_int8" if of_bytes else of_halves)
     return call(source, "multiplies", numbers) >= (_IN_TILES if has_tiles else _IN_VECTORS)
 
 

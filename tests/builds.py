@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from bertsmith import compiler, native
 from bertsmith.compiler import Build
+from bertsmith.model.cpu_attention import SOURCE
 
 
 def forget_builds() -> None:
@@ -37,7 +39,8 @@ def in_a_cache_of_its_own(tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator
 
 def has_tiles() -> bool:
     """Whether what is built for this processor multiplies in its matrix unit."""
-    return "-mamx-bf16" in native.build().instructions
+    half = torch.zeros(1).bfloat16()
+    return native.takes(SOURCE, half) and native.call(SOURCE, "multiplies", half) == 2.0
 
 
 @contextlib.contextmanager
@@ -49,5 +52,7 @@ def without_tiles() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "build", lambda: narrow)
         native._loaded.cache_clear()
-        yield
-    native._loaded.cache_clear()
+        try:
+            yield
+        finally:
+            native._loaded.cache_clear()

@@ -33,10 +33,10 @@ SOURCE = Path(__file__).with_suffix(".cpp")
 LONGEST = 2048
 """Tokens of a sequence, L: a thread works in 3 L^2 numbers."""
 MOST_KEYS = 128
-"""Keys of a query, in the mean, beyond which blocks are taken, in bfloat16 where a processor's own
-products may be faster, with AMX, or these functions were built without the instruction for it: not
-measured, so cautiously. Elsewhere blocks take 1.3 times the time of these functions at 128 keys, 3
-times at 1,024 (docs/log.md)."""
+"""Keys of a query, in the mean, beyond which blocks are taken, in bfloat16 where these functions
+were built without the processor's instruction or matrix unit for it: not measured, so cautiously.
+Elsewhere blocks take 1.3 times the time of these functions at 128 keys, 3 times at 1,024
+(docs/log.md)."""
 
 
 class NativeRules(ctypes.Structure):

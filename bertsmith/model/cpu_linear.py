@@ -2,9 +2,8 @@
 
 `cpu_weight_gradients.cpp` makes those of weights and bias in one call, where a processor's matrix
 unit multiplies bfloat16 (AMX). Rows, and gradients of rows, are multiplied by torch, which is as
-fast there.
-`functional.linear` is the definition, and takes what this does not: other types, devices and
-processors.
+fast there. `functional.linear` is the definition, and takes what this does not: other types,
+devices and processors.
 
 Legend: T rows, I width of a row, O outputs.
 """
@@ -49,11 +48,12 @@ def suits(rows: Tensor, weight: Tensor, bias: Tensor) -> bool:
         and weight.requires_grad
         and bias.requires_grad
         and rows.dim() == 2
-        and len(rows) > 0
+        and rows.numel() > 0
+        and weight.numel() > 0
         and rows.dtype == weight.dtype == bias.dtype == torch.bfloat16
-        and takes(SOURCE, rows)
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
-        and has_fast_products(SOURCE, rows)
+        and has_fast_products(SOURCE, rows, in_tiles=True)
+        and takes(SOURCE, weight, bias)
     )
 
 
@@ -72,14 +72,24 @@ def weight_gradients(gradients: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     return of_weight, of_bias
 
 
+def _product(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`functional.linear`, which would first write the bias to every row of the result.
+
+    oneDNN's operator, which this build of torch may not have, adds it to each tile.
+    """
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return functional.linear(rows, weight, bias)
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return product
+
+
 class _Linear(torch.autograd.Function):
     """`functional.linear`, with its gradients."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(rows, weight)
-        ctx.bias_dtype = bias.dtype
-        return functional.linear(rows, weight, bias)
+        return _product(rows, weight, bias)
 
     @staticmethod
     @first_order
@@ -88,4 +98,4 @@ class _Linear(torch.autograd.Function):
         gradient = gradients[0]
         of_rows = gradient @ weight if ctx.needs_input_grad[0] else None
         of_weight, of_bias = weight_gradients(gradient, rows)
-        return of_rows, of_weight, of_bias.to(ctx.bias_dtype)
+        return of_rows, of_weight, of_bias.to(weight.dtype)

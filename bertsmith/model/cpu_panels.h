@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "cpu_squares.h"
 #include "cpu_tiles.h"
 #include "native.h"
 
@@ -122,40 +123,6 @@ void lay_out_weights(const Number* weights, int64_t depth, int64_t width, Number
           *panels++ = c < width && k + step < depth ? weights[c * depth + k + step] : 0;
 }
 
-// Square blocks of words, numbers of four bytes in all, change rows for columns.
-typedef Words Square[LANES];
-
-#if defined(__GNUC__) && !defined(__clang__)
-template <int... LANE>
-inline void swap_halves(
-    Words& low, Words& high, int size, std::integer_sequence<int, LANE...>) {
-  const Words lows = {uint32_t(LANE & size ? LANES + (LANE ^ size) : LANE)...};
-  const Words highs = {uint32_t(LANE & size ? LANES + LANE : LANE + size)...};
-  Words first = __builtin_shuffle(low, high, lows);
-  high = __builtin_shuffle(low, high, highs);
-  low = first;
-}
-
-inline void turn(Square& square) {
-#pragma GCC unroll 4
-  for (int size = 1; size < LANES; size *= 2)
-#pragma GCC unroll 16
-    for (int row = 0; row < LANES; row++)
-      if (!(row & size))
-        swap_halves(
-            square[row], square[row | size], size, std::make_integer_sequence<int, LANES>());
-}
-#else
-inline void turn(Square& square) {
-  for (int row = 0; row < LANES; row++)
-    for (int column = 0; column < row; column++) {
-      uint32_t word = square[row][column];
-      square[row][column] = square[column][row];
-      square[column][row] = word;
-    }
-}
-#endif
-
 // So many words of four bytes from there; those past them stay.
 inline void take(Words& words, const void* from, int64_t count) {
   if (count == LANES)
@@ -187,29 +154,6 @@ void lay_out_columns(
   }
 }
 
-inline Words side_by_side(const uint16_t* first, const uint16_t* second) {
-  Halves low, high = {};
-  std::memcpy(&low, first, sizeof low);
-  if (second) std::memcpy(&high, second, sizeof high);
-  return __builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16;
-}
-
-inline Words side_by_side(const float* first, const float*) {
-  Words words;
-  std::memcpy(&words, first, sizeof words);
-  return words;
-}
-
-// Of so many columns; zeros past them.
-template <typename Number>
-inline Words side_by_side(const Number* first, const Number* second, int64_t count) {
-  if (count >= LANES) return side_by_side(first, second);
-  Number ends[2][LANES] = {};
-  std::copy(first, first + count, ends[0]);
-  if (second) std::copy(second, second + count, ends[1]);
-  return side_by_side(ends[0], ends[1]);
-}
-
 // (D, C) rows, `stride` numbers from one to the next, -> panels of whole vectors, `broad` columns
 // each; zeros fill the last step, or as much depth as is named, and the last vector.
 template <typename Number>
@@ -217,7 +161,8 @@ void lay_out_rows(
     const Number* rows, int64_t stride, int64_t depth, int64_t width, Number* panels,
     int64_t broad = PANEL<Number>, int64_t deep = 0) {
   constexpr int STEP = Factors<Number>::STEP;
-  int64_t wide = rounded_up(width), past = std::max(deep - (depth + STEP - 1) / STEP * STEP, int64_t{0});
+  int64_t wide = rounded_up(width), there = (depth + STEP - 1) / STEP * STEP;
+  int64_t past = std::max<int64_t>(deep - there, 0);
   for (int64_t panel = 0; panel < wide; panel += broad) {
     int64_t end = std::min(panel + broad, wide);
     for (int64_t k = 0; k < depth; k += STEP)
@@ -228,24 +173,6 @@ void lay_out_rows(
       }
     panels = std::fill_n(panels, past * (end - panel), Number{});
   }
-}
-
-// (D, C) rows, `stride` numbers from one to the next, -> (C, D) rows, `apart` numbers from one to the
-// next; D is filled up with zeros to whole squares of words.
-inline void turn_rows(
-    const uint16_t* rows, int64_t stride, int64_t depth, int64_t width, uint16_t* turned,
-    int64_t apart) {
-  for (int64_t k = 0; k < depth; k += 2 * LANES)
-    for (int64_t c = 0; c < width; c += LANES) {
-      Square square{};
-      for (int64_t pair = 0, at = k; pair < LANES && at < depth; pair++, at += 2) {
-        const uint16_t* first = rows + at * stride + c;
-        square[pair] = side_by_side(first, at + 1 < depth ? first + stride : nullptr, width - c);
-      }
-      turn(square);
-      for (int64_t row = c; row < std::min(c + LANES, width); row++)
-        std::memcpy(turned + row * apart + k, &square[row - c], sizeof(Words));
-    }
 }
 
 }  // namespace

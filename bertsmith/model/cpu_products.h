@@ -1,8 +1,8 @@
 // Products of rows with a matrix that lies in panels, on a CPU.
 //
-// A tile of rows and columns is summed up in registers over the whole depth, always in the same order,
-// in float32, levels as integers: a row's results depend on no other row. Who asks says what becomes
-// of a tile's sums. It knows no layers.
+// A tile of rows and columns is summed up in registers, always in the same order, in float32, levels
+// as integers: a row's results depend on no other row. Who asks says what becomes of a tile's sums. It
+// knows no layers.
 //
 // Legend: R rows, D depth, C columns.
 
@@ -84,8 +84,9 @@ inline void multiply_by_tiles(
       const Number* from = rows.first + first * rows.row + k;
       const Number* columns = panel + k * VECTORS * LANES;
       Tiles::are_of(here);
-      auto* multiply =
-          here > SIDE ? multiply_tiles<true, VECTORS == 2, Number> : multiply_tiles<false, VECTORS == 2, Number>;
+      constexpr bool IS_BROAD = VECTORS == 2;
+      auto* multiply = here > SIDE ? multiply_tiles<true, IS_BROAD, Number>
+                                   : multiply_tiles<false, IS_BROAD, Number>;
       multiply(from, stride, columns, PITCH, part, sums[first], PITCH, k == 0);
       if (k + part == depth)
         for (int row = first; row < first + here; row++) then(row, sums[row]);

@@ -3,8 +3,8 @@
 //
 // Its columns are read from panels as they lie, and so are rows whose numbers stand side by side. Sums
 // leave by memory, which stays in the first cache. How high the tiles are is known to each thread
-// apart: `Tiles` lets go of it, and of the registers, at the end of whatever multiplies. Where there
-// is no such unit, nothing here is ever called. It knows no panels.
+// apart: `Tiles`, which stands at the head of every region that multiplies, lets go of it and of the
+// registers at its end. Where there is no such unit, nothing here multiplies. It knows no panels.
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 
@@ -101,7 +101,7 @@ inline void multiply_tiles(
   }
   const char* left = reinterpret_cast<const char*>(rows);
   const char* right = reinterpret_cast<const char*>(columns);
-  for (int64_t at = 0; at < depth; at += TILE_DEPTH<Number>, left += 64, right += SIDE * column_stride) {
+  for (int64_t at = 0; at < depth; at += TILE_DEPTH<Number>) {
     _tile_loadd(4, left, row_stride);
     _tile_loadd(6, right, column_stride);
     if constexpr (IS_BROAD) _tile_loadd(7, right + 64, column_stride);
@@ -117,6 +117,7 @@ inline void multiply_tiles(
       if constexpr (IS_TALL) _tile_dpbusd(2, 5, 6);
       if constexpr (IS_TALL && IS_BROAD) _tile_dpbusd(3, 5, 7);
     }
+    left += 64, right += SIDE * column_stride;
   }
   _tile_stored(0, upper, sum_stride);
   if constexpr (IS_BROAD) _tile_stored(1, upper + 64, sum_stride);

@@ -1,5 +1,5 @@
 // Rows and the gradients of what a linear map made of them -> gradients of its weights and bias, on a
-// CPU: what cpu_weight_gradients.py calls.
+// CPU: what cpu_linear.py calls.
 //
 // Gradients change rows for columns while they are read, a block of outputs at a time, and the sums of
 // the bias are made on the way; rows are laid out as panels once. Of many rows so many are taken at a
@@ -83,12 +83,28 @@ struct Sums {
   }
 };
 
+// So many rows, of one tile's depth, into panels of all columns, as their depth from `k` on.
+template <typename Number>
+void lay_out(
+    const Given<Number>& of, int64_t start, int64_t count, Number* panels, int64_t k,
+    int64_t depth) {
+  constexpr int BROAD = PANEL<Number>;
+  const int64_t wide = rounded_up(of.width), deep = std::min(TILE_DEPTH<Number>, depth - k);
+  for (int64_t column = 0; column < wide; column += BROAD) {
+    int64_t broad = std::min<int64_t>(BROAD, wide - column);
+    lay_out_rows(
+        of.rows + start * of.width + column, of.width, count,
+        std::min<int64_t>(BROAD, of.width - column), panels + column * depth + k * broad, broad,
+        deep);
+  }
+}
+
 template <typename Number>
 float weight_gradients(const Given<Number>& of, int num_threads) {
   constexpr int BROAD = PANEL<Number>;
   const int64_t block = outputs_of_a_block(of.outputs, num_threads);
   const int64_t most = whole_depth<Number>(std::min(of.num_rows, PART));
-  const int64_t apart = most + TILE_DEPTH<Number>;  // of turned rows, not all at one place of the cache
+  const int64_t apart = most + TILE_DEPTH<Number>;  // not all at one place of the cache
   const int64_t wide = rounded_up(of.width);
   const bool is_whole = of.num_rows <= PART;
   Cutter counter{nullptr};
@@ -114,12 +130,7 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
       const Sums<Number> sums{of, kept, start == 0, start + count == of.num_rows};
 #pragma omp for schedule(static)
       for (int64_t k = 0; k < depth; k += TILE_DEPTH<Number>)
-        for (int64_t column = 0; column < wide; column += BROAD)
-          lay_out_rows(
-              of.rows + (start + k) * of.width + column, of.width,
-              std::min(TILE_DEPTH<Number>, count - k), std::min<int64_t>(BROAD, of.width - column),
-              panels + column * depth + k * std::min<int64_t>(BROAD, wide - column), BROAD,
-              std::min(TILE_DEPTH<Number>, depth - k));
+        lay_out(of, start + k, std::min(TILE_DEPTH<Number>, count - k), panels, k, depth);
 #pragma omp for schedule(static)
       for (int64_t first = 0; first < of.outputs; first += block) {
         int64_t outputs = std::min(block, of.outputs - first);

@@ -248,6 +248,7 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
   Number* gradients = cutter.numbers<Number>(num_threads * size);
 #pragma omp parallel num_threads(num_threads)
   {
+    [[maybe_unused]] Tiles tiles;
     Number* gradient = gradients + omp_get_thread_num() * size;  // (BLOCK, W)
 #pragma omp for schedule(static) nowait
     for (int64_t row = 0; row < of.num_rows; row += PANEL<Number>)
@@ -282,6 +283,7 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
     return loss_and_gradients(*of, num_threads);                                                   \
   }
 
-// Narrower vectors of float32 took 1.03 to 1.2 times the time of torch's products.
+// Narrower vectors of float32 took 1.03 to 1.2 times the time of torch's products, tiles of bfloat16
+// 1.1 to 1.3 times.
 WHOLE_LOSS(fp32, float, VECTOR_BYTES == 64)
 WHOLE_LOSS(bf16, uint16_t, MULTIPLIES_BF16)

@@ -53,6 +53,17 @@ def test_a_backward_node_belongs_where_its_operator_was_called_last_of_those_wit
     assert found == {"attention, backward": 2, "other": 3}
 
 
+def test_our_own_gradients_of_weights_and_biases_are_one_part():
+    made = Event("part: linear layers", 0.0, cpu_children=[Event("_Linear", 0.0, 5)])
+    of_rows = product(4, [4, 3], [3, 2])
+    step = Event("the step", 0.0, cpu_children=[made, node("_LinearBackward", 5, of_rows)])
+    of_rows, of_weights = (
+        parts_of(step)[f"linear layers, {name} gradients"] for name in ("input", "weight")
+    )
+    assert (of_rows.seconds, of_weights.seconds) == (4, 1)
+    assert of_rows.flops == of_weights.flops == 2 * 4 * 3 * 2
+
+
 def test_a_linear_layers_gradients_are_told_apart_by_their_order():
     shapes = ([4, 2], [2, 3])
     made = Event(

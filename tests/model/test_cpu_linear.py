@@ -1,13 +1,15 @@
 """The function of `cpu_weight_gradients.cpp`, beside the plain linear map in float64."""
 
 import contextlib
+import functools
 import shutil
 
 import pytest
 import torch
 from torch.nn import functional
 
-from bertsmith.compiler import without_native
+from bertsmith import native
+from bertsmith.compiler import Build, without_native
 from bertsmith.model import cpu_linear
 from bertsmith.model.cpu_linear import SOURCE, linear, suits, weight_gradients
 from bertsmith.model.linear import Linear
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler
 @pytest.fixture(autouse=True)
 def _anywhere(monkeypatch):
     """As on a processor where the function is the fastest."""
-    monkeypatch.setattr(cpu_linear, "has_fast_products", lambda *_: True)
+    monkeypatch.setattr(cpu_linear, "has_fast_products", lambda *_, **__: True)
 
 
 def drawn(num_rows, width, outputs):
@@ -116,6 +118,7 @@ def test_what_it_does_not_take_goes_the_plain_way(monkeypatch):
     bias = torch.zeros(6).bfloat16().requires_grad_()
     assert suits(rows, weight, bias)
     assert not suits(rows[:0], weight, bias)
+    assert not suits(rows, weight[:0], bias[:0])
     assert not suits(rows[None], weight, bias)
     assert not suits(rows.float(), weight.float(), bias.float())
     assert not suits(rows, weight, bias.float())
@@ -127,10 +130,14 @@ def test_what_it_does_not_take_goes_the_plain_way(monkeypatch):
     with without_native():
         assert not suits(rows, weight, bias)
     assert torch.equal(linear(rows[None], weight, bias)[0], functional.linear(rows, weight, bias))
-    monkeypatch.setattr(cpu_linear, "has_fast_products", lambda *_: False)
+    monkeypatch.setattr(cpu_linear, "has_fast_products", lambda *_, **__: False)
     assert not suits(rows, weight, bias)
 
 
 def test_it_is_taken_where_there_is_a_matrix_unit_alone(monkeypatch):
     monkeypatch.undo()
-    assert has_fast_products(SOURCE, torch.zeros(1).bfloat16()) is has_tiles()
+    half = torch.zeros(1).bfloat16()
+    assert has_fast_products(SOURCE, half, in_tiles=True) is has_tiles()
+    monkeypatch.setattr(native, "build", functools.cache(Build))
+    monkeypatch.setattr(native, "library", lambda _: pytest.fail("something was built"))
+    assert not has_fast_products(SOURCE, half, in_tiles=True)
