@@ -74,12 +74,14 @@ _MARK = "part: "
 _OWN_GRADIENTS = "_LinearBackward"
 _NODE = "autograd::engine::evaluate_function"
 _PRODUCTS = {
-    "aten::mm": (0, 1),
-    "aten::bmm": (0, 1),
-    "aten::addmm": (1, 2),
-    "aten::baddbmm": (1, 2),
+    "aten::mm": (0, 1, -1),
+    "aten::bmm": (0, 1, -1),
+    "aten::addmm": (1, 2, -1),
+    "aten::baddbmm": (1, 2, -1),
+    "mkldnn::_linear_pointwise": (0, 1, 0),
 }
-"""Operators that multiply matrices, and which of their inputs are multiplied."""
+"""Operators that multiply matrices, which of their inputs are multiplied, and which size of the
+second is that of the results."""
 
 
 class Event(Protocol):
@@ -111,6 +113,8 @@ class _Place:
     is_backward: bool = False
     num_products: int = 0
     """Of the backward node, so far."""
+    is_ours: bool = False
+    """Whether it is our own node of a linear layer's gradients."""
 
 
 @dataclass
@@ -140,8 +144,8 @@ def product_flops(event: Event) -> float:
     """Operations of a matrix product; 0 for any other operator."""
     if event.name not in _PRODUCTS:
         return 0.0
-    left, right = (event.input_shapes[place] for place in _PRODUCTS[event.name])
-    return 2.0 * math.prod(left) * right[-1]
+    left, right, side = _PRODUCTS[event.name]
+    return 2.0 * math.prod(event.input_shapes[left]) * event.input_shapes[right][side]
 
 
 def _add(event: Event, place: _Place, found: _Step) -> None:
@@ -153,11 +157,12 @@ def _add(event: Event, place: _Place, found: _Step) -> None:
     elif event.sequence_nr >= 0 and not place.is_backward:
         # Of several the last one, which made the node: those before it only saw its number.
         found.makers[event.sequence_nr] = place.range
+    place.is_ours |= event.name == _OWN_GRADIENTS
     part = found.parts[_name(event, place)]
     part.seconds += event.self_cpu_time_total / 1e6
     part.flops += product_flops(event)
-    if event.name == _OWN_GRADIENTS:  # as many as the gradient of its rows takes
-        part.flops += sum(map(product_flops, event.cpu_children))
+    if place.is_ours:  # those of weights are as many, of which the profiler sees nothing
+        found.parts[LINEAR + _LINEAR_GRADIENTS[1]].flops += product_flops(event)
     for child in event.cpu_children:
         _add(child, place, found)
 
@@ -170,10 +175,9 @@ def _name(event: Event, place: _Place) -> str:
     if place.range != LINEAR:
         return place.range + _BACKWARD
     # torch makes the gradient of a layer's input first, then that of its weights; what follows,
-    # and what is no product, is for the bias. Our function makes those of both together.
-    if event.name == _OWN_GRADIENTS:
-        return LINEAR + _LINEAR_GRADIENTS[1]
-    kind = place.num_products if event.name in _PRODUCTS else 2
+    # and what is no product, is for the bias. Our function makes both together.
+    others = 1 if place.is_ours else 2
+    kind = place.num_products if event.name in _PRODUCTS else others
     place.num_products += event.name in _PRODUCTS
     return LINEAR + _LINEAR_GRADIENTS[min(kind, 2)]
 

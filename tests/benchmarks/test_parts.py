@@ -55,7 +55,7 @@ def test_a_backward_node_belongs_where_its_operator_was_called_last_of_those_wit
 
 def test_our_own_gradients_of_weights_and_biases_are_one_part():
     made = Event("part: linear layers", 0.0, cpu_children=[Event("_Linear", 0.0, 5)])
-    of_rows = product(4, [4, 3], [3, 2])
+    of_rows = Event("aten::matmul", 0.0, cpu_children=[product(4, [4, 3], [3, 2])])
     step = Event("the step", 0.0, cpu_children=[made, node("_LinearBackward", 5, of_rows)])
     of_rows, of_weights = (
         parts_of(step)[f"linear layers, {name} gradients"] for name in ("input", "weight")
@@ -84,6 +84,8 @@ def test_operations_of_products_follow_from_their_shapes():
     assert product_flops(Event("aten::addmm", input_shapes=[[6], [4, 5], [5, 6]])) == 2 * 4 * 5 * 6
     assert product_flops(Event("aten::bmm", input_shapes=[[3, 4, 5], [3, 5, 6]])) == 2 * 3 * 120
     assert product_flops(Event("aten::add", input_shapes=[[4, 5], [4, 5]])) == 0
+    laid_out = Event("mkldnn::_linear_pointwise", input_shapes=[[4, 5], [6, 5], [6]])
+    assert product_flops(laid_out) == 2 * 4 * 5 * 6
 
 
 def test_ranges_are_laid_for_the_block_and_change_nothing():
