@@ -3,7 +3,7 @@
     python -m benchmarks.plots
 
 `docs/speed.png`: pre-training tokens a second beside the peer, the newest row of every size, on
-full sequences of 128 tokens.
+full sequences of 128 tokens, in turns of several steps where there are such.
 `docs/loss_parity.png`: the newest comparison of losses.
 `docs/inference.png`: texts a second and milliseconds for one text beside the peers, the newest row
 of every size with most threads that has both.
@@ -45,7 +45,8 @@ _LEAST = 1e-18  # a difference of zero has no place on a logarithmic axis
 
 def main() -> None:
     """Draws every picture that has rows, and says which."""
-    sizes = newest(beside_peers(usual(rows_of(RESULTS / "pretraining.jsonl"))), by="size")
+    trained = beside_peers(usual(rows_of(RESULTS / "pretraining.jsonl")))
+    sizes = newest(in_longer_turns(trained), by="size")
     if sizes:
         draw_speed(sizes, SPEED)
         print(f"wrote {SPEED}")
@@ -90,8 +91,20 @@ def usual(rows: Sequence[Row]) -> list[Row]:
 
 
 def beside_peers(rows: Sequence[Row]) -> list[Row]:
-    """The rows of training in which somebody stands beside us."""
-    return [row for row in rows if {"bertsmith"} < row["tokens_per_second"].keys()]
+    """The rows of training in which somebody else stands beside us."""
+    return [
+        row
+        for row in rows
+        if "bertsmith" in row["tokens_per_second"]
+        and any(not name.startswith("bertsmith") for name in row["tokens_per_second"])
+    ]
+
+
+def in_longer_turns(rows: Sequence[Row]) -> list[Row]:
+    """The rows whose turns are of several steps, as a training takes them; of a size without, all."""
+    longer = [row for row in rows if row.get("steps_a_turn", 1) > 1]
+    sizes = {row["size"] for row in longer}
+    return [row for row in rows if row in longer or row["size"] not in sizes]
 
 
 def whole(rows: Sequence[Row]) -> list[Row]:

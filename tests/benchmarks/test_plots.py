@@ -1,6 +1,14 @@
 import json
 
-from benchmarks.plots import beside_peers, draw_loss_parity, draw_speed, newest, rows_of, usual
+from benchmarks.plots import (
+    beside_peers,
+    draw_loss_parity,
+    draw_speed,
+    in_longer_turns,
+    newest,
+    rows_of,
+    usual,
+)
 
 PNG = b"\x89PNG"
 
@@ -39,7 +47,14 @@ def test_rows_are_read_in_order_and_none_where_there_is_no_file(tmp_path):
 def test_a_row_of_ours_alone_or_of_peers_alone_is_not_drawn():
     row = speed_row("mini", 1.0)
     alone = [{**row, "tokens_per_second": {name: 1.0}} for name in row["tokens_per_second"]]
-    assert beside_peers([row, *alone]) == [row]
+    ours = {"bertsmith": 2.0, "bertsmith without a compiler": 1.0}
+    assert beside_peers([row, *alone, {**row, "tokens_per_second": ours}]) == [row]
+
+
+def test_turns_of_several_steps_are_drawn_where_a_size_has_them():
+    rows = [speed_row("mini", 1.0), speed_row("base", 2.0), speed_row("mini", 3.0)]
+    rows[0]["steps_a_turn"], rows[2]["steps_a_turn"] = 4, 1
+    assert in_longer_turns(rows) == rows[:2]
 
 
 def test_the_speed_of_two_sizes_is_drawn(tmp_path):
