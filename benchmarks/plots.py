@@ -101,7 +101,7 @@ def beside_peers(rows: Sequence[Row]) -> list[Row]:
 
 
 def in_longer_turns(rows: Sequence[Row]) -> list[Row]:
-    """The rows whose turns are of several steps, as a training takes them; of a size without, all."""
+    """The rows whose turns are of several steps, as in a training; of a size without such, all."""
     longer = [row for row in rows if row.get("steps_a_turn", 1) > 1]
     sizes = {row["size"] for row in longer}
     return [row for row in rows if row in longer or row["size"] not in sizes]
