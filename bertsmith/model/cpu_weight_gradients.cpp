@@ -1,10 +1,10 @@
 // Rows and the gradients of what a linear map made of them -> gradients of its weights and bias, on a
 // CPU: what cpu_linear.py calls.
 //
-// Gradients change rows for columns while they are read, a block of outputs at a time, and the sums of
-// the bias are made on the way; rows are laid out as panels once. Of many rows so many are taken at a
-// time as leave a block in the second cache. Every sum is made in the order of rows, in float32, so
-// the number of threads changes no bit. It knows no layers and no Python.
+// Rows are laid out as panels once. Gradients change rows for columns while they are read, a block of
+// outputs at a time, and the sums of the bias are made on the way. Of many rows so many are taken at a
+// time, a part, as leave a block and its sums in the second cache. Every sum is made in the order of
+// rows, in float32, so the number of threads changes no bit. It knows no layers and no Python.
 //
 // Legend: T rows, I width of a row, O outputs.
 
@@ -61,87 +61,94 @@ void turn(
   }
 }
 
-// What comes of a part's product: kept in float32 until the last one.
+// The rows from `row` on, of one tile's depth, into the panels of their part.
 template <typename Number>
-struct Sums {
-  const Given<Number>& of;
-  float* kept;  // (O, I); null where there is one part
-  bool is_first, is_last;
+void lay_out(const Given<Number>& of, int64_t row, Number* panels) {
+  const int64_t start = row / PART * PART, k = row - start, wide = rounded_up(of.width);
+  const int64_t depth = whole_depth<Number>(std::min(PART, of.num_rows - start));
+  for (int64_t column = 0; column < wide; column += PANEL<Number>) {
+    int64_t broad = std::min<int64_t>(PANEL<Number>, wide - column);
+    lay_out_rows(
+        of.rows + row * of.width + column, of.width,
+        std::min(TILE_DEPTH<Number>, of.num_rows - row), std::min(broad, of.width - column),
+        panels + start * wide + column * depth + k * broad, broad,
+        std::min(TILE_DEPTH<Number>, depth - k));
+  }
+}
 
-  template <typename Each>
-  void take(int64_t output, int64_t column, const Each& sums) const {
-    int64_t at = output * of.width + column, room = of.width - column;
-    for (Floats each : sums) {
-      if (!is_first) each += get(kept + at, room);
-      if (is_last)
-        put(of.grad_weight + at, each, room);
-      else
-        put(kept + at, each, room);
-      at += LANES, room -= LANES;
-      if (room <= 0) break;
-    }
+// What a thread works in, for a block of outputs: (outputs, PART) gradients turned, a line of the cache
+// more from row to row, or all would lie at one place of it; (outputs, W) sums of the parts so far, W
+// the width rounded up to vectors.
+template <typename Number>
+struct Room {
+  int64_t apart;
+  Number* turned;
+  float* sums;
+
+  Room(Cutter& cutter, const Given<Number>& of, int64_t outputs)
+      : apart(whole_depth<Number>(std::min(of.num_rows, PART)) + TILE_DEPTH<Number>) {
+    turned = cutter.numbers<Number>(outputs * apart);
+    sums = cutter.numbers<float>(of.num_rows > PART ? outputs * rounded_up(of.width) : 0);
   }
 };
 
-// So many rows, of one tile's depth, into panels of all columns, as their depth from `k` on.
+// A block's gradients of weights, part after part.
 template <typename Number>
-void lay_out(
-    const Given<Number>& of, int64_t start, int64_t count, Number* panels, int64_t k,
-    int64_t depth) {
-  constexpr int BROAD = PANEL<Number>;
-  const int64_t wide = rounded_up(of.width), deep = std::min(TILE_DEPTH<Number>, depth - k);
-  for (int64_t column = 0; column < wide; column += BROAD) {
-    int64_t broad = std::min<int64_t>(BROAD, wide - column);
-    lay_out_rows(
-        of.rows + start * of.width + column, of.width, count,
-        std::min<int64_t>(BROAD, of.width - column), panels + column * depth + k * broad, broad,
-        deep);
+void differentiate(
+    const Given<Number>& of, const Number* panels, int64_t first, int64_t outputs,
+    const Room<Number>& room, float* totals) {
+  const int64_t wide = rounded_up(of.width);
+  for (int64_t start = 0; start < of.num_rows; start += PART) {
+    const int64_t count = std::min(PART, of.num_rows - start), depth = whole_depth<Number>(count);
+    const bool is_last = start + count == of.num_rows;
+    turn(of, start, count, first, outputs, room.turned, room.apart, totals + first);
+    for (int64_t column = 0; column < wide; column += PANEL<Number>) {
+      int64_t broad = std::min<int64_t>(PANEL<Number>, wide - column);
+      multiply_narrow<TILE_VECTORS<Number>>(
+          Left<Number>{room.turned, room.apart}, int(outputs),
+          panels + start * wide + column * depth, int(broad) / LANES, depth,
+          [&](int row, const auto& each) {
+            float* sums = room.sums + row * wide + column;
+            int64_t at = (first + row) * of.width + column, left = of.width - column;
+            for (Floats sum : each) {
+              if (start) sum += load(sums);
+              if (is_last)
+                put(of.grad_weight + at, sum, left);
+              else
+                store(sums, sum);
+              sums += LANES, at += LANES, left -= LANES;
+            }
+          });
+    }
   }
 }
 
 template <typename Number>
 float weight_gradients(const Given<Number>& of, int num_threads) {
-  constexpr int BROAD = PANEL<Number>;
   const int64_t block = outputs_of_a_block(of.outputs, num_threads);
-  const int64_t most = whole_depth<Number>(std::min(of.num_rows, PART));
-  const int64_t apart = most + TILE_DEPTH<Number>;  // not all at one place of the cache
-  const int64_t wide = rounded_up(of.width);
-  const bool is_whole = of.num_rows <= PART;
+  const int64_t wide = rounded_up(of.width), size = whole_depth<Number>(of.num_rows) * wide;
   Cutter counter{nullptr};
-  counter.numbers<Number>(most * wide);
-  counter.numbers<float>(is_whole ? 0 : of.outputs * of.width);
+  Room<Number>(counter, of, block);
+  const int64_t bytes = counter.next - static_cast<char*>(nullptr);
+  counter.numbers<Number>(size);
   counter.numbers<float>(rounded_up(of.outputs));
-  counter.numbers<Number>(num_threads * block * apart);
+  counter.next += num_threads * bytes;
   Memory memory((counter.next - static_cast<char*>(nullptr)) / sizeof(float) + 16);
   if (!memory.floats) return NO_ROOM;
   Cutter cutter{memory.lined()};
-  Number* panels = cutter.numbers<Number>(most * wide);
-  float* kept = cutter.numbers<float>(is_whole ? 0 : of.outputs * of.width);
+  Number* panels = cutter.numbers<Number>(size);
   float* totals = cutter.numbers<float>(rounded_up(of.outputs));
-  Number* room = cutter.numbers<Number>(num_threads * block * apart);
   std::fill_n(totals, rounded_up(of.outputs), 0.0f);
 #pragma omp parallel num_threads(num_threads)
   {
     [[maybe_unused]] Tiles tiles;
-    Number* turned = room + omp_get_thread_num() * block * apart;
-    for (int64_t start = 0; start < of.num_rows; start += PART) {
-      const int64_t count = std::min(PART, of.num_rows - start);
-      const int64_t depth = whole_depth<Number>(count);
-      const Sums<Number> sums{of, kept, start == 0, start + count == of.num_rows};
+    Cutter own{cutter.next + omp_get_thread_num() * bytes};
+    const Room<Number> room(own, of, block);
 #pragma omp for schedule(static)
-      for (int64_t k = 0; k < depth; k += TILE_DEPTH<Number>)
-        lay_out(of, start + k, std::min(TILE_DEPTH<Number>, count - k), panels, k, depth);
+    for (int64_t row = 0; row < of.num_rows; row += TILE_DEPTH<Number>) lay_out(of, row, panels);
 #pragma omp for schedule(static)
-      for (int64_t first = 0; first < of.outputs; first += block) {
-        int64_t outputs = std::min(block, of.outputs - first);
-        turn(of, start, count, first, outputs, turned, apart, totals + first);
-        for (int64_t column = 0; column < wide; column += BROAD)
-          multiply_narrow<TILE_VECTORS<Number>>(
-              Left<Number>{turned, apart}, int(outputs), panels + column * depth,
-              int(std::min<int64_t>(BROAD, wide - column)) / LANES, depth,
-              [&](int row, const auto& each) { sums.take(first + row, column, each); });
-      }
-    }
+    for (int64_t first = 0; first < of.outputs; first += block)
+      differentiate(of, panels, first, std::min(block, of.outputs - first), room, totals);
   }
   std::copy_n(totals, of.outputs, of.grad_bias);
   return DONE;
