@@ -132,6 +132,19 @@ def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeyp
 
 
 @needs_a_compiler
+def test_an_option_that_an_older_compiler_only_hints_at_is_kept(source, monkeypatch, tmp_path):
+    source.write_text('extern "C" int has_it() { return KNOWN; }')
+    script = tmp_path / "compiler"
+    hint = "error: unrecognized option -DNEWER; did you mean -DKNOWN=7?"
+    script.write_text(
+        f'#!/bin/sh\ncase "$*" in *NEWER*) echo "{hint}" >&2; exit 1;; esac\nexec g++ "$@"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    assert library(source, Build(instructions=("-DKNOWN=7", "-DNEWER")))["has_it"]() == 7
+
+
+@needs_a_compiler
 def test_a_compiler_that_was_killed_leaves_no_slower_library(source, cache, monkeypatch, tmp_path):
     build = Build(instructions=("-DMORE",))
     script = tmp_path / "compiler"
