@@ -75,29 +75,20 @@ struct Part {
   typedef float Type __attribute__((vector_size(BYTES)));
 };
 
-// In pairs, lanes that are far apart first.
-template <int BYTES>
-inline float sum_of_lanes(typename Part<BYTES>::Type values) {
+// All lanes made one, in pairs, those that are far apart first.
+template <int BYTES, typename Fold>
+inline float folded(typename Part<BYTES>::Type values, Fold fold) {
   if constexpr (BYTES == sizeof(float)) {
     return values[0];
   } else {
     typename Part<BYTES / 2>::Type parts[2];
     std::memcpy(parts, &values, sizeof parts);
-    return sum_of_lanes<BYTES / 2>(parts[0] + parts[1]);
+    return folded<BYTES / 2>(fold(parts[0], parts[1]), fold);
   }
 }
 
-inline float sum_of(Floats values) { return sum_of_lanes<VECTOR_BYTES>(values); }
-
-template <int BYTES>
-inline float highest_lane(typename Part<BYTES>::Type values) {
-  if constexpr (BYTES == sizeof(float)) {
-    return values[0];
-  } else {
-    typename Part<BYTES / 2>::Type parts[2];
-    std::memcpy(parts, &values, sizeof parts);
-    return highest_lane<BYTES / 2>(parts[0] < parts[1] ? parts[1] : parts[0]);
-  }
+inline float sum_of(Floats values) {
+  return folded<VECTOR_BYTES>(values, [](auto low, auto high) { return low + high; });
 }
 
 inline float widened(float value) { return value; }
@@ -169,7 +160,7 @@ inline float highest_of(const float* scores, int64_t wide) {
     Floats values = load(scores + i);
     most = values > most ? values : most;
   }
-  return highest_lane<VECTOR_BYTES>(most);
+  return folded<VECTOR_BYTES>(most, [](auto low, auto high) { return low < high ? high : low; });
 }
 
 inline Words mix32(Words words) {

@@ -110,7 +110,7 @@ inline float hide(float* scores, int64_t position, int64_t length, int direction
   return highest_of(scores, wide);
 }
 
-// Zeros behind (W,) numbers, up to the depth of a product.
+// (W,) numbers -> (D,), with zeros behind them.
 template <typename Number>
 inline void fill_up(Number* numbers, int64_t wide, int64_t depth) {
   if (depth > wide) std::fill(numbers + wide, numbers + depth, Number{});
