@@ -66,7 +66,7 @@ class FinetuneRun:
     lstm_layers: int = LSTM_LAYERS
     """Layers of the BiLSTM (paper: 2)."""
     precision: PrecisionChoice = "auto"
-    """Arithmetic of the matrices; auto: bf16 where the hardware has it, else fp16 or fp32."""
+    """Arithmetic of the matrices; auto: bf16 where that is faster, else fp16 or fp32."""
     accumulation: int = 1
     """Micro-batches a step; changes memory, not the result."""
     evaluate_every: float = 1.0

@@ -107,7 +107,7 @@ class PretrainRun:
     accumulation: int = 1
     """Micro-batches a step and process; changes memory, not the result."""
     precision: PrecisionChoice = "auto"
-    """Arithmetic of the matrices; auto: bf16 where the hardware has it, else fp16 or fp32."""
+    """Arithmetic of the matrices; auto: bf16 where that is faster, else fp16 or fp32."""
     seed: int = 0
     """Keys every draw: initial weights, pairs, masks, shuffling, dropout."""
     evaluate_every: int = 10_000

@@ -70,8 +70,8 @@ def choose_device(name: str = "auto", processes: Processes = ALONE) -> torch.dev
 def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision:
     """The precision of weights and activations; masters are float32 whatever it is.
 
-    `auto` is bf16 where the hardware multiplies it (GPUs from Ampere on; CPUs with AMX or
-    AVX512_BF16), fp16 with loss scaling on older GPUs, and fp32 elsewhere: without the
+    `auto` is bf16 where the hardware multiplies it faster (GPUs from Ampere on; CPUs with AMX, most
+    with AVX512_BF16), fp16 with loss scaling on older GPUs, and fp32 elsewhere: without such
     instructions bf16 is slower than fp32 on a CPU. Raises ValueError for fp16 off a GPU, and for
     what is no precision.
     """
@@ -88,15 +88,21 @@ def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision
 
 
 def cpu_multiplies_bf16() -> bool:
-    """True when this CPU has bf16 matrix instructions and oneDNN is allowed to use them.
+    """True where products of bf16 are the faster ones: by AMX, or by AVX512_BF16 of most CPUs.
 
-    `ONEDNN_MAX_CPU_ISA` caps what oneDNN uses, so AVX2 there imitates an older machine.
+    Intel's cores that were made with AMX take twice as long over AVX512_BF16 as over float32
+    (docs/results.md), which matters where a virtual machine hides their AMX: float32 there. They
+    are known by AVX512_FP16. `ONEDNN_MAX_CPU_ISA` caps what oneDNN uses, so AVX2 there imitates an
+    older machine.
     """
     has = torch.cpu.get_capabilities()
     cap = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "")).upper()
     is_free = cap in ("", "ALL", "DEFAULT")
+    if has.get("amx_bf16") and (is_free or "AMX" in cap):
+        return True
     may = is_free or any(isa in cap for isa in ("BF16", "FP16", "AMX", "AVX10"))
-    return may and bool(has.get("amx_bf16") or has.get("avx512_bf16"))
+    is_slow = has.get("avx512_fp16") and "Intel" in str(has.get("cpu_name", ""))
+    return bool(has.get("avx512_bf16")) and may and not is_slow
 
 
 def cast_(module: nn.Module, precision: Precision) -> None:

@@ -32,6 +32,33 @@ def test_bf16_is_chosen_where_the_cpu_multiplies_it_and_onednn_may(
     assert choose_precision("auto", CPU) == expected
 
 
+@pytest.mark.parametrize(
+    ("amx", "avx512_fp16", "cpu_name", "cap", "expected"),
+    [
+        (False, True, "Intel Xeon", None, "fp32"),
+        (True, True, "Intel Xeon", None, "bf16"),
+        (True, True, "Intel Xeon", "AVX512_CORE_BF16", "fp32"),
+        (True, True, "Intel Xeon", "AVX512_CORE_AMX", "bf16"),
+        (False, False, "Intel Xeon", None, "bf16"),
+        (False, True, "AMD EPYC", None, "bf16"),
+    ],
+)
+def test_intels_cores_with_a_hidden_matrix_unit_take_float32(
+    amx: bool,
+    avx512_fp16: bool,
+    cpu_name: str,
+    cap: str | None,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has = {"amx_bf16": amx, "avx512_bf16": True, "avx512_fp16": avx512_fp16, "cpu_name": cpu_name}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    if cap is not None:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", cap)
+    assert choose_precision("auto", CPU) == expected
+
+
 @pytest.mark.parametrize(("has_bf16", "expected"), [(True, "bf16"), (False, "fp16")])
 def test_gpus_without_bf16_take_fp16(
     has_bf16: bool, expected: str, monkeypatch: pytest.MonkeyPatch
