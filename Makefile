@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := $(VENV)/.peers
 
 .PHONY: quickstart test test-slow test-gpu lint bench bench-gpu clean
 quickstart: $(STAMP)
@@ -24,10 +25,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(STAMP)
+bench: $(PEERS)
 	$(BIN)/python -m benchmarks
 
-bench-gpu: $(STAMP)
+bench-gpu: $(PEERS)
 	$(BIN)/python -m benchmarks.gpu
 
 $(STAMP): pyproject.toml constraints.txt
@@ -37,6 +38,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt hatchling editables
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test,lint]'
 	touch $(STAMP)
+
+$(PEERS): $(STAMP)
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[bench]'
+	touch $(PEERS)
 
 clean:
 	rm -rf $(VENV)

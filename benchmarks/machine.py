@@ -20,7 +20,9 @@ import torch
 from benchmarks.process_memory import own_peak_bytes
 from bertsmith.train.device import choose_device
 
-RESULTS = Path(__file__).parent / "results"
+ROWS_VARIABLE = "BENCHMARK_ROWS"
+RESULTS = Path(os.environ.get(ROWS_VARIABLE) or Path(__file__).parent / "results")
+"""Where rows are added: of the project, or where the environment says."""
 _BUT_ROWS = ":(top,exclude)benchmarks/results"
 CPU = torch.device("cpu")
 OLDER_CPUS = {
@@ -155,7 +157,7 @@ def append_row(benchmark: str, row: Mapping[str, object]) -> None:
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
-    RESULTS.mkdir(exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / f"{benchmark}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps({**head, **row}) + "\n")
 

@@ -1,14 +1,16 @@
 """The newest benchmark rows -> the pictures of the documentation.
 
     python -m benchmarks.plots
+    python -m benchmarks.plots --processor amx_bf16
 
 `docs/speed.png`: pre-training tokens a second beside the peer, the newest row of every size, on
 full sequences of 128 tokens, in turns of several steps where there are such.
 `docs/loss_parity.png`: the newest comparison of losses.
 `docs/inference.png`: texts a second and milliseconds for one text beside the peers, the newest row
-of every size with most threads that has both.
+of every size with most threads that has both, of real texts where there are such.
 `docs/scaling.png`: seconds and memory against what grows, the newest row of every axis.
-All are of CPUs as they are. A picture without rows is left as it is.
+All are of CPUs as they are, or of those that --processor names. A picture without rows is left as
+it is.
 """
 
 from __future__ import annotations
@@ -30,10 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.ticker import LogLocator
 
 DOCS = Path(__file__).parent.parent / "docs"
-SPEED = DOCS / "speed.png"
-LOSS_PARITY = DOCS / "loss_parity.png"
-INFERENCE = DOCS / "inference.png"
-SCALING = DOCS / "scaling.png"
 
 Row = Mapping[str, Any]
 
@@ -45,25 +43,42 @@ _LEAST = 1e-18  # a difference of zero has no place on a logarithmic axis
 
 def main() -> None:
     """Draws every picture that has rows, and says which."""
-    trained = beside_peers(usual(rows_of(RESULTS / "pretraining.jsonl")))
-    sizes = newest(in_longer_turns(trained), by="size")
-    if sizes:
-        draw_speed(sizes, SPEED)
-        print(f"wrote {SPEED}")
-    parity = rows_of(RESULTS / "loss_parity.jsonl")
-    if parity:
-        draw_loss_parity(parity[-1], LOSS_PARITY)
-        print(f"wrote {LOSS_PARITY}")
-    answers = newest(
-        with_most_threads(whole(usual(rows_of(RESULTS / "inference.jsonl")))), by="size"
+    options = _options()
+    drawn = (
+        ("speed.png", draw_speed, rows_of_speed(options.processor)),
+        ("loss_parity.png", _draw_last_parity, of_processor("loss_parity", options.processor)),
+        ("inference.png", draw_inference, rows_of_answers(options.processor)),
+        ("scaling.png", draw_scaling, rows_of_scaling(options.processor)),
     )
-    if answers:
-        draw_inference(answers, INFERENCE)
-        print(f"wrote {INFERENCE}")
-    axes = newest(usual(rows_of(RESULTS / "scaling.jsonl")), by="axis")
-    if axes:
-        draw_scaling(axes, SCALING)
-        print(f"wrote {SCALING}")
+    for name, draw, rows in drawn:
+        if rows:
+            draw(rows, options.out / name)
+            print(f"wrote {options.out / name}")
+
+
+def rows_of_speed(processor: str) -> list[Row]:
+    """Of pre-training: the newest of every size."""
+    trained = beside_peers(usual(of_processor("pretraining", processor)))
+    return newest(in_longer_turns(trained), by="size")
+
+
+def rows_of_answers(processor: str) -> list[Row]:
+    """Of answers to real texts, as far as there are such: the newest of every size."""
+    return newest(
+        of_real_text(with_most_threads(whole(usual(of_processor("inference", processor))))),
+        by="size",
+    )
+
+
+def rows_of_scaling(processor: str) -> list[Row]:
+    """Of what grows: the newest of every axis."""
+    return newest(usual(of_processor("scaling", processor)), by="axis")
+
+
+def of_processor(benchmark: str, processor: str) -> list[Row]:
+    """The rows of a benchmark, oldest first, whose processor's description has these words."""
+    rows = rows_of(RESULTS / f"{benchmark}.jsonl")
+    return [row for row in rows if processor in row.get("processor", "")]
 
 
 def rows_of(path: Path) -> list[Row]:
@@ -112,6 +127,13 @@ def whole(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if {_MANY_TEXTS, _ONE_TEXT} <= row["settings"].keys()]
 
 
+def of_real_text(rows: Sequence[Row]) -> list[Row]:
+    """The rows of real texts; of a size without such, all."""
+    real = [row for row in rows if row.get("is_real_text", True)]
+    sizes = {row["size"] for row in real}
+    return [row for row in rows if row in real or row["size"] not in sizes]
+
+
 def with_most_threads(rows: Sequence[Row]) -> list[Row]:
     """The rows of the largest number of threads among them."""
     most = max((row["threads"] for row in rows), default=0)
@@ -127,6 +149,10 @@ def draw_speed(rows: Sequence[Row], path: Path) -> None:
     where = " and ".join(sorted(machines))
     figure.supxlabel(f"real tokens a second; {where}", fontsize="small")
     _write(figure, path)
+
+
+def _draw_last_parity(rows: Sequence[Row], path: Path) -> None:
+    draw_loss_parity(rows[-1], path)
 
 
 def draw_loss_parity(row: Row, path: Path) -> None:
@@ -285,6 +311,14 @@ def _write(figure: Figure, path: Path) -> None:
         figure.savefig(file, format=path.suffix.removeprefix("."), dpi=110)
 
 
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=DOCS, help="the folder of the pictures")
+    parser.add_argument(
+        "--processor", default="", metavar="WORDS", help="rows of processors named so: amx_bf16"
+    )
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None).parse_args()
     main()

@@ -42,11 +42,12 @@ class Setup:
 
 
 def ours(setup: Setup) -> Step:
-    """A step as `bertsmith pretrain` takes it on this machine."""
+    """A step as `bertsmith pretrain` takes it on this machine; AdamW, so that losses compare."""
     model = PretrainModel(setup.config, ("masked_lm", "next_sentence"))
     model.load_state_dict(setup.weights)
     precision = choose_precision("auto", setup.device)
-    optimizer = placed(model, OptimizerConfig(learning_rate=RATE), precision, setup.device)
+    config = OptimizerConfig(name="adamw", learning_rate=RATE)
+    optimizer = placed(model, config, precision, setup.device)
     scaler = optimizer.scaler
 
     def step(batch: PretrainBatch, number: int) -> Tensor:

@@ -37,9 +37,10 @@ System = Callable[[TaskModel, LabelledItems, torch.device], Steps]
 
 
 def ours(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
-    """Steps as `bertsmith finetune` takes them."""
+    """Steps as `bertsmith finetune` takes them; AdamW, so that losses compare."""
     precision = choose_precision("auto", device)
-    optimizer = placed(model, OptimizerConfig(learning_rate=RATE), precision, device)
+    config = OptimizerConfig(name="adamw", learning_rate=RATE)
+    optimizer = placed(model, config, precision, device)
     scaler = optimizer.scaler
     plan = TaskPlan(labelled=labelled, batch_size=BATCH, seed=0)
     for number in itertools.count():

@@ -1,11 +1,13 @@
 import json
 
+from benchmarks import plots
 from benchmarks.plots import (
     beside_peers,
     draw_loss_parity,
     draw_speed,
     in_longer_turns,
     newest,
+    of_real_text,
     rows_of,
     usual,
 )
@@ -74,3 +76,23 @@ def test_equal_curves_can_be_drawn_though_their_axis_is_logarithmic(tmp_path):
     }  # fmt: skip
     draw_loss_parity(row, tmp_path / "parity.png")
     assert (tmp_path / "parity.png").read_bytes().startswith(PNG)
+
+
+def test_answers_to_drawn_texts_are_drawn_only_where_there_are_no_others():
+    rows = [{"size": size, "is_real_text": real} for size, real in
+            (("mini", True), ("mini", False), ("base", False))]  # fmt: skip
+    assert of_real_text(rows) == [rows[0], rows[2]]
+
+
+def test_pictures_of_one_processor_are_written_where_asked(tmp_path, monkeypatch, capsys):
+    rows = [{**speed_row("mini", ours), "processor": name}
+            for ours, name in ((1.0, "old amx_bf16"), (2.0, "old avx2"))]  # fmt: skip
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "pretraining.jsonl").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(plots, "RESULTS", tmp_path)
+    monkeypatch.setattr("sys.argv", ["plots", "--out", str(tmp_path), "--processor", "amx_bf16"])
+    assert plots.rows_of_speed("amx_bf16") == rows[:1]
+    assert plots.rows_of_speed("") == rows[1:]
+    plots.main()
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'speed.png'}\n"
+    assert (tmp_path / "speed.png").read_bytes().startswith(PNG)
