@@ -45,7 +45,7 @@ from benchmarks.loss_yardsticks import (
     stricter_counts,
 )
 from benchmarks.machine import RESULTS, append_row
-from benchmarks.plots import LOSS_PARITY, Row, draw_loss_parity, rows_of
+from benchmarks.plots import DOCS, Row, draw_loss_parity, rows_of
 from bertsmith.model.config import SIZES
 
 _THIRD = "a third run of the peer"
@@ -114,7 +114,7 @@ def main() -> None:
     print(_rounding_line(row))
     append_row("loss_parity", row)
     if options.plot:
-        draw_loss_parity(row, LOSS_PARITY)
+        draw_loss_parity(row, DOCS / "loss_parity.png")
 
 
 def in_own_process(system: System, trial: Trial, threads: int) -> Run:

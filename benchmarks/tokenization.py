@@ -16,7 +16,6 @@ with spans) and flash-tokenizer (ids), take their turns where their packages are
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
 import json
 import operator
@@ -146,26 +145,42 @@ def _id_lists(found: Any, tokenizer: Tokenizer) -> list[list[int]]:
 
 
 def _peers(tokenizer: Tokenizer) -> dict[str, Way]:
-    """Encoders of the packages that are there, each from texts to ids, or to ids with spans."""
-    is_lower, words = tokenizer.config.lowercase, list(tokenizer.vocabulary)
+    """Encoders of the packages that can be imported, and says which cannot.
+
+    Each from texts to ids, or to ids with spans.
+    """
     ways: dict[str, Way] = {}
-    if importlib.util.find_spec("tensorflow_text") is not None:
-        import tensorflow as tf
-        import tensorflow_text
-
-        fast = tensorflow_text.FastBertTokenizer(words, lower_case_nfd_strip_accents=is_lower)
-        ways["tensorflow_text"] = lambda texts: fast.tokenize(tf.constant(texts))
-        ways["tensorflow_text_spans"] = lambda texts: fast.tokenize_with_offsets(tf.constant(texts))
-    if importlib.util.find_spec("flash_tokenizer") is not None:
-        import flash_tokenizer
-
-        with tempfile.TemporaryDirectory() as folder:
-            tokenizer.save(folder)
-            vocabulary = str(Path(folder) / "vocab.txt")
-            flash = flash_tokenizer.BertTokenizerFlash(vocabulary, do_lower_case=is_lower)
-        told = {"padding": "longest", "max_length": 512, "do_multiprocess": False}
-        ways["flash_tokenizer"] = lambda texts: flash(texts, **told).input_ids
+    for name, make in (("tensorflow_text", _tensorflow_text), ("flash_tokenizer", _flash)):
+        try:
+            ways |= make(tokenizer)
+        except ImportError as error:
+            print(f"left out: {name}: {error}", file=sys.stderr)
     return ways
+
+
+def _tensorflow_text(tokenizer: Tokenizer) -> dict[str, Way]:
+    import tensorflow as tf
+    import tensorflow_text
+
+    fast = tensorflow_text.FastBertTokenizer(
+        list(tokenizer.vocabulary), lower_case_nfd_strip_accents=tokenizer.config.lowercase
+    )
+    return {
+        "tensorflow_text": lambda texts: fast.tokenize(tf.constant(texts)),
+        "tensorflow_text_spans": lambda texts: fast.tokenize_with_offsets(tf.constant(texts)),
+    }
+
+
+def _flash(tokenizer: Tokenizer) -> dict[str, Way]:
+    import flash_tokenizer
+
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(folder)
+        flash = flash_tokenizer.BertTokenizerFlash(
+            str(Path(folder) / "vocab.txt"), do_lower_case=tokenizer.config.lowercase
+        )
+    told = {"padding": "longest", "max_length": 512, "do_multiprocess": False}
+    return {"flash_tokenizer": lambda texts: flash(texts, **told).input_ids}
 
 
 def _bare(tokenizer: Tokenizer) -> tokenizers.Tokenizer:

@@ -16,8 +16,9 @@ Legend: O width of a result, I width of a row.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -93,6 +94,27 @@ class _Int8Layer(ctypes.Structure):
     _fields_ = (*((name, _LevelPanels) for name in _MATRICES), *_REST)
 
 
+class _Origin(NamedTuple):
+    """A weight as it was when it was laid out."""
+
+    place: Mapping[str, nn.Parameter | None]
+    """Where the layer looks it up."""
+    name: str
+    weight: nn.Parameter | None
+    """None where others make it."""
+    address: int
+    version: int | None
+    """None of one made in inference mode: its changes in place are not seen."""
+
+    @staticmethod
+    def of(place: Mapping[str, nn.Parameter | None], name: str) -> _Origin:
+        weight = place.get(name)
+        if weight is None:
+            return _Origin(place, name, None, 0, None)
+        version = None if weight.is_inference() else weight._version
+        return _Origin(place, name, weight, weight.data_ptr(), version)
+
+
 class ReadyLayer:
     """The weights of one layer as its products read them, beside those that the layer holds."""
 
@@ -105,11 +127,11 @@ class ReadyLayer:
     ) -> None:
         """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
         self._products = [(each, each.laid_out) for each in linears]
-        self._places = [
-            (part._parameters, name) for part in (*linears, *norms) for name in ("weight", "bias")
+        self._origins = [
+            _Origin.of(part._parameters, name)
+            for part in (*linears, *norms)
+            for name in ("weight", "bias")
         ]
-        """Where each weight is looked up, and as what."""
-        self._origins = self._origins_now()
         self.dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
         hidden = linears[1].out_features
@@ -140,20 +162,12 @@ class ReadyLayer:
         for linear, product in self._products:
             if linear.laid_out is not product:
                 return False
-        now = self._origins_now()
-        return now is not None and now == self._origins
-
-    def _origins_now(self) -> tuple[list[int], list[int]] | None:
-        """Places and versions of the weights that the layer has; None where one is made by others.
-
-        Those made in inference mode have no version: a change in place is not seen.
-        """
-        found = [place.get(name) for place, name in self._places]
-        weights = [each for each in found if each is not None]
-        if len(weights) != len(found):
-            return None
-        versions = [0 if each.is_inference() else each._version for each in weights]
-        return [each.data_ptr() for each in weights], versions
+        for place, name, weight, address, version in self._origins:
+            if weight is None or place.get(name) is not weight or weight.data_ptr() != address:
+                return False
+            if version is not None and weight._version != version:
+                return False
+        return True
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:
         """(O, I) weights or levels, (O,) biases."""

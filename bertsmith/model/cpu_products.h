@@ -17,6 +17,8 @@ template <typename Number>
 constexpr int BLOCK_ROWS = HAS_TILES_OF<Number> ? 8 * TALL : 8 * TILE_ROWS;
 // Of a long sum: so deep a panel stays in the first cache.
 constexpr int64_t DEEP = 256;
+// So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
+constexpr int AHEAD = 16, LINE_BYTES = 64;
 
 // The rows of a product: how far a row is from the next, and one step of depth from the next.
 template <typename Number>
@@ -39,6 +41,9 @@ inline void multiply_tile(
     for (int v = 0; v < VECTORS; v++) sums[r][v] = Sums{};
   int64_t at = 0;
   for (int64_t k = 0; k < depth; k += STEP, at += rows.step, panel += VECTORS * LANES * STEP) {
+#pragma GCC unroll 8
+    for (int byte = 0; byte < VECTORS * VECTOR_BYTES; byte += LINE_BYTES)
+      __builtin_prefetch((const char*)panel + AHEAD * VECTORS * VECTOR_BYTES + byte);
     typename Factors<Number>::Columns columns[VECTORS];
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) columns[v] = Factors<Number>::of(panel + v * LANES * STEP);

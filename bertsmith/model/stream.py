@@ -1,8 +1,9 @@
 """A packed batch of numpy arrays -> tensors on a device, laid out for attention.
 
-The stream is not padded. Attention's definition alone needs rectangles, so sequences are grouped by
-length into a few blocks, each nearly full or small; every other layer sees rows of real tokens, and
-where it is asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
+The stream is not padded. Attention's definition alone needs rectangles, so where it asks for them
+sequences are grouped by length into a few blocks, each nearly full or small; every other layer sees
+rows of real tokens, and where it is asked for a few spare ones, so that steps come in few sizes.
+This file knows no weights.
 
 Legend: T rows (tokens, then spare rows), N sequences, n sequences of one block, S the block's
 longest sequence.
@@ -12,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.batch import IntArray, PackedBatch
+from bertsmith.batch import IntArray, PackedBatch, starts_of
 from bertsmith.randomness import dropout_row_keys
 
 # A block may be this much larger than its real tokens before it is cut in two: quadratic work grows
@@ -79,17 +81,8 @@ class Stream:
     """(N,) int64: row of each sequence's first token."""
     last_rows: Tensor
     """(N,) int64: row of each sequence's last token."""
-    blocks: tuple[Block, ...]
-    """Every sequence lies in exactly one block."""
-    rectangles: tuple[Rectangle, ...]
-    """Every sequence lies in exactly one, in the stream's order."""
-    cell_rows: Tensor
-    """(T,) int64: where each stream row lies in the blocks' cells, laid end to end; spare rows lie
-    in the last cell, which belongs to no block."""
-    is_one_rectangle: bool
-    """True when all sequences are equally long and no row is spare: cells and rows are the same."""
-    keys_per_query: float
-    """Tokens that a token may attend to, in the mean, itself included: of both directions."""
+    lengths: IntArray
+    """(N,) tokens of each sequence, an array."""
     row_keys: Tensor | None
     """(T,) int32: the words that dropout is drawn from; None when dropout is off."""
 
@@ -107,21 +100,15 @@ class Stream:
         sequence, nothing reads them, and they have no gradient.
         """
         starts, positions = packed.starts, packed.positions
-        blocks, cell_rows = _blocks(packed.lengths, starts)
-        num_cells = sum(len(rows) for rows, _, _ in blocks)
         keys: IntArray = np.empty(0, dtype=np.int32)
         if dropout is not None:
             sequence_keys = np.repeat(packed.keys, packed.lengths)
             keys = dropout_row_keys(*dropout, sequence_keys, positions)
         num_tokens = packed.num_tokens
         num_spare = rounded(num_tokens) - num_tokens if is_rounded else 0
-        arrays = _filled_up(
-            [packed.token_ids, packed.segment_ids, positions, cell_rows, keys],
-            [0, 0, 0, num_cells, 0],
-            num_spare,
-        )
+        of_rows = [packed.token_ids, packed.segment_ids, positions, keys]
+        arrays = [_filled_up(array, 0, num_spare) for array in of_rows]
         arrays += [starts, starts + packed.lengths - 1]
-        arrays += [array for rows, lengths, _ in blocks for array in (rows, lengths)]
         moved = tensors(arrays, torch.device(device))
         return Stream(
             num_tokens=num_tokens,
@@ -129,20 +116,58 @@ class Stream:
             token_ids=moved[0],
             segment_ids=moved[1],
             positions=moved[2],
-            cell_rows=moved[3],
-            row_keys=None if dropout is None else moved[4].int(),
-            first_rows=moved[5],
-            last_rows=moved[6],
-            blocks=tuple(
-                Block(rows=rows, lengths=lengths, width=width)
-                for rows, lengths, (_, _, width) in zip(
-                    moved[7::2], moved[8::2], blocks, strict=True
-                )
-            ),
-            rectangles=_rectangles(packed.lengths, starts),
-            keys_per_query=float(np.square(packed.lengths, dtype=np.float64).sum() / num_tokens),
-            is_one_rectangle=not num_spare and bool((packed.lengths == packed.lengths[0]).all()),
+            row_keys=None if dropout is None else moved[3].int(),
+            first_rows=moved[4],
+            last_rows=moved[5],
+            lengths=packed.lengths,
         )
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Every sequence lies in exactly one block."""
+        return self._cells[0]
+
+    @property
+    def cell_rows(self) -> Tensor:
+        """(T,) int64: where each stream row lies in the blocks' cells, laid end to end.
+
+        Spare rows lie in the last cell, which belongs to no block.
+        """
+        return self._cells[1]
+
+    @cached_property
+    def _cells(self) -> tuple[tuple[Block, ...], Tensor]:
+        blocks, cell_rows = _blocks(self.lengths, starts_of(self.lengths))
+        num_cells = sum(len(rows) for rows, _, _ in blocks)
+        arrays = [_filled_up(cell_rows, num_cells, len(self.token_ids) - self.num_tokens)]
+        arrays += [array for rows, lengths, _ in blocks for array in (rows, lengths)]
+        moved = tensors(arrays, self.token_ids.device)
+        of_blocks = zip(moved[1::2], moved[2::2], blocks, strict=True)
+        return (
+            tuple(
+                Block(rows=rows, lengths=lengths, width=width)
+                for rows, lengths, (_, _, width) in of_blocks
+            ),
+            moved[0],
+        )
+
+    @cached_property
+    def rectangles(self) -> tuple[Rectangle, ...]:
+        """Every sequence lies in exactly one, in the stream's order."""
+        return _rectangles(self.lengths, starts_of(self.lengths))
+
+    @cached_property
+    def is_one_rectangle(self) -> bool:
+        """True when all sequences are equally long and no row is spare.
+
+        Then cells and rows are the same.
+        """
+        return not self.has_spare_rows and bool((self.lengths == self.lengths[0]).all())
+
+    @cached_property
+    def keys_per_query(self) -> float:
+        """Tokens that a token may attend to, in the mean, itself included: of both directions."""
+        return float(np.square(self.lengths, dtype=np.float64).sum() / self.num_tokens)
 
     def keys_of(self, rows: Tensor | None) -> Tensor | None:
         """The row keys of some rows, of all for None; None when dropout is off."""
@@ -164,8 +189,8 @@ class Stream:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequence: blocks come in falling order."""
-        return self.blocks[0].width
+        """Tokens of the longest sequence."""
+        return int(self.lengths.max())
 
     @property
     def num_cells(self) -> int:
@@ -220,14 +245,9 @@ def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
     return [span[: len(tensor)].data for span, tensor in zip(there, here, strict=True)]
 
 
-def _filled_up(arrays: Sequence[IntArray], values: Sequence[int], num_more: int) -> list[IntArray]:
-    """Each array with its value behind it, so many times."""
-    if not num_more:
-        return [*arrays]
-    return [
-        np.pad(array, (0, num_more), constant_values=value)
-        for array, value in zip(arrays, values, strict=True)
-    ]
+def _filled_up(array: IntArray, value: int, num_more: int) -> IntArray:
+    """The array with the value behind it, so many times."""
+    return np.pad(array, (0, num_more), constant_values=value) if num_more else array
 
 
 def _rectangles(lengths: IntArray, starts: IntArray) -> tuple[Rectangle, ...]:

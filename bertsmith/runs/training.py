@@ -34,7 +34,8 @@ from bertsmith.train.placement import placed
 from bertsmith.train.schedule import ScheduleConfig
 from bertsmith.train.state import load_state, save_state
 
-_POSITIONS = "bert.embeddings.position.weight"
+POSITIONS = "bert.embeddings.position.weight"
+"""Of a model's state: a row for every place in a sequence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,10 +138,25 @@ def begin_phase(run: PretrainRun, finished: int, trained: Trainee) -> None:
     known, start = 0, 0
     for phase in run.phases:
         if 0 < start == finished and phase.sequence_length > known:
-            rows = torch.arange(known, phase.sequence_length)
             for table in (trained.model.state_dict(), trained.optimizer.masters()):
-                table[_POSITIONS][rows] = table[_POSITIONS][rows % known]
+                tile_positions_(table[POSITIONS][: phase.sequence_length], known)
         known, start = max(known, phase.sequence_length), start + phase.steps
+
+
+def tile_positions_(table: Tensor, known: int) -> None:
+    """Makes rows of (P, H) from `known` on copies of those before, in their order, in place."""
+    rows = torch.arange(known, len(table))
+    table[rows] = table[rows % known]
+
+
+def known_positions(run: PretrainRun, step: int) -> int:
+    """How many positions have been trained after so many updates: the longest length so far."""
+    known, start = 0, 0
+    for phase in run.phases:
+        if start < step:
+            known = max(known, phase.sequence_length)
+        start += phase.steps
+    return known
 
 
 def phase_at(run: PretrainRun, step: int) -> Phase:

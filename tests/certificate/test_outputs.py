@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -19,7 +20,6 @@ from bertsmith.checkpoints import sentence_dense, sentence_transformers
 from bertsmith.compiler import without_native
 from bertsmith.model import attention, block_attention, cpu_norm, elementwise, padded, pooling
 from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
-from bertsmith.model.stream import Rectangle
 from bertsmith.native import library
 from tests.certificate.breaking import Break, names, row_of, saved, status
 from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
@@ -122,8 +122,8 @@ def neighbours_seen(patch: pytest.MonkeyPatch) -> None:
     whole = attention.attend_without_gradient
 
     def as_one_sequence(qkv, stream, num_heads, direction):
-        one = Rectangle(start=0, num_sequences=1, length=stream.num_tokens)
-        return whole(qkv, replace(stream, rectangles=(one,)), num_heads, direction)
+        one = np.array([stream.num_tokens])
+        return whole(qkv, replace(stream, lengths=one), num_heads, direction)
 
     patch.setattr(attention, "attend_without_gradient", as_one_sequence)
 

@@ -1,9 +1,11 @@
 """The functions of `cpu_attention.cpp`, beside the blocks in float64, which are the definition."""
 
 import copy
+import math
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
@@ -216,7 +218,8 @@ def test_what_they_do_not_take_is_left_to_the_blocks(monkeypatch):
     def suits(qkv, stream=stream, rules=rules):
         return cpu_attention.suits(qkv, qkv.shape[1] // 3, stream, rules)
 
-    many = replace(stream, keys_per_query=cpu_attention.MOST_KEYS + 1.0)
+    length = math.ceil(math.sqrt((cpu_attention.MOST_KEYS + 1) * stream.num_tokens))
+    many = replace(stream, lengths=np.array([length]))
     for is_best in (False, True):
         monkeypatch.setattr(cpu_attention, "has_fast_products", lambda _, __, it=is_best: it)
         assert suits(qkv)

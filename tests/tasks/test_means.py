@@ -17,7 +17,7 @@ def test_mean_interval_is_students() -> None:
     mean, deviation, interval = means.mean_interval([0.1, 0.2, 0.3], UNBOUNDED)
     assert (mean, deviation) == (pytest.approx(0.2), pytest.approx(0.1))
     assert interval is not None
-    assert interval.high == pytest.approx(0.2 + 4.303 * 0.1 / math.sqrt(3))
+    assert interval.high == pytest.approx(0.2 + 4.3027 * 0.1 / math.sqrt(3), rel=1e-4)
 
 
 def test_no_interval_is_told_of_one_or_two_or_of_equal_runs() -> None:
@@ -33,7 +33,7 @@ def test_the_interval_of_a_mean_is_cut_to_what_is_possible() -> None:
     assert means.mean_interval([0.1, 0.9, 0.5], possible)[2] == possible
     interval = means.mean_interval([0.9, 0.95, 1.0], possible)[2]
     assert interval is not None
-    assert interval.low == pytest.approx(0.95 - 4.303 * 0.05 / math.sqrt(3))
+    assert interval.low == pytest.approx(0.95 - 4.3027 * 0.05 / math.sqrt(3), rel=1e-4)
     assert interval.high == 1.0
 
 
@@ -49,10 +49,21 @@ def test_students_points_are_scipys() -> None:
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("freedom", [2.0, 2.1, 2.5, 2.9, 3.4, 5.5, 11.2, 29.9, 30.0, 30.5, 200.0])
-def test_points_between_whole_degrees_are_no_lower_than_scipys(freedom: float) -> None:
-    point = pytest.importorskip("scipy.stats").t.ppf(0.975, freedom)
-    assert 0.999 * point <= means.student(freedom) <= 1.025 * point
+@pytest.mark.parametrize(
+    "freedom", [1.0, 2.0, 2.1, 2.5, 2.9, 3.4, 5.5, 11.2, 29.9, 30.0, 30.5, 200.0]
+)
+@pytest.mark.parametrize("chance", [0.05, 0.05 / 13])
+def test_points_of_any_chance_are_scipys(freedom: float, chance: float) -> None:
+    point = pytest.importorskip("scipy.stats").t.ppf(1 - chance / 2, freedom)
+    assert means.student(freedom, chance) == pytest.approx(point, rel=2e-4)
+
+
+def test_an_interval_of_several_differences_is_wider() -> None:
+    gap = means.difference((80.0, 81.0, 83.5), (79.0, 79.5, 78.0))
+    assert gap.half_width_of(1) == gap.half_width
+    widths = [gap.half_width_of(number) for number in (1, 2, 13)]
+    assert widths == sorted(set(widths))
+    assert math.isnan(means.difference((80.0,), (79.0,)).half_width_of(2))
 
 
 @pytest.mark.parity
@@ -70,7 +81,7 @@ def test_the_interval_is_welchs(first: tuple[float, ...], second: tuple[float, .
     interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
     assert gap.value == pytest.approx(np.mean(first) - np.mean(second))
     half = (interval.high - interval.low) / 2
-    assert 0.999 * half <= gap.half_width <= 1.025 * half
+    assert gap.half_width == pytest.approx(half, rel=2e-4)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ _SECONDS_BETWEEN_TRIES = 0.1
 def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     """Makes what is missing of the experiments, and writes table, CSV and picture of each.
 
-    Ctrl-C keeps all that is finished, tells it, and raises KeyboardInterrupt.
+    A stop (KeyboardInterrupt) and a failure keep all that is finished, and tell it first.
     """
     assert options.data is not None
     require_readable(options)
@@ -78,14 +78,14 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     site = _site(corpora, sets, elsewhere, options)
     workshop = Workshop(site=site, sets=sets, corpora=corpora, options=options, device=device)
     try:
-        _carry_out(parts_of(experiments, site, sets), workshop, console)
+        try:
+            _carry_out(parts_of(experiments, site, sets), workshop, console)
+        finally:  # after a stop and after a failure too
+            for experiment in experiments:
+                _tell(experiment, workshop, scale, console)
     except KeyboardInterrupt:
-        for experiment in experiments:
-            _tell(experiment, workshop, scale, console)
         say(console, "stopped; what is finished is kept, and the same command goes on from here")
         raise
-    for experiment in experiments:
-        _tell(experiment, workshop, scale, console)
 
 
 def _require_cuts(experiments: Sequence[Experiment], options: Reproduce) -> None:

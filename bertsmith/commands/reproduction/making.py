@@ -29,6 +29,7 @@ from bertsmith.commands.search import search_runs
 from bertsmith.files import read_json, remove_leftovers, write_json, write_text
 from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score, Tuned
+from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.directory import RECORD, checkpoint_path, fingerprint
 from bertsmith.runs.divergence import DivergedError
 from bertsmith.runs.experiments.places import Site, source_of
@@ -43,6 +44,7 @@ from bertsmith.runs.finetune_report import answering_model
 from bertsmith.runs.learning_set import LearningSet, read_examples
 from bertsmith.runs.search_job import SearchJob
 from bertsmith.runs.search_record import name_of, read_results, read_search_record
+from bertsmith.runs.training import POSITIONS, known_positions, tile_positions_
 from bertsmith.train.device import choose_precision
 
 
@@ -78,10 +80,30 @@ def _place_of(model: Model, site: Site) -> Path:
     """Where its weights are."""
     directory = site.of_model(model)
     if isinstance(model, Pretrained) and model.step is not None:
-        return checkpoint_path(directory, model.step)
+        return at_full_length(model.run, model.step, directory)
     if isinstance(model, Tuned):
         return find_model(directory / name_of(model.learned.run))
     return find_model(directory)
+
+
+def at_full_length(run: PretrainRun, step: int, directory: Path) -> Path:
+    """A kept checkpoint; where a longer phase was to come, one that has that phase's positions.
+
+    Else fine-tuning would meet positions that nothing has trained, and a model that pools its last
+    token would pool there.
+    """
+    checkpoint = checkpoint_path(directory, step)
+    known = known_positions(run, step)
+    longest = max(phase.sequence_length for phase in run.phases)
+    if not run.tile_positions or known == longest:
+        return checkpoint
+    tiled = directory / "tiled" / checkpoint.name
+    if not tiled.is_dir():
+        loaded = store.load(checkpoint)
+        state = loaded.model.state_dict()
+        tile_positions_(state[POSITIONS][:longest], known)
+        store.save(tiled, state, loaded.config, loaded.tokenizer)
+    return tiled
 
 
 def _pretrain(model: Pretrained, workshop: Workshop) -> None:

@@ -136,7 +136,8 @@ class Claim:
     against: tuple[tuple[Place, Place], ...] = ()
     """Of `more`, what the pairs are compared with, mean gap with mean gap."""
     margin: float = 0.0
-    """Points."""
+    """Of `close`, points; of `ordered`, the share of the larger number within which two are not
+    told apart."""
     is_of_pairs: bool = False
     """Whether it depends on which pairs are read: how many are random is told beside its verdict.
     """

@@ -60,6 +60,8 @@ class Finding:
     """Training time of all its runs."""
     is_elsewhere: bool = False
     """Whether another machine has found it."""
+    is_ensemble: bool = False
+    """Whether its value is of all runs together."""
     average_half_width: float = math.nan
     """Of an average, half its 95% interval, which follows from its columns; else NaN."""
     num_averaged: int = 0
@@ -232,7 +234,7 @@ def _as_one(score: Score, results: Results, about: Finding) -> Finding:
     ensemble = ensemble_of(score, results)
     if ensemble is None:
         return _NOT_YET
-    return replace(about, values=(_in_units(score, ensemble.scores),))
+    return replace(about, values=(_in_units(score, ensemble.scores),), is_ensemble=True)
 
 
 def _in_units(score: Score, scores: Mapping[str, float]) -> float:

@@ -23,8 +23,9 @@ _BETWEEN = "  "
 
 SPREAD = (
     "Mean +- deviation over (so many) seeds of fine-tuning, then half the mean's 95% interval "
-    "(Student). Each model is pre-trained once and measured on one set: what another seed of "
-    "pre-training would give, or other examples of Dev, is in no interval here."
+    "(Student). A cell's runs begin with one pre-trained model and are measured on one set: what "
+    "another seed of pre-training would give, the same seed on another machine, or other examples "
+    "of Dev, is in no interval here, so a verdict is of these models."
 )
 
 

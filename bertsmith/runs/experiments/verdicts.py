@@ -1,15 +1,17 @@
 """The paper's claims and what was found -> reproduced, not reproduced, not decidable, not measured.
 
 Two rows differ where the difference of their means lies outside its own 95% interval (Welch 1947,
-from the deviations over seeds of fine-tuning; each model is pre-trained once). What one seed says
-decides nothing, and so do runs of a row that are all equal, which do not say how far others would
-be, and two rows that are no better than guessing. A cell of which not all runs have ended is not
-measured. Two rows are close where the whole interval lies within
-the margin, and are not where it lies wholly outside. A mean gap of several columns is compared
-with that of others by the same interval, and a row with a figure of the paper by its own. An
-ensemble and a perplexity are of one run: they are taken as the numbers are, and that is said. A
-claim is reproduced where all its comparisons are, and is not where one is not; where some are
-reproduced and the others not measured, it is not decidable.
+from the deviations over seeds of fine-tuning). It is a difference of these two models: how far
+another pre-training of the same kind would be is in no interval. What one seed says decides
+nothing, and so do runs of a row that are all equal, which do not say how far others would be, and
+two rows that are no better than guessing. A cell of which not all runs have ended is not measured.
+Two rows are close where the whole interval lies within the margin, and are not where it lies wholly
+outside. A mean gap of several columns is compared with that of others by the same interval, and a
+row with a figure of the paper by its own. An ensemble and a perplexity are of one run: they are
+taken as the numbers are, and that is said; two perplexities within the margin are not told apart. A
+claim is reproduced where all its comparisons are. It is not where one is not, by an interval that
+holds for all of them at once (Bonferroni); where one is not by its own interval alone, and where
+some are reproduced and the others not measured, it is not decidable.
 """
 
 from __future__ import annotations
@@ -39,6 +41,15 @@ class Judged:
     verdict: Verdict
     is_of_single_runs: bool = False
     """Whether it goes by the numbers as they are."""
+    margin: float = 0.0
+    """How far apart two may be and still be close."""
+
+    def is_refuted_among(self, number: int) -> bool:
+        """Whether it is not reproduced by an interval that holds for so many comparisons."""
+        if self.verdict != "not reproduced" or self.is_of_single_runs:
+            return self.verdict == "not reproduced"
+        gap = self.difference
+        return abs(gap.value) - gap.half_width_of(number) > self.margin
 
 
 def judged(experiment: Experiment, claim: Claim, found: Findings) -> Iterator[Judged]:
@@ -58,7 +69,8 @@ def overall(each: Sequence[Judged]) -> Verdict:
     verdicts = {one.verdict for one in each}
     if verdicts <= {"not measured"}:
         return "not measured"
-    if "not reproduced" in verdicts:
+    number = sum(not math.isnan(one.difference.half_width) for one in each)
+    if any(one.is_refuted_among(number) for one in each):
         return "not reproduced"
     return "reproduced" if verdicts == {"reproduced"} else "not decidable"
 
@@ -88,7 +100,8 @@ def _judged_pair(
     if first.column in experiment.lower_is_better:
         gap = replace(gap, value=-gap.value)
     if claim.kind == "ordered":
-        verdict = _ordered(gap)
+        alike = claim.margin * max(found[first].mean, found[second].mean)
+        verdict = "not decidable" if abs(gap.value) <= alike else _ordered(gap)
     else:
         verdict = _higher(gap) if claim.kind == "higher" else _close(gap, claim.margin)
     if verdict != "not measured" and found[first].is_guessing and found[second].is_guessing:
@@ -99,6 +112,7 @@ def _judged_pair(
         difference=gap,
         verdict=verdict,
         is_of_single_runs=claim.kind == "ordered",
+        margin=claim.margin if claim.kind == "close" else 0.0,
     )
 
 
@@ -112,7 +126,7 @@ def _judged_by_figure(
         value=ours.mean - figure if ours.settled and figure is not None else math.nan,
         half_width=ours.half_width,
     )
-    is_single = len(ours.settled) == 1 and not ours.num_averaged
+    is_single = ours.num_runs == 1 or ours.is_ensemble
     verdict = _ordered(gap) if is_single else _higher(gap)
     return Judged(
         where=f"{first.column}, {first.row} - the paper's {second.row} ({second.column} {figure})",
@@ -145,7 +159,9 @@ def _judged_together(experiment: Experiment, claim: Claim, found: Findings) -> J
 
 
 def _where(first: Place, second: Place) -> str:
-    return f"{first.column}, {first.row} - {second.row}"
+    if first.column == second.column:
+        return f"{first.column}, {first.row} - {second.row}"
+    return f"{first.row}, {first.column} - {second.row}, {second.column}"
 
 
 def _guesses(each: Sequence[Judged], found: Findings) -> str:

@@ -276,6 +276,6 @@ def test_a_finding_knows_its_mean_deviation_and_interval() -> None:
     finding = Finding(values=(1.0, 2.0, 3.0))
     assert finding.mean == 2.0
     assert finding.deviation == pytest.approx(1.0)
-    assert finding.half_width == pytest.approx(4.303 / math.sqrt(3))
+    assert finding.half_width == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
     assert math.isnan(Finding().mean)
     assert math.isnan(Finding(values=(1.0,)).half_width)

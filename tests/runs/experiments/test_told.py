@@ -67,7 +67,7 @@ def test_half_the_95_percent_interval_stands_beside_the_deviation() -> None:
 def test_the_report_says_what_the_spread_is_of() -> None:
     report = told.markdown(TABLE, found(), [])
     assert "seeds of fine-tuning" in report
-    assert "pre-trained once" in report
+    assert "begin with one pre-trained model" in report
 
 
 def test_columns_that_have_no_room_stand_below_with_their_rows_titles() -> None:

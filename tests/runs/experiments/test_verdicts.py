@@ -119,7 +119,7 @@ def test_a_mean_gap_is_compared_with_another_by_one_interval() -> None:
     (one,) = verdicts.judged(table, claim, found)
     assert one.difference.value == pytest.approx(8.0)
     # Four means of deviation 0.2, three runs each: Student's 95% point of 8 degrees is 2.306.
-    assert one.difference.half_width == pytest.approx(2.306 * (4 * 0.04 / 3) ** 0.5)
+    assert one.difference.half_width == pytest.approx(2.306 * (4 * 0.04 / 3) ** 0.5, rel=1e-4)
     assert one.verdict == "reproduced"
     told = verdicts.sentence(table, claim, found)
     assert "above - below, mean gap: small less that of large: +8.0 +- 0.5." in told
@@ -137,6 +137,38 @@ def test_single_runs_are_taken_as_they_are_and_that_is_said() -> None:
     found = {ABOVE: Finding(values=(3.0,)), BELOW: Finding(values=(9.0,))}
     told = verdicts.sentence(experiment(claim, is_lower_better=True), claim, found)
     assert told.endswith("score, above - below: +6.0 (as the numbers are: a single run).")
+
+
+def test_perplexities_within_the_margin_are_not_told_apart() -> None:
+    claim = Claim(sentence="", pairs=CLAIM.pairs, kind="ordered", margin=0.05)
+    table = experiment(claim, is_lower_better=True)
+
+    def of(above: float, below: float) -> Verdict:
+        found = {ABOVE: Finding(values=(above,)), BELOW: Finding(values=(below,))}
+        (one,) = verdicts.judged(table, claim, found)
+        return one.verdict
+
+    assert of(95.5, 100.0) == of(100.0, 95.5) == "not decidable"
+    assert (of(94.5, 100.0), of(100.0, 94.5)) == ("reproduced", "not reproduced")
+    (one,) = verdicts.judged(table, claim, {ABOVE: Finding(), BELOW: Finding(values=(1.0,))})
+    assert one.verdict == "not measured"
+
+
+@pytest.mark.parametrize("number", [1, 13])
+def test_one_of_many_comparisons_refutes_a_claim_only_beyond_an_interval_of_all(
+    number: int,
+) -> None:
+    low, high = Finding(values=(75.0, 76.0, 77.0)), Finding(values=(78.0, 79.0, 80.0))
+    claim = Claim(
+        sentence="One is above", pairs=((ABOVE, BELOW), *((BELOW, ABOVE),) * (number - 1))
+    )
+    each = list(verdicts.judged(experiment(claim), claim, {ABOVE: low, BELOW: high}))
+    assert each[0].verdict == "not reproduced"
+    assert verdicts.overall(each) == ("not reproduced" if number == 1 else "not decidable")
+    far = {ABOVE: Finding(values=(45.0, 46.0, 47.0)), BELOW: high}
+    assert verdicts.overall(list(verdicts.judged(experiment(claim), claim, far))) == (
+        "not reproduced"
+    )
 
 
 def test_a_row_is_compared_with_a_figure_of_the_paper_by_its_own_interval() -> None:
@@ -158,7 +190,9 @@ def test_a_row_is_compared_with_a_figure_of_the_paper_by_its_own_interval() -> N
     average = {"num_averaged": 6, "num_runs": 6}
     assert of(80.0, **average) == "not decidable"
     assert of(80.0, 80.4, 80.2, num_runs=3, num_failed=3) == "not decidable"
-    assert of(79.0) == "reproduced"  # an ensemble is one
+    assert of(79.0, num_runs=7, is_ensemble=True) == "reproduced"
+    assert of(79.0, num_runs=1) == "reproduced"
+    assert of(79.0, num_runs=5, num_failed=4, num_lost=4) == "not decidable"  # what is left of five
 
 
 def test_a_remark_stands_behind_the_verdict() -> None:
