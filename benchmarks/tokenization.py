@@ -153,7 +153,7 @@ def _peers(tokenizer: Tokenizer) -> dict[str, Way]:
     for name, make in (("tensorflow_text", _tensorflow_text), ("flash_tokenizer", _flash)):
         try:
             ways |= make(tokenizer)
-        except ImportError as error:
+        except (ImportError, OSError) as error:
             print(f"left out: {name}: {error}", file=sys.stderr)
     return ways
 

@@ -90,7 +90,7 @@ def resized(run: PretrainRun, config: BertConfig) -> PretrainRun:
     Source: section 5.2, Table 6.
     Command: `bertsmith reproduce table6 --scale SCALE --text TEXT --data DATA`
     tiny: 46 to 121 s; planned 0.7 GiB; perplexity 492 to 474.
-    mini: 3 to 32 min, beside other work; 2.3 GiB; perplexity 63.8 to 47.5 of the first five sizes,
+    mini: 3 to 127 min, beside other work; 2.3 GiB; perplexity 63.8 to 47.5 of the first five sizes,
         54.4 of the largest.
     paper: planned 7,020 days on two cores for all six; planned 13 GiB; not measured (the paper's:
         5.84 to 3.23).

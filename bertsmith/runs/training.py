@@ -149,16 +149,6 @@ def tile_positions_(table: Tensor, known: int) -> None:
     table[rows] = table[rows % known]
 
 
-def known_positions(run: PretrainRun, step: int) -> int:
-    """How many positions have been trained after so many updates: the longest length so far."""
-    known, start = 0, 0
-    for phase in run.phases:
-        if start < step:
-            known = max(known, phase.sequence_length)
-        start += phase.steps
-    return known
-
-
 def phase_at(run: PretrainRun, step: int) -> Phase:
     """The phase in which update number `step` (counted from 1) falls."""
     for phase in run.phases:

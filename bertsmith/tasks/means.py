@@ -85,7 +85,9 @@ def combination(terms: Sequence[tuple[float, Sequence[float]]]) -> Difference:
 
 @functools.lru_cache(maxsize=1024)
 def student(freedom: float, chance: float = 0.05) -> float:
-    """What Student's variable is beyond, on either side, with that chance; to four digits.
+    """What Student's variable is beyond, on either side, with that chance.
+
+    Right to 2 in 10,000 from 1.5 to 100,000 degrees of freedom, for chances down to 0.004.
 
     With x = sqrt(freedom) tan(angle) its density is that of cos(angle)^(freedom - 1): the point is
     read off the area below it. `freedom`: of at least one degree, whole or not.

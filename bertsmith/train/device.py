@@ -91,7 +91,7 @@ def cpu_multiplies_bf16() -> bool:
     """True where products of bf16 are the faster ones: by AMX, or by AVX512_BF16 of most CPUs.
 
     Intel's cores that were made with AMX take twice as long over AVX512_BF16 as over float32
-    (docs/results.md), which matters where a virtual machine hides their AMX: float32 there. They
+    (docs/log.md), which matters where a virtual machine hides their AMX: float32 there. They
     are known by AVX512_FP16. `ONEDNN_MAX_CPU_ISA` caps what oneDNN uses, so AVX2 there imitates an
     older machine.
     """

@@ -91,6 +91,25 @@ def test_what_was_stopped_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert " in all for what is not there yet" in printed
 
 
+def test_a_failure_is_raised_after_the_tables_are_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(*_: object) -> None:
+        raise OSError("no space left")
+
+    def untold(*_: object) -> None:
+        raise ValueError("no picture")
+
+    monkeypatch.setattr(command, "make", failed)
+    with pytest.raises(OSError, match="no space left"):
+        reproduced(folder, "table4")
+    assert "not run yet" in (folder / "out" / "table4-tiny.md").read_text("utf-8")
+    monkeypatch.setattr(command, "_tell", untold)
+    with pytest.raises(OSError, match="no space left") as stop:
+        reproduced(folder, "table4")
+    assert stop.value.__notes__ == ["table4 could not be told: no picture"]
+
+
 def test_what_another_process_holds_is_left_to_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,7 @@ def test_a_stream_on_a_gpu_holds_what_the_cpus_holds() -> None:
     packed = random_packed(LENGTHS, CONFIG.vocab_size)
     here, there = (Stream.of(packed, device=d, dropout=(11, 5)) for d in ("cpu", "cuda"))
     for name in ("token_ids", "segment_ids", "positions", "first_rows", "last_rows", "cell_rows"):
-        assert torch.equal(vars(here)[name], vars(there)[name].cpu()), name
+        assert torch.equal(getattr(here, name), getattr(there, name).cpu()), name
     for block, other in zip(here.blocks, there.blocks, strict=True):
         assert torch.equal(block.rows, other.rows.cpu())
         assert torch.equal(block.lengths, other.lengths.cpu())

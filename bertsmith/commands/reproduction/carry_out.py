@@ -78,14 +78,19 @@ def reproduce_at(scale: Scale, options: Reproduce, console: Console) -> None:
     site = _site(corpora, sets, elsewhere, options)
     workshop = Workshop(site=site, sets=sets, corpora=corpora, options=options, device=device)
     try:
-        try:
-            _carry_out(parts_of(experiments, site, sets), workshop, console)
-        finally:  # after a stop and after a failure too
-            for experiment in experiments:
+        _carry_out(parts_of(experiments, site, sets), workshop, console)
+    except BaseException as stop:
+        for experiment in experiments:
+            try:
                 _tell(experiment, workshop, scale, console)
-    except KeyboardInterrupt:
-        say(console, "stopped; what is finished is kept, and the same command goes on from here")
+            except (OSError, ValueError) as error:  # what stopped it is what is raised
+                stop.add_note(f"{experiment.name} could not be told: {error}")
+        if isinstance(stop, KeyboardInterrupt):
+            kept = "what is finished is kept, and the same command goes on from here"
+            say(console, f"stopped; {kept}")
         raise
+    for experiment in experiments:
+        _tell(experiment, workshop, scale, console)
 
 
 def _require_cuts(experiments: Sequence[Experiment], options: Reproduce) -> None:

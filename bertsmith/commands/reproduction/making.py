@@ -29,10 +29,9 @@ from bertsmith.commands.search import search_runs
 from bertsmith.files import read_json, remove_leftovers, write_json, write_text
 from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score, Tuned
-from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.directory import RECORD, checkpoint_path, fingerprint
 from bertsmith.runs.divergence import DivergedError
-from bertsmith.runs.experiments.places import Site, source_of
+from bertsmith.runs.experiments.places import Site, known_positions, source_of
 from bertsmith.runs.experiments.presence import (
     ALSO,
     DIVERGED,
@@ -44,8 +43,11 @@ from bertsmith.runs.finetune_report import answering_model
 from bertsmith.runs.learning_set import LearningSet, read_examples
 from bertsmith.runs.search_job import SearchJob
 from bertsmith.runs.search_record import name_of, read_results, read_search_record
-from bertsmith.runs.training import POSITIONS, known_positions, tile_positions_
+from bertsmith.runs.training import POSITIONS, tile_positions_
 from bertsmith.train.device import choose_precision
+
+BEGUN_WITH = "begun-with"
+"""Of a cell that begins with no checkpoint as it is, but with a copy: the directory of that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,25 +82,24 @@ def _place_of(model: Model, site: Site) -> Path:
     """Where its weights are."""
     directory = site.of_model(model)
     if isinstance(model, Pretrained) and model.step is not None:
-        return at_full_length(model.run, model.step, directory)
+        return checkpoint_path(directory, model.step)
     if isinstance(model, Tuned):
         return find_model(directory / name_of(model.learned.run))
     return find_model(directory)
 
 
-def at_full_length(run: PretrainRun, step: int, directory: Path) -> Path:
-    """A kept checkpoint; where a longer phase was to come, one that has that phase's positions.
+def at_full_length(model: Pretrained, checkpoint: Path, directory: Path) -> Path:
+    """A kept checkpoint; where a longer phase was to come, a copy with that phase's positions.
 
     Else fine-tuning would meet positions that nothing has trained, and a model that pools its last
-    token would pool there.
+    token would pool there. The copy lies in the directory of the cell that begins with it.
     """
-    checkpoint = checkpoint_path(directory, step)
-    known = known_positions(run, step)
-    longest = max(phase.sequence_length for phase in run.phases)
-    if not run.tile_positions or known == longest:
+    known, longest = known_positions(model)
+    if known == longest:
         return checkpoint
-    tiled = directory / "tiled" / checkpoint.name
+    tiled = directory / BEGUN_WITH
     if not tiled.is_dir():
+        directory.mkdir(parents=True, exist_ok=True)
         loaded = store.load(checkpoint)
         state = loaded.model.state_dict()
         tile_positions_(state[POSITIONS][:longest], known)
@@ -147,6 +148,8 @@ def _learn(score: Score, directory: Path, workshop: Workshop) -> LearningSet[Any
     _forget_what_was_cleared(directory)
     learning = workshop.sets.of(score)
     model = _place_of(score.model, workshop.site)
+    if isinstance(score.model, Pretrained):
+        model = at_full_length(score.model, model, directory)
     request: dict[str, object] = {
         "model": str(model.resolve()),
         "examples": workshop.sets.source(score),
@@ -208,5 +211,5 @@ def _clear(directory: Path) -> None:
     for run in directory.iterdir():
         for kept in ("checkpoints", BEST):
             shutil.rmtree(run / kept, ignore_errors=True)
-    for kept in (BEST, "features"):
+    for kept in (BEST, BEGUN_WITH, "features"):
         shutil.rmtree(directory / kept, ignore_errors=True)

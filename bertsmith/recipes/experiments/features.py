@@ -159,7 +159,9 @@ def contemporaries(scale: Scale) -> Experiment:
         columns=columns,
         rows=rows,
         claims=(
-            higher("BERT is above the left-to-right model", titles[0], titles[1], columns),
+            higher("BERT is above the left-to-right model", titles[0], titles[1], columns[:3]),
+            higher("BERT's features are above the left-to-right model's (asked here: the paper has "
+                   "no such figure)", titles[0], titles[1], (features,)),
             Claim(
                 sentence="BERT fine-tuned is above ELMo's features (the paper: 96.4 and 95.7)",
                 pairs=(

@@ -64,6 +64,8 @@ class Finding:
     """Whether its value is of all runs together."""
     average_half_width: float = math.nan
     """Of an average, half its 95% interval, which follows from its columns; else NaN."""
+    average_freedom: float = math.nan
+    """Of an average, the degrees of freedom of that interval; else NaN."""
     num_averaged: int = 0
     """Of an average, the runs with a value behind it, each once; else 0."""
 
@@ -111,6 +113,11 @@ class Finding:
             return self.average_half_width
         interval = mean_interval(self.values, _WITHOUT_LIMITS)[2] if self.values else None
         return math.nan if interval is None else (interval.high - interval.low) / 2
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of that interval."""
+        return len(self.values) - 1.0 if math.isnan(self.average_freedom) else self.average_freedom
 
 
 Findings = Mapping[Place, Finding]
@@ -283,6 +290,7 @@ def _average(parts: Sequence[tuple[Cell | None, Finding]]) -> Finding:
     return Finding(
         values=(average.value,),
         average_half_width=average.half_width,
+        average_freedom=average.freedom,
         num_averaged=sum(part.num_valued for part in behind),
         num_runs=sum(part.num_runs for part in behind),
         num_failed=sum(part.num_failed for part in behind),

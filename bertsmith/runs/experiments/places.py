@@ -61,6 +61,7 @@ class Site:
         said = {
             "model": self.of_model(model).name,
             "step": model.step if isinstance(model, Pretrained) else None,
+            **_tiled(model),
             "run": _deciding(finetuning.to_json(score.run)),
             "grid": None if score.grid is None else vars(score.grid),
             "most_examples": score.most_examples,
@@ -92,6 +93,30 @@ class Site:
                 self._hashes[path] = sha256(path)
             digest.update(self._hashes[path].encode())
         return digest.hexdigest()
+
+
+def known_positions(model: Pretrained) -> tuple[int, int]:
+    """How many positions a checkpoint has trained, and how many the run's last phases read.
+
+    Equal where longer phases do not begin with copies: then none are made of it either.
+    """
+    longest = max(phase.sequence_length for phase in model.run.phases)
+    if model.step is None or not model.run.tile_positions:
+        return longest, longest
+    known, start = 0, 0
+    for phase in model.run.phases:
+        if start < model.step:
+            known = max(known, phase.sequence_length)
+        start += phase.steps
+    return known, longest
+
+
+def _tiled(model: Model) -> dict[str, int]:
+    """What is said of a checkpoint whose positions are copied before it is fine-tuned."""
+    if not isinstance(model, Pretrained):
+        return {}
+    known, longest = known_positions(model)
+    return {} if known == longest else {"known_positions": known}
 
 
 def key_of(part: Model | Score, site: Site) -> str:

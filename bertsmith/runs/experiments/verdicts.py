@@ -69,8 +69,7 @@ def overall(each: Sequence[Judged]) -> Verdict:
     verdicts = {one.verdict for one in each}
     if verdicts <= {"not measured"}:
         return "not measured"
-    number = sum(not math.isnan(one.difference.half_width) for one in each)
-    if any(one.is_refuted_among(number) for one in each):
+    if any(one.is_refuted_among(len(each)) for one in each):
         return "not reproduced"
     return "reproduced" if verdicts == {"reproduced"} else "not decidable"
 
@@ -125,6 +124,7 @@ def _judged_by_figure(
     gap = Difference(
         value=ours.mean - figure if ours.settled and figure is not None else math.nan,
         half_width=ours.half_width,
+        freedom=ours.freedom,
     )
     is_single = ours.num_runs == 1 or ours.is_ensemble
     verdict = _ordered(gap) if is_single else _higher(gap)

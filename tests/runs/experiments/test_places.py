@@ -138,7 +138,7 @@ NAMES = {
         "table6": "de9133357088644e",
         "table7": "41e4ba075a4a89dd",
         "table8": "18d882a88df09328",
-        "figure5": "a16673122c33a748",
+        "figure5": "61ac14eb357bfd23",
         "contemporaries": "1b9b2ea01b490312",
     },
     "mini": {
@@ -150,7 +150,7 @@ NAMES = {
         "table6": "d1e023e9993d8a00",
         "table7": "b65f788be52a79c6",
         "table8": "6e64c948098a548f",
-        "figure5": "d484a3c937d7bba2",
+        "figure5": "121bf0ed169846fe",
         "contemporaries": "42d477db938775fd",
     },
 }

@@ -218,3 +218,14 @@ def test_two_rows_that_only_guess_decide_nothing_and_guesses_are_told() -> None:
     told = verdicts.sentence(experiment(CLAIM), CLAIM, found(2, 3))
     assert told.endswith("5 of the 6 runs behind it are no better than guessing.")
     assert "guessing" not in verdicts.sentence(experiment(CLAIM), CLAIM, found(0, 0))
+
+
+def test_figures_of_the_paper_are_judged_by_an_interval_of_all_comparisons_too() -> None:
+    claim = Claim(sentence="", pairs=CLAIM.pairs * 18, kind="above_paper")
+    table = experiment(claim)
+    rows = (*table.rows[:1], Row(title="below", cells=(None,), paper=(78.0,)))
+    found = {ABOVE: Finding(values=(75.0, 75.5, 76.5), num_runs=3)}
+    each = list(verdicts.judged(replace(table, rows=rows), claim, found))
+    assert {one.verdict for one in each} == {"not reproduced"}
+    assert verdicts.overall(each) == "not decidable"
+    assert verdicts.overall(each[:1]) == "not reproduced"
