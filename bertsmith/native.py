@@ -20,6 +20,8 @@ from bertsmith.compiler import Build
 TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 """How the functions for numbers of a type are named, behind the name of what they do."""
 
+_KINDS = (Tensor, nn.Parameter)
+
 _OPTIONS = ("-fopenmp", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
 """Not -ffast-math: it would change the order of sums that are exact only in theirs, and with some
 compilers make a zero of every subnormal number of the whole process."""
@@ -49,10 +51,11 @@ def takes(source: Path, *tensors: Tensor) -> bool:
     They must hold numbers of one type in a CPU's memory: no stand-ins, with which a model is traced
     or transformed.
     """
+    for each in tensors:  # one loop: a short text waits for it
+        if type(each) not in _KINDS or not each.is_cpu:
+            return False
     return (
-        all(type(each) in (Tensor, nn.Parameter) for each in tensors)
-        and all(each.device.type == "cpu" for each in tensors)
-        and tensors[0].dtype in TYPES
+        tensors[0].dtype in TYPES
         and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
         and library(source) is not None

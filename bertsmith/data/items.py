@@ -35,12 +35,12 @@ def one_text(ids: IntArray, *, limit: int, cls_id: int, sep_id: int, keep: tuple
     ValueError when `keep` alone is too long.
     """
     start, end = around(keep, len(ids), limit - NUM_SPECIAL)
-    body = ids[start:end]
-    token_ids = np.concatenate([[cls_id], body, [sep_id]]).astype(np.int32)
+    token_ids = np.empty(end - start + NUM_SPECIAL, np.int32)
+    token_ids[0], token_ids[1:-1], token_ids[-1] = cls_id, ids[start:end], sep_id
     return Item(
         token_ids=token_ids,
         segment_ids=np.zeros_like(token_ids),
-        num_unread=len(ids) - len(body),
+        num_unread=len(ids) - (end - start),
     )
 
 
@@ -101,6 +101,9 @@ def even_packs(
     Each has at most `num_tokens` tokens, and at most the longest item more than its share. Items
     as long as `num_tokens` are packed by `packs`.
     """
+    if len(items) == 1:  # what one text alone would wait for
+        yield [0], _packed(items, [0])
+        return
     lengths = np.array([len(item.token_ids) for item in items], dtype=np.int64)
     total, longest = int(lengths.sum()), int(lengths.max(initial=0))
     if multiple == 1 or longest >= num_tokens or not total:

@@ -75,15 +75,17 @@ def embed(stream: Stream, tables: Sequence[Tensor], norm: nn.LayerNorm) -> Tenso
 def _suits(
     stream: Stream, ids: Sequence[Tensor], tables: Sequence[Tensor], norm: nn.LayerNorm
 ) -> bool:
-    return (
-        not torch.is_grad_enabled()
-        and stream.row_keys is None
-        and norm.bias is not None
-        and norm.weight.dtype == norm.bias.dtype == torch.float32
-        and len({(each.dtype, each.shape[1]) for each in tables}) == 1
-        and norm.weight.shape == norm.bias.shape == tables[0].shape[1:]
-        and len({len(each) for each in ids}) == 1
-        and all(each.dtype == torch.int64 and each.is_contiguous() for each in ids)
-        and all(each.is_contiguous() for each in (*tables, norm.weight, norm.bias))
-        and takes(SOURCE, *tables, norm.weight, norm.bias, *ids)
-    )
+    weight, bias = norm.weight, norm.bias
+    if torch.is_grad_enabled() or stream.row_keys is not None or bias is None:
+        return False
+    dtype, width, count = tables[0].dtype, tables[0].shape[1:], ids[0].shape
+    for table in tables:
+        if table.dtype != dtype or table.shape[1:] != width or not table.is_contiguous():
+            return False
+    for part in (weight, bias):
+        if part.dtype != torch.float32 or part.shape != width or not part.is_contiguous():
+            return False
+    for each in ids:
+        if each.dtype != torch.int64 or each.shape != count or not each.is_contiguous():
+            return False
+    return takes(SOURCE, *tables, weight, bias, *ids)

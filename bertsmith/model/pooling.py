@@ -74,7 +74,8 @@ def pool_sentences(
     matters where a token counts by its place.
     """
     before = num_before or [0] * len(stream.first_rows)
-    return torch.cat([_pooled(hidden.float(), stream, each, before) for each in pooling], dim=1)
+    hidden = hidden.float()
+    return _together([_pooled(hidden, stream, each, before) for each in pooling], dim=1)
 
 
 def _pooled(hidden: Tensor, stream: Stream, pooling: Pooling, num_before: Sequence[int]) -> Tensor:
@@ -92,7 +93,12 @@ def _pooled(hidden: Tensor, stream: Stream, pooling: Pooling, num_before: Sequen
         else:
             parts.append(_REDUCED[pooling](states))
         number += one.num_sequences
-    return torch.cat(parts)
+    return _together(parts, dim=0)
+
+
+def _together(parts: Sequence[Tensor], dim: int) -> Tensor:
+    """Side by side; a single one as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
 
 
 def _weighted_mean(states: Tensor, num_before: Sequence[int]) -> Tensor:

@@ -252,6 +252,8 @@ def _filled_up(array: IntArray, value: int, num_more: int) -> IntArray:
 
 def _rectangles(lengths: IntArray, starts: IntArray) -> tuple[Rectangle, ...]:
     """Cuts the stream where the length changes."""
+    if len(lengths) == 1:  # what one text alone would wait for
+        return (Rectangle(start=0, num_sequences=1, length=int(lengths[0])),)
     edges = [0, *(np.flatnonzero(np.diff(lengths)) + 1).tolist(), len(lengths)]
     return tuple(
         Rectangle(start=int(starts[first]), num_sequences=end - first, length=int(lengths[first]))
