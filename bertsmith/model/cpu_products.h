@@ -17,6 +17,9 @@ template <typename Number>
 constexpr int BLOCK_ROWS = HAS_TILES_OF<Number> ? 8 * TALL : 8 * TILE_ROWS;
 // Of a long sum: so deep a panel stays in the first cache.
 constexpr int64_t DEEP = 256;
+// So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
+// at a step that the second one keeps up with them.
+constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
@@ -29,16 +32,22 @@ struct Left {
   Left from(int64_t number) const { return {first + number * row, row, step}; }
 };
 
+// A row's sums, of all the vectors of a panel.
+template <int VECTORS, typename Number>
+using Row = typename Factors<Number>::Sums[VECTORS];
+
+// Goes on from the rows' sums, or from zero where there are none.
 template <int ROWS, int VECTORS, typename Number, typename Then>
 inline void multiply_tile(
-    Left<Number> rows, const Number* panel, int64_t depth, const Then& then) {
+    Left<Number> rows, const Number* panel, int64_t depth, const Row<VECTORS, Number>* before,
+    const Then& then) {
   constexpr int STEP = Factors<Number>::STEP;
   typedef typename Factors<Number>::Sums Sums;
   Sums sums[ROWS][VECTORS];
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) sums[r][v] = Sums{};
+    for (int v = 0; v < VECTORS; v++) sums[r][v] = before ? before[r][v] : Sums{};
   int64_t at = 0;
   for (int64_t k = 0; k < depth; k += STEP, at += rows.step, panel += VECTORS * LANES * STEP) {
 #pragma GCC unroll 8
@@ -65,13 +74,48 @@ inline void multiply_tile(
 // Fewer rows than a tile's.
 template <int ROWS, int VECTORS, typename Number, typename Then>
 inline void multiply_last(
-    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then) {
+    Left<Number> rows, int count, const Number* panel, int64_t depth,
+    const Row<VECTORS, Number>* before, const Then& then) {
   if constexpr (ROWS > 0) {
     if (count == ROWS)
-      multiply_tile<ROWS, VECTORS>(rows, panel, depth, then);
+      multiply_tile<ROWS, VECTORS>(rows, panel, depth, before, then);
     else
-      multiply_last<ROWS - 1, VECTORS>(rows, count, panel, depth, then);
+      multiply_last<ROWS - 1, VECTORS>(rows, count, panel, depth, before, then);
   }
+}
+
+// Rows by a part of a panel's depth, going on from their sums.
+template <int VECTORS, typename Number, typename Then>
+inline void multiply_part(
+    Left<Number> rows, int count, const Number* panel, int64_t depth,
+    const Row<VECTORS, Number>* before, const Then& then) {
+  int first = 0;
+  auto of_row = [&] { return before ? before + first : nullptr; };
+  auto next = [&](int row, const auto& sums) { then(first + row, sums); };
+  for (; first + TILE_ROWS <= count; first += TILE_ROWS)
+    multiply_tile<TILE_ROWS, VECTORS>(rows.from(first), panel, depth, of_row(), next);
+  multiply_last<TILE_ROWS - 1, VECTORS>(
+      rows.from(first), count - first, panel, depth, of_row(), next);
+}
+
+// Rows, at most a block of them, by a panel too deep for the first cache: a part of its depth for all
+// rows after the other, so that a row's sums are added up in the same order as at once.
+template <int VECTORS, typename Number, typename Then>
+inline void multiply_deep(
+    Left<Number> rows, int count, const Number* panel, int64_t depth, int64_t part,
+    const Then& then) {
+  constexpr int STEP = Factors<Number>::STEP;
+  Row<VECTORS, Number> kept[BLOCK_ROWS<Number>];
+  auto keep = [&](int row, const auto& sums) {
+    for (int v = 0; v < VECTORS; v++) kept[row][v] = sums[v];
+  };
+  int64_t k = 0;
+  auto from = [&] {
+    return Left<Number>{rows.first + k / STEP * rows.step, rows.row, rows.step};
+  };
+  for (; k + part < depth; k += part)
+    multiply_part<VECTORS>(from(), count, panel + k * VECTORS * LANES, part, k ? kept : nullptr, keep);
+  multiply_part<VECTORS>(from(), count, panel + k * VECTORS * LANES, depth - k, kept, then);
 }
 
 #if HAS_TILES
@@ -115,11 +159,15 @@ inline void multiply_panel(
     }
   }
 #endif
-  int first = 0;
-  auto next = [&](int row, const auto& sums) { then(first + row, sums); };
-  for (; first + TILE_ROWS <= count; first += TILE_ROWS)
-    multiply_tile<TILE_ROWS, VECTORS>(rows.from(first), panel, depth, next);
-  multiply_last<TILE_ROWS - 1, VECTORS>(rows.from(first), count - first, panel, depth, next);
+  constexpr int64_t PART = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
+  if (depth <= PART) {
+    multiply_part<VECTORS, Number>(rows, count, panel, depth, nullptr, then);
+    return;
+  }
+  for (int block = 0; block < count; block += BLOCK_ROWS<Number>)
+    multiply_deep<VECTORS>(
+        rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth, PART,
+        [&](int row, const auto& sums) { then(block + row, sums); });
 }
 
 // Rows by a panel that may be narrower than others.
