@@ -21,6 +21,7 @@ TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 """How the functions for numbers of a type are named, behind the name of what they do."""
 
 _KINDS = (Tensor, nn.Parameter)
+"""Tensors of numbers: others stand in for them where a model is traced or transformed."""
 
 _OPTIONS = ("-fopenmp", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
 """Not -ffast-math: it would change the order of sums that are exact only in theirs, and with some

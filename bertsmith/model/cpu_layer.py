@@ -108,6 +108,7 @@ class _Origin(NamedTuple):
 
     @staticmethod
     def of(place: Mapping[str, nn.Parameter | None], name: str) -> _Origin:
+        """As it is now."""
         weight = place.get(name)
         if weight is None:
             return _Origin(place, name, None, 0, None)

@@ -137,6 +137,7 @@ class Stream:
 
     @cached_property
     def _cells(self) -> tuple[tuple[Block, ...], Tensor]:
+        """`blocks` and `cell_rows`, made together when either is first asked for."""
         blocks, cell_rows = _blocks(self.lengths, starts_of(self.lengths))
         num_cells = sum(len(rows) for rows, _, _ in blocks)
         arrays = [_filled_up(cell_rows, num_cells, len(self.token_ids) - self.num_tokens)]
