@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from unittest import mock
 
+from torch import Tensor
 from torch.profiler import record_function
 
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.data.plan import Plan
-from bertsmith.model import attention, cpu_linear, layer, linear, objectives
+from bertsmith.model import attention, cpu_linear, float16, layer, linear, objectives
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.heads import LanguageModelHead, TaskHead
 from bertsmith.model.objectives import PretrainModel
@@ -44,6 +45,7 @@ RANGES: tuple[tuple[object, str, str], ...] = (
     (Embeddings, "forward", EMBEDDINGS),
     (linear.Linear, "forward", LINEAR),
     (cpu_linear, "linear", LINEAR),
+    (float16, "linear", LINEAR),
     (attention, "attend", ATTENTION),
     (linear, "add_and_norm", NORM),
     (attention, "site_words", NORM),
@@ -70,7 +72,9 @@ ORDER = (
 )  # fmt: skip
 """Every part, as tables list them."""
 
-_MARK = "part: "
+_MARK, _OWN_PRODUCT = "part: ", "product: "
+_OWN_PRODUCTS = ("row_gradients", "weight_gradients", "product")
+"""Functions of `float16`, in the order of `_LINEAR_GRADIENTS`; its forward product is the last."""
 _OWN_GRADIENTS = "_LinearBackward"
 _NODE = "autograd::engine::evaluate_function"
 _PRODUCTS = {
@@ -130,6 +134,8 @@ def ranges() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for owner, name, part in RANGES:
             stack.enter_context(mock.patch.object(owner, name, _ranged(owner, name, part)))
+        for name in _OWN_PRODUCTS:
+            stack.enter_context(mock.patch.object(float16, name, _told(name)))
         yield
 
 
@@ -142,6 +148,8 @@ def parts_of(step: Event) -> dict[str, Part]:
 
 def product_flops(event: Event) -> float:
     """Operations of a matrix product; 0 for any other operator."""
+    if event.name.startswith(_OWN_PRODUCT):
+        return float(event.name.split()[-1])
     if event.name not in _PRODUCTS:
         return 0.0
     left, right, side = _PRODUCTS[event.name]
@@ -174,12 +182,28 @@ def _name(event: Event, place: _Place) -> str:
         return place.range + _FORWARD
     if place.range != LINEAR:
         return place.range + _BACKWARD
+    if event.name.startswith(_OWN_PRODUCT):
+        return LINEAR + _LINEAR_GRADIENTS[_OWN_PRODUCTS.index(event.name.split()[1])]
     # torch makes the gradient of a layer's input first, then that of its weights; what follows,
     # and what is no product, is for the bias. Our function makes both together.
     others = 1 if place.is_ours else 2
     kind = place.num_products if event.name in _PRODUCTS else others
     place.num_products += event.name in _PRODUCTS
     return LINEAR + _LINEAR_GRADIENTS[min(kind, 2)]
+
+
+def _told(name: str) -> Callable[..., object]:
+    """A function of `float16` with a range that tells its operations around it."""
+    function: Callable[..., object] = getattr(float16, name)
+
+    @functools.wraps(function)
+    def within(left: Tensor, right: Tensor, *more: object, **kwargs: object) -> object:
+        # (T, I) by (O, I), (T, O) by (O, I), (T, O) by (T, I): the side that is not in the first.
+        flops = 2 * left.numel() * right.shape[0 if name == "product" else 1]
+        with record_function(f"{_OWN_PRODUCT}{name} {flops}"):
+            return function(left, right, *more, **kwargs)
+
+    return within
 
 
 def _ranged(owner: object, name: str, part: str) -> object:

@@ -46,7 +46,7 @@ from benchmarks.systems import SYSTEMS, VARIANTS
 from benchmarks.turns import WARM_UP, Trial, Turn, figures, stepper
 from bertsmith.cli import ENVIRONMENT
 from bertsmith.model.config import SIZES
-from bertsmith.train.device import DTYPES, choose_device, choose_precision
+from bertsmith.train.device import choose_device, choose_precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ def measure(size: str, options: argparse.Namespace) -> dict[str, Any]:
     taken, left_out = take_turns(
         {trial.system: Worker.begin(trial.system, stepper, trial) for trial in trials},
         [Turn(first=at * count, count=count) for at in range(options.rounds + WARM_UP)],
-        before_each=lambda: rates.append(matrix_rate(DTYPES[precision], rounds=3, device=device)),
+        before_each=lambda: rates.append(matrix_rate(precision, rounds=3, device=device)),
         limit=options.limit,
     )
     return {

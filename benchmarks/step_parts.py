@@ -45,7 +45,7 @@ from bertsmith.model.heads import TaskHead
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.task_model import TaskModel
-from bertsmith.train.device import DTYPES, choose_precision
+from bertsmith.train.device import choose_precision
 
 Kind = Literal["pre-training", "fine-tuning"]
 STEP_TOKENS = 4096
@@ -100,7 +100,6 @@ def main() -> None:
 
 def profiled(trial: Trial) -> Profiled:
     """Takes steps with the profiler and without it, in turn."""
-    dtype = DTYPES[choose_precision("auto", CPU)]
     plain: list[float] = []
     steps: list[tuple[float, int, dict[str, Part]]] = []
     rates: list[float] = []
@@ -110,7 +109,7 @@ def profiled(trial: Trial) -> Profiled:
         for _ in range(WARM_UP):
             take(next(numbers))()
         for _ in range(trial.rounds):
-            rates.append(matrix_rate(dtype, rounds=3))
+            rates.append(matrix_rate(rounds=3))
             step = take(next(numbers))
             began = time.perf_counter()
             step()

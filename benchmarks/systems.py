@@ -20,7 +20,7 @@ from bertsmith.fusion import unfused
 from bertsmith.model.config import BertConfig
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.train.config import OptimizerConfig
-from bertsmith.train.device import DTYPES, choose_precision
+from bertsmith.train.device import choose_precision, dtype_of
 from bertsmith.train.placement import placed
 
 RATE = 1e-4
@@ -100,8 +100,8 @@ def transformers_best(setup: Setup) -> Step:
     """
     model = peer(setup.config, setup.weights).to(setup.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, fused=True)
-    precision = choose_precision("auto", setup.device)
-    autocast = None if precision == "fp32" else DTYPES[precision]
+    dtype = dtype_of(choose_precision("auto", setup.device), setup.device)
+    autocast = None if dtype == torch.float32 else dtype
     return peer_step(setup, model, torch.compile(model), optimizer, autocast)
 
 

@@ -77,6 +77,18 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
 
 
 @functools.cache
+def knows(option: str) -> bool:
+    """Whether there is a compiler, and it knows the option."""
+    if not (command := _command(Build())):
+        return False
+    try:
+        _run([*command, option, "-fsyntax-only", "-x", "c++", os.devnull])
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+@functools.cache
 def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
     if not (command := _command(build)):
         return None

@@ -32,7 +32,8 @@ _X86 = {
 }
 """Bytes of a vector, and the instructions that have it, by what torch takes this processor for."""
 _MORE = {
-    **{"avx512_bf16": "-mavx512bf16", "avx512_vnni": "-mavx512vnni"},
+    **{"avx512_bf16": "-mavx512bf16", "avx512_fp16": "-mavx512fp16"},
+    **{"avx512_vnni": "-mavx512vnni"},
     **{"amx_tile": "-mamx-tile", "amx_bf16": "-mamx-bf16", "amx_int8": "-mamx-int8"},
 }
 """Instructions that one processor with these vectors has and another one not, by torch's name for
@@ -80,7 +81,12 @@ def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
 
 
 def has_fast_products(
-    source: Path, numbers: Tensor, *, of_bytes: bool = False, in_tiles: bool = False
+    source: Path,
+    numbers: Tensor,
+    *,
+    of_bytes: bool = False,
+    of_float16: bool = False,
+    in_tiles: bool = False,
 ) -> bool:
     """Whether the source's own products beside such numbers are at least level with torch's.
 
@@ -88,12 +94,19 @@ def has_fast_products(
     matrix unit for them (AMX), or none but such a unit pays, must use it. Where no build could have
     what it needs, none is made.
     """
-    needed = [_MORE["avx512_vnni"]] * of_bytes + [_MORE["amx_bf16"]] * in_tiles
+    asked = {"avx512_vnni": of_bytes, "avx512_fp16": of_float16, "amx_bf16": in_tiles}
+    needed = [_MORE[name] for name, is_needed in asked.items() if is_needed]
     if not set(needed) <= set(build().instructions) or not takes(source, numbers):
         return False
     of_halves = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
     has_tiles = in_tiles or torch.cpu.get_capabilities().get("amx_int8" if of_bytes else of_halves)
     return call(source, "multiplies", numbers) >= (_IN_TILES if has_tiles else _IN_VECTORS)
+
+
+def multiplies_float16() -> bool:
+    """Whether this CPU multiplies float16, and a compiler is there that knows it."""
+    option = _MORE["avx512_fp16"]
+    return option in build().instructions and not compiler.is_off() and compiler.knows(option)
 
 
 def bf16_instructions() -> str:

@@ -258,3 +258,15 @@ def test_without_a_folder_of_this_user_alone_it_is_built_for_this_process(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert doubles(source)
     assert not [*tmp_path.rglob("*.so")]  # the folder is gone, what was loaded is not
+
+
+@needs_a_compiler
+def test_a_compiler_is_asked_whether_it_knows_an_option(monkeypatch):
+    assert compiler.knows("-O1")
+    assert not compiler.knows("-mno-such-instructions")
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    forget_builds()
+    assert not compiler.knows("-O1")
+    monkeypatch.setattr(compiler.sys, "platform", "win32")
+    forget_builds()
+    assert not compiler.knows("-O1")

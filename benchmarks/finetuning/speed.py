@@ -52,7 +52,7 @@ from bertsmith.model.heads import TaskHead
 from bertsmith.model.init import initialise
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.model.task_model import TaskModel
-from bertsmith.train.device import DTYPES, choose_device, choose_precision
+from bertsmith.train.device import choose_device, choose_precision
 
 VOCABULARY = "mini-en"
 """Whose tokenizer reads the texts; the sizes have its vocabulary."""
@@ -109,7 +109,7 @@ def measure(size: str, task: str, options: argparse.Namespace) -> dict[str, Any]
     turns, left_out = take_turns(
         {trial.system: Worker.begin(trial.system, stepper, trial) for trial in trials},
         [options.steps] * (options.rounds + 1),
-        before_each=lambda: rates.append(matrix_rate(DTYPES[precision], rounds=3, device=device)),
+        before_each=lambda: rates.append(matrix_rate(precision, rounds=3, device=device)),
         limit=options.limit,
     )
     speed = {

@@ -20,7 +20,7 @@ from benchmarks.systems import on_device
 from bertsmith.data.labelled import LabelledItems, TaskPlan
 from bertsmith.model.task_model import TaskModel
 from bertsmith.train.config import OptimizerConfig
-from bertsmith.train.device import DTYPES, choose_precision
+from bertsmith.train.device import choose_precision, dtype_of
 from bertsmith.train.placement import placed
 
 RATE = 5e-5
@@ -86,8 +86,8 @@ def _best_steps(
     labelled: LabelledItems,
     device: torch.device,
 ) -> Steps:
-    precision = choose_precision("auto", device)
-    autocast = None if precision == "fp32" else DTYPES[precision]
+    dtype = dtype_of(choose_precision("auto", device), device)
+    autocast = None if dtype == torch.float32 else dtype
     inputs = _inputs(labelled, grouped(labelled), None, device)
     return _peer_steps(peer, callable_peer, inputs, autocast)
 

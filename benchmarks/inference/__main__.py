@@ -27,7 +27,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.inference.padded import Place, fastest_dtype, write_models
+from benchmarks.inference.padded import Place, write_models
 from benchmarks.inference.processes import Order, Running, begin, in_a_process
 from benchmarks.inference.report import (
     WARM_UP,
@@ -43,7 +43,7 @@ from benchmarks.inference.systems import SYSTEMS
 from benchmarks.inference.texts import Words, drawn_words, real_words
 from benchmarks.machine import append_row, device_facts, matrix_rate, require_device
 from bertsmith.model.config import SIZES
-from bertsmith.train.device import choose_device
+from bertsmith.train.device import choose_device, choose_precision
 from bertsmith.workers import num_cores
 
 
@@ -89,7 +89,7 @@ def measure(
         "threads": place.threads,
         "rounds": options.rounds,
         **device_facts(place.device),
-        "precision": str(fastest_dtype(place.device)).removeprefix("torch."),
+        "precision": choose_precision("auto", place.device),
         "matrix_flops_per_second": max(rates),
         "versions": _versions(names),
         "load_seconds": {system.name: system.load_seconds for system in systems},
@@ -113,7 +113,7 @@ def take_turns(
     asked = [system for system in systems if setting.question in SYSTEMS[system.name].questions]
     lengths, answered = [], {system.name: [] for system in asked}
     for number in range(rounds + WARM_UP):
-        rates.append(matrix_rate(fastest_dtype(device), rounds=3, device=device))
+        rates.append(matrix_rate(rounds=3, device=device))
         lengths.append(setting.lengths(number))
         order = Order(
             question=setting.question,

@@ -30,7 +30,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.train.device import DTYPES, choose_precision
+from bertsmith.train.device import choose_precision, dtype_of
 
 Question = Literal["embed", "classify"]
 """The mean of a text's last hidden states; or the logits of pooler and linear layer."""
@@ -140,5 +140,8 @@ def bare_tokenizer(folder: Path) -> tokenizers.Tokenizer:
 
 
 def fastest_dtype(device: torch.device = CPU) -> torch.dtype:
-    """bf16 where the hardware multiplies it; else float32, on a GPU float16."""
-    return DTYPES[choose_precision("auto", device)]
+    """bf16 where the hardware multiplies it; else float32, on a GPU float16.
+
+    On a CPU that multiplies float16 the peers' own is no faster than their float32 (docs/log.md).
+    """
+    return dtype_of(choose_precision("auto", device), device)

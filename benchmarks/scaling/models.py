@@ -75,8 +75,8 @@ def _trainer(point: ModelPoint, device: torch.device) -> Callable[[int], Callabl
 def _reader(point: ModelPoint, device: torch.device) -> Callable[[int], Callable[[], object]]:
     """A number -> the reading of its texts."""
     model = _model(point).eval()
-    cast_(model, choose_precision("auto", device))
     model.to(device)
+    cast_(model, choose_precision("auto", device))
     lay_out(model)
     bert = model.bert
     packing = Packing(

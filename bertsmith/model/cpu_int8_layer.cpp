@@ -3,5 +3,5 @@
 
 #include "cpu_layer.h"
 
-LAYER(fp32, float, LevelPanels, int8_t, MULTIPLIES_INT8)
-LAYER(bf16, uint16_t, LevelPanels, int8_t, MULTIPLIES_INT8)
+LAYER(fp32, float, LevelPanels, int8_t, int8_t, MULTIPLIES_INT8)
+LAYER(bf16, uint16_t, LevelPanels, int8_t, int8_t, MULTIPLIES_INT8)

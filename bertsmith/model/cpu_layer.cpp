@@ -2,5 +2,5 @@
 
 #include "cpu_layer.h"
 
-LAYER(fp32, float, Panels<float>, float, VECTOR_BYTES > 16)
-LAYER(bf16, uint16_t, Panels<uint16_t>, uint16_t, MULTIPLIES_BF16)
+LAYER(fp32, float, Panels<float>, float, float, VECTOR_BYTES > 16)
+LAYER(bf16, uint16_t, Panels<uint16_t>, uint16_t, uint16_t, MULTIPLIES_BF16)

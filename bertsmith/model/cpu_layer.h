@@ -21,6 +21,7 @@
 #include <numeric>
 #include <vector>
 
+#include "cpu_float16.h"
 #include "cpu_heads.h"
 #include "cpu_levels.h"
 #include "cpu_sequences.h"
@@ -44,22 +45,19 @@ struct Layer {
 // ---- room -----------------------------------------------------------------------------------------
 
 // What a chunk's rows become on their way; row by row, widths rounded up to panels.
-template <typename Number>
+template <typename Number, typename Matrix>
 struct Rows {
   int64_t hidden_stride, keys_stride, inner_stride;
   Number *asked, *queries, *keys_values, *contexts, *attended, *inner;
   float* totals;
-  LevelRoom levels;
+  typename Matrix::Room rounded;
 
   // Of so many rows, so many of them asked for; a row may be asked for several times.
-  template <typename Matrix>
   Rows(Cutter& cutter, const Layer<Number, Matrix>& layer, int64_t num_rows, int64_t num_asked)
-      : hidden_stride(whole_panels<Number>(layer.hidden())),
-        keys_stride(whole_panels<Number>(layer.keys_values.width)),
-        inner_stride(whole_panels<Number>(layer.up.width)),
-        levels(
-            cutter, layer.down, std::max(layer.hidden(), layer.up.width),
-            std::max(num_rows, num_asked)) {
+      : hidden_stride(whole(layer.hidden())),
+        keys_stride(whole(layer.keys_values.width)),
+        inner_stride(whole(layer.up.width)),
+        rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
     asked = cutter.numbers<Number>(num_asked * hidden_stride);
     queries = cutter.numbers<Number>(num_asked * hidden_stride);
     keys_values = cutter.numbers<Number>(num_rows * keys_stride);
@@ -67,6 +65,11 @@ struct Rows {
     attended = cutter.numbers<Number>(num_asked * hidden_stride);
     inner = cutter.numbers<Number>(num_asked * inner_stride);
     totals = cutter.numbers<float>(num_asked * hidden_stride);
+  }
+
+  static int64_t whole(int64_t width) {
+    constexpr int64_t BROAD = std::max<int64_t>(PANEL<Number>, Matrix::BROAD);
+    return (width + BROAD - 1) / BROAD * BROAD;
   }
 };
 
@@ -87,7 +90,7 @@ struct Stream : Sequences {
 template <typename Number, typename Matrix>
 void transform(
     const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
-    Rows<Number>& rows, Room<Number>& room, Number* output, const int64_t* places) {
+    Rows<Number, Matrix>& rows, Room<Number>& room, Number* output, const int64_t* places) {
   int64_t width = layer.hidden(), stride = rows.hidden_stride;
   int64_t size = layer.rules.head_size, num_heads = layer.rules.num_heads;
   int64_t start = stream.firsts[first], num_rows = stream.lasts[end - 1] + 1 - start;
@@ -102,12 +105,13 @@ void transform(
     residual = rows.asked, residual_stride = stride;
   }
 
+  constexpr bool IS_ROUGH = sizeof(Number) < sizeof(float) || Matrix::IS_ROUGH;
   auto into = [](Number* all, int64_t stride, const Matrix& by, int activation) {
     return [=, &by](int64_t row, int64_t column, const auto& sums) {
       const float* bias = by.bias + column;
       Number* to = all + row * stride + column;
       for (const Floats& each : sums)
-        put(to, activated(each + load(bias), activation, to)), to += LANES, bias += LANES;
+        put(to, activated<IS_ROUGH>(each + load(bias), activation)), to += LANES, bias += LANES;
     };
   };
   auto added = [&](const Number* residual, int64_t stride, const Matrix& by) {
@@ -122,7 +126,7 @@ void transform(
 
   auto weighed = [&](const Number* from, int64_t stride, int64_t count, const Matrix& by,
                      const auto& then) {
-    weigh(Left<Number>{from, stride}, count, by, rows.levels, then);
+    weigh(Left<Number>{from, stride}, count, by, rows.rounded, then);
   };
 
   weighed(
@@ -188,7 +192,7 @@ float forward(
   }
   for (int64_t n = 0; n < stream.count; n++) longest = std::max(longest, stream.length(n));
   Cutter counter{nullptr};
-  Rows<Number>(counter, layer, most, most_asked);
+  Rows<Number, Matrix>(counter, layer, most, most_asked);
   Cutter shared = counter;
   Room<Number>(counter, layer.rules.head_size, longest);
   int64_t shared_bytes = shared.next - static_cast<char*>(nullptr);
@@ -199,7 +203,7 @@ float forward(
   {
     [[maybe_unused]] Tiles tiles;
     Cutter cutter{memory.lined()}, own{memory.lined() + shared_bytes + omp_get_thread_num() * bytes};
-    Rows<Number> rows(cutter, layer, most, most_asked);
+    Rows<Number, Matrix> rows(cutter, layer, most, most_asked);
     Room<Number> room(own, layer.rules.head_size, longest);
     for (size_t c = 1; c < borders.size(); c++)
       transform(stream, borders[c - 1], borders[c], layer, rows, room, output, places);
@@ -237,13 +241,13 @@ float forward_through(
 
 }  // namespace
 
-#define LAYER(TYPE, NUMBER, MATRIX, WEIGHT, IS_FAST)                                               \
+#define LAYER(TYPE, NUMBER, MATRIX, WEIGHT, LAID_OUT, IS_FAST)                                     \
   extern "C" float lay_out_##TYPE(                                                                 \
-      const WEIGHT* weight, int64_t depth, int64_t width, WEIGHT* panels, int) {                   \
+      const WEIGHT* weight, int64_t depth, int64_t width, LAID_OUT* panels, int) {                 \
     lay_out_weights(weight, depth, width, panels);                                                 \
     return DONE;                                                                                   \
   }                                                                                                \
-  extern "C" float multiplies_##TYPE(int) { return way_of_products<WEIGHT>(IS_FAST); }             \
+  extern "C" float multiplies_##TYPE(int) { return way_of_products<LAID_OUT>(IS_FAST); }           \
   extern "C" float layers_##TYPE(                                                                  \
       const Layer<NUMBER, MATRIX>* const* layers, int64_t num_layers, const NUMBER* hidden,        \
       const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,     \

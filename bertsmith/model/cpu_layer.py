@@ -2,10 +2,10 @@
 
 The functions of `cpu_layer.cpp` do all of a layer chunk by chunk, so that what stands between its
 products never leaves the cache, and a short text does not wait for a dozen calls from Python. They
-read weights that were laid out once, or the levels of weights in eight bits (those of
-`cpu_int8_layer.cpp`); `cpu_layers` calls them. `layer.Layer` made of torch's operators is the
-definition, and takes what these do not: gradients, dropout, other devices and types, and processors
-on which other products are faster.
+read weights that were laid out once: as they are, as levels of eight bits (those of
+`cpu_int8_layer.cpp`) or as float16 (those of `cpu_float16_layer.cpp`); `cpu_layers` calls them.
+`layer.Layer` made of torch's operators is the definition, and takes what these do not: gradients,
+dropout, other devices and types, and processors on which other products are faster.
 
 Differs: in bfloat16 what a residual is added to, the sum before a norm and scores are not rounded,
 and probabilities are before their sum divides the context.
@@ -32,13 +32,16 @@ from bertsmith.native import call, has_fast_products, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 INT8_SOURCE = Path(__file__).with_name("cpu_int8_layer.cpp")
+FLOAT16_SOURCE = Path(__file__).with_name("cpu_float16_layer.cpp")
 
 _ACTIVATION_NUMBERS: dict[Activation, int] = {
     **{"gelu": 0, "gelu_tanh": 1, "relu": 2},
     **{"silu": 3, "tanh": 4},
 }
 # No panel is wider, no step of a product deeper.
-_WIDEST, _DEEPEST = 64, 4
+_WIDEST, _DEEPEST = 128, 4
+# Float16 stands in runs of so many numbers of each column, with a size of each, as large as two.
+_RUN = 64
 # What a head's size is a multiple of.
 _STEP = 2
 
@@ -141,9 +144,9 @@ class ReadyLayer:
             NativeRules.of(rules, hidden, None),
             _ACTIVATION_NUMBERS[activation],
         )
+        self.source = source_of(linears)
         self.structure: _Layer | _Int8Layer
         if rounded := rounded_weights(linears):
-            self.source = INT8_SOURCE
             levels = (
                 (each.levels, each.steps, part.bias)
                 for each, part in zip(rounded, linears, strict=True)
@@ -152,7 +155,6 @@ class ReadyLayer:
                 *(self._level_panels(*each) for each in _parted(levels, hidden)), *rest
             )
         else:
-            self.source = SOURCE
             weights = ((each.weight.detach(), each.bias) for each in linears)
             self.structure = _Layer(
                 *(self._panels(*each) for each in _parted(weights, hidden)), *rest
@@ -175,6 +177,9 @@ class ReadyLayer:
         width, depth = weight.shape
         wide, deep = _rounded_up(width, _WIDEST), _rounded_up(depth, _DEEPEST)
         numbers, matrix = weight.new_zeros(wide * deep), weight.contiguous()
+        if self.source == FLOAT16_SOURCE:
+            runs = -(-depth // _RUN)
+            numbers = torch.zeros(wide * runs * (_RUN + 2), dtype=torch.float16)
         sizes = ctypes.c_int64(depth), ctypes.c_int64(width)
         call(self.source, "lay_out", bias, pointer(matrix), *sizes, pointer(numbers))
         return _Panels(self._keep(numbers), self._filled_up(bias.detach().float()), depth, width)
@@ -209,13 +214,13 @@ def can_lay_out(linears: Sequence[Linear], num_heads: int) -> bool:
     """
     hidden_size, dtype = linears[1].out_features, linears[0].weight.dtype
     weights = [each for part in linears for each in (part.weight, part.bias)]
-    rounded = rounded_weights(linears)
-    source = INT8_SOURCE if rounded else SOURCE
+    source = source_of(linears)
+    of_bytes, of_float16 = source == INT8_SOURCE, source == FLOAT16_SOURCE
     return (
         hidden_size % (num_heads * _STEP) == 0
         and all(each.dtype == dtype for each in weights)
-        and (bool(rounded) or not any(each.is_rounded for each in linears))
-        and has_fast_products(source, weights[0], of_bytes=bool(rounded))
+        and (of_bytes or not any(each.is_rounded for each in linears))
+        and has_fast_products(source, weights[0], of_bytes=of_bytes, of_float16=of_float16)
         and takes(source, *weights)
     )
 
@@ -225,6 +230,14 @@ def rounded_weights(linears: Sequence[Linear]) -> list[Int8Weights]:
     found = [each.own_products for each in linears]
     rounded = [each for each in found if isinstance(each, Int8Weights)]
     return rounded if len(rounded) == len(found) else []
+
+
+def source_of(linears: Sequence[Linear]) -> Path:
+    """Which functions multiply by such maps."""
+    if rounded_weights(linears):
+        return INT8_SOURCE
+    is_float16 = all(each.in_float16 and each.weight.dtype == torch.float32 for each in linears)
+    return FLOAT16_SOURCE if is_float16 else SOURCE
 
 
 def _parted(of_maps: Iterable[tuple[Tensor, ...]], hidden: int) -> Iterator[tuple[Tensor, ...]]:

@@ -18,24 +18,23 @@ namespace {
 constexpr float LEVELS = 127.0f;  // on each side of zero
 constexpr float RAISED = 128.0f;  // what stands above a row's level
 
-// Levels of weights, with the size of a column's level, and what raised rows add to its sums.
-struct LevelPanels : Panels<int8_t> {
-  const float* steps;
-  const int32_t* offsets;
-};
-
-// Where rows become levels: so many, of the deepest product. Weights that are no levels need none.
+// Where rows become levels: so many, of the deepest product.
 struct LevelRoom {
-  int64_t stride = 0;
-  int8_t* levels = nullptr;
-  float* steps = nullptr;
+  int64_t stride;
+  int8_t* levels;
+  float* steps;
 
-  template <typename Number>
-  LevelRoom(Cutter&, const Panels<Number>&, int64_t, int64_t) {}
-  LevelRoom(Cutter& cutter, const LevelPanels&, int64_t depth, int64_t count)
+  LevelRoom(Cutter& cutter, int64_t depth, int64_t count)
       : stride(rounded_up(depth)),
         levels(cutter.numbers<int8_t>(count * stride)),
         steps(cutter.numbers<float>(count)) {}
+};
+
+// Levels of weights, with the size of a column's level, and what raised rows add to its sums.
+struct LevelPanels : Panels<int8_t> {
+  typedef LevelRoom Room;
+  const float* steps;
+  const int32_t* offsets;
 };
 
 // (D,) numbers -> as many raised levels, whole vectors of them; returns the size of one, which is no
@@ -63,12 +62,6 @@ float to_levels(const Number* row, int64_t depth, int8_t* levels) {
 }
 
 // (R, D) rows by (D, C) weights, as `multiply_together`.
-template <typename Number, typename Then>
-void weigh(
-    Left<Number> rows, int64_t count, const Panels<Number>& by, const LevelRoom&, const Then& then) {
-  multiply_together(rows, count, by, then);
-}
-
 template <typename Number, typename Then>
 void weigh(
     Left<Number> rows, int64_t count, const LevelPanels& by, const LevelRoom& room,

@@ -100,14 +100,22 @@ inline int64_t whole_depth(int64_t depth) {
   return (depth + STEP - 1) / STEP * STEP;
 }
 
+// What products of rows as they are need to work in.
+struct NoRoom {
+  NoRoom(Cutter&, int64_t, int64_t) {}
+};
+
 // A matrix as products read it; where it is one of weights, with what is added to each column.
 template <typename Number>
 struct Panels {
+  typedef NoRoom Room;
   const Number* numbers;
   const float* bias;
   int64_t depth, width;  // D, C
 
   static constexpr int STEP = Factors<Number>::STEP;
+  static constexpr int64_t BROAD = PANEL<Number>;
+  static constexpr bool IS_ROUGH = false;  // beside what float32 can hold of its products
   int64_t deep() const { return (depth + STEP - 1) / STEP * STEP; }
   const Number* from(int64_t column) const { return numbers + column * deep(); }
 };

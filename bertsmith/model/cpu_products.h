@@ -181,12 +181,13 @@ inline void multiply_narrow(
     multiply_narrow<VECTORS - 1>(rows, count, panel, vectors, depth, then);
 }
 
-// Asks for the lines of a block that will be written, which else would be waited for one by one.
-template <typename Number>
-inline void expect(Number* block, int64_t stride, int64_t count, int64_t width) {
+// Asks for the lines of a block that will be written, or but read, which else would be waited for one
+// by one.
+template <int IS_WRITTEN = 1, typename Number>
+inline void expect(const Number* block, int64_t stride, int64_t count, int64_t width) {
   for (int64_t row = 0; row < count; row++)
     for (int64_t line = 0; line < width; line += 64 / int64_t(sizeof(Number)))
-      __builtin_prefetch(block + row * stride + line, 1);
+      __builtin_prefetch(block + row * stride + line, IS_WRITTEN);
 }
 
 // Rows by a panel, DEEP steps of a long sum at a time, in this thread; what comes of it is put to, or
@@ -240,6 +241,13 @@ inline void multiply_together(
         rows.from(first), here, by.from(column), by.depth,
         [&](int row, const auto& sums) { then(first + row, column, sums); });
   }
+}
+
+// The same, for whom rows may have to become other numbers first: these need not.
+template <typename Number, typename Then>
+inline void weigh(
+    Left<Number> rows, int64_t count, const Panels<Number>& by, const NoRoom&, const Then& then) {
+  multiply_together(rows, count, by, then);
 }
 
 }  // namespace

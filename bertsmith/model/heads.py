@@ -34,6 +34,9 @@ class LanguageModelHead(nn.Module):
     The decoder is the token embedding; a checkpoint from elsewhere may hold one of its own.
     """
 
+    in_float16: bool = False
+    """Whether products with the decoder are made of float16 (`float16`) where it learns."""
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.activation = config.hidden_act

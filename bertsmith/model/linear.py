@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertsmith.model import cpu_linear
+from bertsmith.model import cpu_linear, float16
 from bertsmith.model.config import Activation
 from bertsmith.model.elementwise import activate, add_and_norm
 
@@ -80,6 +80,8 @@ class Linear(nn.Linear):
     """The weights as products without a gradient take them."""
     _origin: tuple[int, int] = (0, 0)
     """Which weights these are: their place and version."""
+    in_float16: bool = False
+    """Whether products are made of float16 (`float16`), where none were laid out."""
 
     def lay_out(self) -> None:
         """Lays the weights out for products without a gradient, where this CPU and build can.
@@ -133,7 +135,8 @@ class Linear(nn.Linear):
         """(T, I) -> (T, O)."""
         ready = self.ready_for(input)
         if ready is None:
-            return cpu_linear.linear(input, self.weight, self.bias)
+            make = float16.linear if self.in_float16 else cpu_linear.linear
+            return make(input, self.weight, self.bias)
         return ready.product(input, self.bias)
 
     def activated(self, rows: Tensor, activation: Activation) -> Tensor:

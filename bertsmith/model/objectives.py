@@ -79,6 +79,7 @@ class PretrainModel(nn.Module):
             self.masked_lm.decoder_weight(self.bert.token_embedding),
             self.masked_lm.bias,
             target_ids,
+            in_float16=self.masked_lm.in_float16,
         )
         # Differs from the paper's code: it divides by the count plus 1e-5.
         loss = total / batch.step_targets

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertsmith.fusion import fused
-from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss
+from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss, float16
 from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
 
@@ -30,20 +30,21 @@ CHUNK_LOGITS = 2**26
 
 
 def language_model_loss(
-    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, *, in_float16: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Summed cross entropy in nats of (M, H) rows against (M,) targets, and how many are right.
 
     A logit is a row's product with a row of the (V, H) embedding, rounded to their dtype, but not
     where `cpu_whole_loss` makes it; the (V,) bias and all else come in float32 at least. Targets
-    are int64 in [0, V). The gradient is of first order.
+    are int64 in [0, V). The gradient is of first order. `in_float16`: products are made so where
+    there is one (`float16`).
     """
     learned = (rows, embedding, bias)
     is_learning = torch.is_grad_enabled() and any(each.requires_grad for each in learned)
     if is_learning and rows.dtype == torch.float16:
         return _all_at_once(*learned, targets)
     if is_learning:
-        total, correct = _LanguageModelLoss.apply(*learned, targets)  # type: ignore[no-untyped-call]
+        total, correct = _LanguageModelLoss.apply(*learned, targets, in_float16)  # type: ignore[no-untyped-call]
         return total, correct
     return _added(
         [
@@ -71,14 +72,19 @@ class _LanguageModelLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+        ctx: Any,
+        rows: Tensor,
+        embedding: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        in_float16: bool,
     ) -> tuple[Tensor, Tensor]:
         parts: list[tuple[Tensor, Tensor]] = []
         grad_rows: list[Tensor] = []
         grad_embedding = grad_bias = None
         for chunk, chunk_targets in _chunks(rows, targets, len(embedding)):
             part, (by_rows, by_embedding, by_bias) = _with_gradients(
-                chunk, embedding, bias, chunk_targets
+                chunk, embedding, bias, chunk_targets, in_float16
             )
             parts.append(part)
             grad_rows.append(by_rows)
@@ -97,7 +103,7 @@ class _LanguageModelLoss(torch.autograd.Function):
             _scaled(each, gradients[0], dtype)
             for each, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         )
-        return grad_rows, grad_embedding, grad_bias[0], None  # the bias's is (V,)
+        return grad_rows, grad_embedding, grad_bias[0], None, None  # the bias's is (V,)
 
 
 def _chunks(rows: Tensor, targets: Tensor, num_words: int) -> list[tuple[Tensor, Tensor]]:
@@ -119,12 +125,13 @@ def _added(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 
 def _with_gradients(
-    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, in_float16: bool
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Of one chunk: what `_scored` says, and the gradients (m, H), (V, H) and (1, V)."""
-    if cpu_whole_loss.suits(rows, embedding, bias, targets):
+    is_rounded = in_float16 and float16.suits(rows, embedding, bias)
+    if not is_rounded and cpu_whole_loss.suits(rows, embedding, bias, targets):
         return cpu_whole_loss.loss_and_gradients(rows, embedding, bias, targets)
-    logits = rows @ embedding.T  # (m, V)
+    logits = float16.product(rows, embedding) if is_rounded else rows @ embedding.T  # (m, V)
     if cpu_vocabulary_loss.suits(logits, bias, targets):
         total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)
     else:
@@ -132,6 +139,9 @@ def _with_gradients(
         logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))
         by_bias = logits.new_ones(1, len(rows)) @ logits  # (1, V)
     gradient = logits  # (m, V); it stands where they were
+    if is_rounded:
+        by_embedding, _ = float16.weight_gradients(gradient, rows)
+        return (total, correct), (float16.row_gradients(gradient, embedding), by_embedding, by_bias)
     return (total, correct), (gradient @ embedding, gradient.T @ rows, by_bias)
 
 

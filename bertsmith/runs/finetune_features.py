@@ -20,7 +20,7 @@ from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Watch, part
 from bertsmith.runs.learning_set import packing_of
 from bertsmith.train.config import Precision
-from bertsmith.train.device import DTYPES
+from bertsmith.train.device import dtype_of
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 
@@ -48,13 +48,14 @@ class FrozenFeatures:
         machine: Mapping[str, str],
     ) -> FrozenFeatures:
         """Where they are or will be; raises ValueError where the disk has no room for them."""
-        config, dtype = model.head.config, DTYPES[precision]
+        config = model.head.config
+        dtype = dtype_of(precision, next(model.bert.parameters()).device)
         encoder = encoder_fingerprint(model.bert)
 
         def store(labelled: LabelledItems) -> HiddenStore:
             lengths = [len(item.token_ids) for item in labelled.items]
             return HiddenStore(
-                directory=place / key_of(encoder, labelled.items, dtype, machine),
+                directory=place / key_of(encoder, labelled.items, precision, machine),
                 reads=config.reads,
                 numbers=model.head.layer_numbers,
                 lengths=np.array(lengths if config.reads == "tokens" else [1] * len(lengths)),

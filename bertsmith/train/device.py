@@ -10,19 +10,28 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import get_args
+from typing import Protocol, get_args, runtime_checkable
 
 import torch
 from torch import nn
 
+from bertsmith.native import multiplies_float16
 from bertsmith.train.config import Precision, PrecisionChoice
 from bertsmith.workers import num_cores
 
-DTYPES: dict[Precision, torch.dtype] = {
+_DTYPES: dict[Precision, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
     "fp32": torch.float32,
 }
+
+
+@runtime_checkable
+class Multiplier(Protocol):
+    """A module whose products may be made of float16, on a CPU."""
+
+    in_float16: bool
+    """Whether they are, its numbers being float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,42 +80,70 @@ def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision
     """The precision of weights and activations; masters are float32 whatever it is.
 
     `auto` is bf16 where the hardware multiplies it faster (GPUs from Ampere on; CPUs with AMX, most
-    with AVX512_BF16), fp16 with loss scaling on older GPUs, and fp32 elsewhere: without such
-    instructions bf16 is slower than fp32 on a CPU. Raises ValueError for fp16 off a GPU, and for
-    what is no precision.
+    with AVX512_BF16), fp16 on older GPUs, with loss scaling, and on CPUs with AVX512_FP16, where
+    products alone are, and fp32 elsewhere: without such instructions bf16 is
+    slower than fp32 on a CPU. Raises ValueError for fp16 where there is none, and for what is no
+    precision.
     """
     if choice not in get_args(PrecisionChoice):
         expected = ", ".join(get_args(PrecisionChoice))
         raise ValueError(f"there is no precision {choice!r}: expected one of {expected}")
-    if choice == "fp16" and device.type != "cuda":
-        raise ValueError(f"precision fp16 needs an NVIDIA or AMD GPU, found device {device}")
+    if not has_precision(choice, device):
+        raise ValueError(
+            f"precision fp16 needs an NVIDIA or AMD GPU, or a CPU with AVX512_FP16 and g++ 12 or "
+            f"newer; found device {device}: take precision auto"
+        )
     if choice != "auto":
         return choice
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    return "bf16" if device.type == "cpu" and cpu_multiplies_bf16() else "fp32"
+    if device.type == "cpu" and cpu_multiplies_bf16():
+        return "bf16"
+    may = _may_use("FP16", "AMX", "AVX10") and has_precision("fp16", device)
+    return "fp16" if may else "fp32"
+
+
+def has_precision(choice: PrecisionChoice, device: torch.device) -> bool:
+    """Whether the device has it: fp16 is one of GPUs, and of CPUs that multiply it."""
+    if choice != "fp16" or device.type == "cuda":
+        return True
+    return device.type == "cpu" and multiplies_float16()
+
+
+def dtype_of(precision: Precision, device: torch.device) -> torch.dtype:
+    """Of weights and activations: on a CPU fp16 is float32, of which products alone are float16."""
+    is_wide = precision == "fp16" and device.type == "cpu"
+    return torch.float32 if is_wide else _DTYPES[precision]
+
+
+def _may_use(*instructions: str) -> bool:
+    """Whether `ONEDNN_MAX_CPU_ISA` leaves any of them, being free of a cap or naming it.
+
+    It caps what oneDNN uses, so AVX2 there imitates an older machine.
+    """
+    cap = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "")).upper()
+    return cap in ("", "ALL", "DEFAULT") or any(name in cap for name in instructions)
 
 
 def cpu_multiplies_bf16() -> bool:
     """True where products of bf16 are the faster ones: by AMX, or by AVX512_BF16 of most CPUs.
 
     Intel's cores that were made with AMX take twice as long over AVX512_BF16 as over float32
-    (docs/log.md), which matters where a virtual machine hides their AMX: float32 there. They
-    are known by AVX512_FP16. `ONEDNN_MAX_CPU_ISA` caps what oneDNN uses, so AVX2 there imitates an
-    older machine.
+    (docs/log.md), which matters where a virtual machine hides their AMX. They are known by
+    AVX512_FP16, which is the faster way there (`choose_precision`).
     """
     has = torch.cpu.get_capabilities()
-    cap = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "")).upper()
-    is_free = cap in ("", "ALL", "DEFAULT")
-    if has.get("amx_bf16") and (is_free or "AMX" in cap):
+    if has.get("amx_bf16") and _may_use("AMX"):
         return True
-    may = is_free or any(isa in cap for isa in ("BF16", "FP16", "AMX", "AVX10"))
+    may = _may_use("BF16", "FP16", "AMX", "AVX10")
     is_slow = has.get("avx512_fp16") and "Intel" in str(has.get("cpu_name", ""))
     return bool(has.get("avx512_bf16")) and may and not is_slow
 
 
 def cast_(module: nn.Module, precision: Precision) -> None:
     """Casts parameters in place: matrices and biases to `precision`, norms to float32.
+
+    On a CPU fp16 leaves them float32, and says how they are multiplied.
 
     A norm is a module typed or named so (`LayerNorm`, `attention.norm`); it keeps float32 because
     its sums need the digits and its weights cost nothing. Tied parameters stay tied.
@@ -118,8 +155,16 @@ def cast_(module: nn.Module, precision: Precision) -> None:
         for parameter in part.parameters()
     }
     for parameter in module.parameters():
-        dtype = torch.float32 if id(parameter) in kept else DTYPES[precision]
-        parameter.data = parameter.data.to(dtype)
+        dtype = dtype_of(precision, parameter.device)
+        parameter.data = parameter.data.to(torch.float32 if id(parameter) in kept else dtype)
+    choose_float16(module, precision == "fp16")
+
+
+def choose_float16(model: nn.Module, condition: bool) -> None:
+    """Tells every module that can whether to make its products of float16."""
+    for module in model.modules():
+        if isinstance(module, Multiplier):
+            module.in_float16 = condition
 
 
 def set_threads(count: int | None) -> int:

@@ -138,7 +138,7 @@ class TestOnAGpu:
     pytestmark = on_a_gpu
 
     def test_its_matrix_rate_is_measured(self):
-        assert matrix_rate(torch.bfloat16, rounds=3, device=torch.device("cuda")) > 1e12
+        assert matrix_rate("bf16", rounds=3, device=torch.device("cuda")) > 1e12
 
     @pytest.mark.parametrize("system", GPU_SYSTEMS)
     def test_systems_take_turns_of_pretraining(self, system):

@@ -110,8 +110,8 @@ def columns_exchanged(patch: pytest.MonkeyPatch) -> None:
 def divided_as_in_the_code(patch: pytest.MonkeyPatch) -> None:
     whole = objectives.language_model_loss
 
-    def loss(rows, embedding, bias, targets):
-        total, correct = whole(rows, embedding, bias, targets)
+    def loss(rows, embedding, bias, targets, **how):
+        total, correct = whole(rows, embedding, bias, targets, **how)
         return total * len(targets) / (len(targets) + 1e-5), correct
 
     patch.setattr(objectives, "language_model_loss", loss)

@@ -14,6 +14,7 @@ from bertsmith.model.int8_weights import multiplies_int8
 from bertsmith.runs.finetune_report import answering_model
 from bertsmith.runs.finetune_start import read_start
 from bertsmith.tasks.metrics import accuracy
+from bertsmith.train import device
 from bertsmith.train.device import choose_device
 from tests.commands import small_files
 from tests.commands.small_task import RUN, bertsmith, write_glue, write_model
@@ -226,8 +227,9 @@ def test_eight_bits_are_scored_and_told_and_predicted(
 
 
 def test_a_precision_that_is_not_here_is_told_before_the_model_is_read(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(device, "multiplies_float16", lambda: False)
     capsys.readouterr()
     asking = (*asked(folder, folder / "no-such-run"), "--precision", "fp16", "--device", "cpu")
     assert bertsmith(*asking) == 2

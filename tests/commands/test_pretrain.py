@@ -187,6 +187,7 @@ def test_what_cannot_start_is_refused_before_anything_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("bertsmith.train.device.multiplies_float16", lambda: False)
     text, out = write_text(tmp_path / "text"), tmp_path / "run"
     toy = [word for word in TOY if word not in ("--precision", "fp32")]
     assert bertsmith("pretrain", text, *toy, *options, "--out", out) == 2

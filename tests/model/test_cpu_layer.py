@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler
 def anywhere(monkeypatch):
     """As on a processor where these functions are the fastest for both types."""
     monkeypatch.setattr(
-        cpu_layer, "has_fast_products", lambda _, weight, of_bytes: weight.dtype in WITHIN
+        cpu_layer, "has_fast_products", lambda _, weight, **asked: weight.dtype in WITHIN
     )
 
 
@@ -196,7 +196,7 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
     monkeypatch.setattr(
         cpu_layer,
         "has_fast_products",
-        lambda _, weight, of_bytes: weight.dtype == torch.float32,
+        lambda _, weight, **asked: weight.dtype == torch.float32,
     )
     assert goes_this_way(a_layer())
     assert not goes_this_way(a_layer().bfloat16())

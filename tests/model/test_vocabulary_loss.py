@@ -1,3 +1,4 @@
+import functools
 import weakref
 
 import pytest
@@ -9,6 +10,7 @@ from bertsmith.compiler import without_native
 from bertsmith.fusion import unfused
 from bertsmith.model import cpu_whole_loss, vocabulary_loss
 from bertsmith.model.vocabulary_loss import language_model_loss
+from bertsmith.native import multiplies_float16
 
 ROWS, WORDS, WIDTH = 23, 57, 12
 
@@ -72,6 +74,19 @@ def test_loss_and_gradients_are_those_of_all_logits_at_once(is_plain):
 
 
 @pytest.mark.usefixtures("rows_a_chunk")
+@pytest.mark.skipif(not multiplies_float16(), reason="no products of float16 here")
+@pytest.mark.usefixtures("rows_a_chunk")
+def test_by_products_of_float16_it_is_nearly_the_same():
+    tensors = inputs(torch.float32)
+    expected = loss_and_gradients(plain, exact(tensors), factor=0.3)
+    function = functools.partial(language_model_loss, in_float16=True)
+    found = loss_and_gradients(function, tensors, factor=0.3)
+    assert found[1] == expected[1]
+    assert not torch.equal(found[0], loss_and_gradients(language_model_loss, tensors)[0])
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine.double() - theirs).norm() <= 3e-3 * theirs.double().norm()
+
+
 def test_without_a_gradient_the_loss_is_the_same():
     tensors = inputs()
     with torch.no_grad():

@@ -9,6 +9,7 @@ import torch
 
 from bertsmith.recipes.pretraining import mini_cpu, paper_base
 from bertsmith.runs.checks import check_machine
+from bertsmith.train import device
 from bertsmith.train.device import ALONE, Processes
 
 
@@ -22,7 +23,8 @@ def test_a_device_that_is_not_there_is_refused() -> None:
         check_machine(mini_cpu(), "cuda", ALONE)
 
 
-def test_a_precision_that_the_device_has_not_is_refused() -> None:
+def test_a_precision_that_the_device_has_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "multiplies_float16", lambda: False)
     with pytest.raises(ValueError, match="fp16 needs an NVIDIA"):
         check_machine(replace(mini_cpu(), precision="fp16"), "cpu", ALONE)
 

@@ -2,8 +2,16 @@ import pytest
 import torch
 from torch import nn
 
+from bertsmith.model.linear import Linear
 from bertsmith.train import device
-from bertsmith.train.device import Processes, cast_, choose_device, choose_precision
+from bertsmith.train.device import (
+    Processes,
+    cast_,
+    choose_device,
+    choose_precision,
+    dtype_of,
+    has_precision,
+)
 
 CPU = torch.device("cpu")
 
@@ -25,6 +33,7 @@ def test_bf16_is_chosen_where_the_cpu_multiplies_it_and_onednn_may(
     amx: bool, avx512_bf16: bool, cap: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has = {"amx_bf16": amx, "avx512_bf16": avx512_bf16}
+    monkeypatch.setattr(device, "multiplies_float16", lambda: False)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     if cap is not None:
@@ -35,22 +44,28 @@ def test_bf16_is_chosen_where_the_cpu_multiplies_it_and_onednn_may(
 @pytest.mark.parametrize(
     ("amx", "avx512_fp16", "cpu_name", "cap", "expected"),
     [
-        (False, True, "Intel Xeon", None, "fp32"),
+        (False, True, "Intel Xeon", None, "fp16"),
         (True, True, "Intel Xeon", None, "bf16"),
         (True, True, "Intel Xeon", "AVX512_CORE_BF16", "fp32"),
+        (True, True, "Intel Xeon", "AVX512_CORE_FP16", "fp16"),
         (True, True, "Intel Xeon", "AVX512_CORE_AMX", "bf16"),
+        (True, True, "Intel Xeon", "AVX2", "fp32"),
         (False, False, "Intel Xeon", None, "bf16"),
         (False, True, "AMD EPYC", None, "bf16"),
     ],
 )
-def test_intels_cores_with_a_hidden_matrix_unit_take_float32(
+@pytest.mark.parametrize("has_compiler", [True, False])
+def test_intels_cores_with_a_hidden_matrix_unit_take_float16_where_it_is_built(
     amx: bool,
     avx512_fp16: bool,
     cpu_name: str,
     cap: str | None,
     expected: str,
+    has_compiler: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(device, "multiplies_float16", lambda: has_compiler)
+    expected = "fp32" if expected == "fp16" and not has_compiler else expected
     has = {"amx_bf16": amx, "avx512_bf16": True, "avx512_fp16": avx512_fp16, "cpu_name": cpu_name}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
@@ -71,10 +86,32 @@ def test_apples_gpu_takes_fp32() -> None:
     assert choose_precision("auto", torch.device("mps")) == "fp32"
 
 
-def test_a_named_precision_is_taken_and_fp16_off_a_gpu_is_refused() -> None:
+def test_a_named_precision_is_taken_and_fp16_where_nothing_has_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert choose_precision("bf16", CPU) == "bf16"
-    with pytest.raises(ValueError, match="fp16 needs an NVIDIA or AMD GPU, found device cpu"):
-        choose_precision("fp16", CPU)
+    for has_it in (True, False):
+        monkeypatch.setattr(device, "multiplies_float16", lambda it=has_it: it)
+        assert has_precision("fp16", CPU) is has_it
+        if has_it:
+            assert choose_precision("fp16", CPU) == "fp16"
+            continue
+        with pytest.raises(ValueError, match=r"fp16 needs an NVIDIA or AMD GPU, or a CPU .* cpu"):
+            choose_precision("fp16", CPU)
+    with pytest.raises(ValueError, match="found device mps"):
+        choose_precision("fp16", torch.device("mps"))
+
+
+def test_on_a_cpu_fp16_leaves_numbers_as_they_are_and_tells_how_they_are_multiplied() -> None:
+    layer = nn.Sequential(Linear(4, 5), nn.LayerNorm(5))
+    cast_(layer, "fp16")
+    assert {parameter.dtype for parameter in layer.parameters()} == {torch.float32}
+    assert dtype_of("fp16", CPU) == torch.float32
+    assert dtype_of("fp16", torch.device("cuda")) == torch.float16
+    assert layer[0].in_float16
+    cast_(layer, "bf16")
+    assert layer[0].weight.dtype == torch.bfloat16
+    assert not layer[0].in_float16
 
 
 class Layer(nn.Module):

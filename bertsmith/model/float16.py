@@ -1,0 +1,110 @@
+"""Products of float16 on a CPU: linear maps between float32 numbers in two thirds of their time.
+
+Numbers stay float32, in memory and in all that is no product, so nothing overflows and no loss is
+scaled: the functions of `cpu_float16_linear.cpp` round 64 numbers at a time to float16, by a power
+of two that keeps them in its range, sum up their products in float16, and these sums in float32.
+That is as exact as products of bfloat16 that are summed up in float32. Modules that are told to
+(`train.device`) multiply so where the processor does (AVX512_FP16: Intel's, from Sapphire Rapids
+on); `functional.linear` is the definition, and takes what this does not.
+
+Legend: T rows, I width of a row, O outputs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from bertsmith.model.first_order import first_order
+from bertsmith.native import call, has_fast_products, pointer, takes
+
+SOURCE = Path(__file__).with_name("cpu_float16_linear.cpp")
+
+
+class _Given(ctypes.Structure):
+    """`Given` of the source."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("gradients", "rows", "grad_weight", "grad_bias")),
+        *((name, ctypes.c_int64) for name in ("num_rows", "width", "outputs")),
+    )
+
+
+def suits(rows: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    """Whether the functions are there for these rows and this map."""
+    return (
+        rows.dim() == 2
+        and rows.numel() > 0
+        and weight.numel() > 0
+        and rows.dtype == weight.dtype == bias.dtype == torch.float32
+        and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
+        and takes(SOURCE, rows, weight, bias)
+        and has_fast_products(SOURCE, rows, of_float16=True)
+    )
+
+
+def linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """(T, I) rows by (O, I) weights, with (O,) biases: (T, O)."""
+    if not suits(rows, weight, bias):
+        return functional.linear(rows, weight, bias)
+    product: Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
+    return product
+
+
+def product(
+    rows: Tensor, weight: Tensor, bias: Tensor | None = None, output: Tensor | None = None
+) -> Tensor:
+    """(T, I), (O, I), (O,) -> (T, O), in `output` if there is one."""
+    output = rows.new_empty(len(rows), len(weight)) if output is None else output
+    _multiply("product", output, rows, weight, bias)
+    return output
+
+
+def row_gradients(gradients: Tensor, weight: Tensor) -> Tensor:
+    """(T, O) gradients of what (T, I) rows became, (O, I) weights -> (T, I) of the rows."""
+    output = gradients.new_empty(len(gradients), weight.shape[1])
+    _multiply("row_gradients", output, gradients, weight)
+    return output
+
+
+def weight_gradients(gradients: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """(T, O) gradients of what (T, I) rows became -> (O, I) of the weights, (O,) of the bias."""
+    gradients, rows = gradients.contiguous(), rows.contiguous()
+    (num_rows, outputs), width = gradients.shape, rows.shape[1]
+    of_weight, of_bias = gradients.new_empty(outputs, width), gradients.new_empty(outputs)
+    where = map(pointer, (gradients, rows, of_weight, of_bias))
+    given = _Given(*where, num_rows, width, outputs)
+    call(SOURCE, "weight_gradients", gradients, ctypes.byref(given))
+    return of_weight, of_bias
+
+
+def _multiply(
+    name: str, output: Tensor, rows: Tensor, weight: Tensor, *more: Tensor | None
+) -> None:
+    factors = [None if each is None else each.contiguous() for each in (rows, weight, *more)]
+    outputs, width = weight.shape
+    sizes = map(ctypes.c_int64, (len(rows), width, outputs))
+    call(SOURCE, name, output, *map(pointer, (*factors, output)), *sizes)
+
+
+class _Linear(torch.autograd.Function):
+    """`functional.linear`, with its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, weight)
+        return product(rows, weight, bias)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        rows, weight = ctx.saved_tensors
+        of_rows = row_gradients(gradients[0], weight) if ctx.needs_input_grad[0] else None
+        if not any(ctx.needs_input_grad[1:]):  # nobody learns the map
+            return of_rows, None, None
+        return of_rows, *weight_gradients(gradients[0], rows)
