@@ -168,6 +168,20 @@ inline void take_rows(
   run.largest = largest;
 }
 
+// A run of LANES columns -> the same of as many rows, of which so many are there.
+inline void put_turned(const Run& run, int64_t count, const Float16Rows& to, int64_t number) {
+  const Scales scales(run.largest);
+  for (int64_t k = 0; k < RUN; k += LANES) {
+    Square square;
+    for (int64_t lane = 0; lane < LANES; lane++)
+      square[lane] = (Words)(run.values[k + lane] * scales.factor);
+    turn(square);
+    for (int64_t row = 0; row < count; row++)
+      put_twice((Floats)square[row], to.from(row).numbers + 2 * (number * RUN + k));
+  }
+  for (int64_t row = 0; row < count; row++) to.from(row).sizes[number] = scales.size[row];
+}
+
 // A square of columns that lie as rows.
 inline void take_square(
     const float* columns, int64_t stride, int64_t depth, int64_t width, Square& square) {

@@ -95,20 +95,6 @@ float multiply_rows(
   return DONE;
 }
 
-// Of LANES outputs, a run of rows from the first on -> the same run of LANES rows of their product.
-inline void turn_run(const Run& run, int64_t outputs, const Float16Rows& to, int64_t number) {
-  const Scales scales(run.largest);
-  for (int64_t k = 0; k < RUN; k += LANES) {
-    Square square;
-    for (int64_t lane = 0; lane < LANES; lane++)
-      square[lane] = (Words)(run.values[k + lane] * scales.factor);
-    turn(square);
-    for (int64_t o = 0; o < outputs; o++)
-      put_twice((Floats)square[o], to.from(o).numbers + 2 * (number * RUN + k));
-  }
-  for (int64_t o = 0; o < outputs; o++) to.from(o).sizes[number] = scales.size[o];
-}
-
 struct Given {
   const float *gradients, *rows;      // (T, O), (T, I)
   float *grad_weight, *grad_bias;     // (O, I), (O,)
@@ -128,7 +114,7 @@ void turn(
       Floats total = load(totals + o);
       for (int64_t k = 0; k < here; k++) total += run.values[k];
       store(totals + o, total);
-      turn_run(run, outputs, turned.from(o), number);
+      put_turned(run, outputs, turned.from(o), number);
     }
 }
 

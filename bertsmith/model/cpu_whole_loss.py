@@ -1,9 +1,10 @@
 """Rows and the vocabulary's embedding on a CPU -> loss and all gradients, in one call.
 
 The function of `cpu_whole_loss.cpp` gives what `vocabulary_loss` defines, products included, and
-keeps the gradients of logits in the cache, where they are used up. The plain products and
-`cpu_vocabulary_loss` take what this does not: other types, odd widths in bfloat16, and processors
-on which other products are faster.
+keeps the gradients of logits in the cache, where they are used up; that of `cpu_float16_loss.cpp`
+makes the products of float16 (`float16`). The plain products and `cpu_vocabulary_loss` take what
+this does not: other types, odd widths in bfloat16, and processors on which other products are
+faster.
 
 Differs: in bfloat16 logits are not rounded; e^(logit - the highest of its block of words) is.
 
@@ -22,6 +23,7 @@ from bertsmith.model.cpu_vocabulary_loss import check_targets
 from bertsmith.native import TYPES, call, has_fast_products, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
+FLOAT16_SOURCE = Path(__file__).with_name("cpu_float16_loss.cpp")
 
 
 class _Given(ctypes.Structure):
@@ -35,10 +37,16 @@ class _Given(ctypes.Structure):
     )
 
 
-def suits(rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor) -> bool:
-    """Whether the function is there for (M, H) rows and a (V, H) embedding, and pays."""
+def suits(
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, *, in_float16: bool = False
+) -> bool:
+    """Whether the function is there for (M, H) rows and a (V, H) embedding, and pays.
+
+    `in_float16`: the one whose products are made of float16 beside float32 numbers.
+    """
+    source = FLOAT16_SOURCE if in_float16 else SOURCE
     return (
-        takes(SOURCE, rows, embedding, bias, targets)
+        takes(source, rows, embedding, bias, targets)
         and rows.dtype == embedding.dtype
         and rows.dim() == 2
         and targets.dtype == torch.int64
@@ -49,12 +57,13 @@ def suits(rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor) -> boo
         and embedding.numel() > 0
         and not (rows.dtype == torch.bfloat16 and rows.shape[1] % 2)
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
-        and has_fast_products(SOURCE, rows)
+        and (rows.dtype == torch.float32 or not in_float16)
+        and has_fast_products(source, rows, of_float16=in_float16)
     )
 
 
 def loss_and_gradients(
-    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, *, in_float16: bool = False
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Summed loss and how many are right; gradients of rows, embedding and bias, (1, V).
 
@@ -73,5 +82,6 @@ def loss_and_gradients(
     )
     tensors = (rows, embedding, bias, targets, losses, is_right, *gradients)
     of = _Given(*map(pointer, tensors), len(rows), *embedding.shape)
-    call(SOURCE, "loss_and_gradients", rows, ctypes.byref(of))
+    source = FLOAT16_SOURCE if in_float16 else SOURCE
+    call(source, "loss_and_gradients", rows, ctypes.byref(of))
     return (losses.sum(), is_right.sum()), gradients

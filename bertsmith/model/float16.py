@@ -52,7 +52,7 @@ def linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """(T, I) rows by (O, I) weights, with (O,) biases: (T, O)."""
     if not suits(rows, weight, bias):
         return functional.linear(rows, weight, bias)
-    product: Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
+    product: Tensor = _Float16Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
     return product
 
 
@@ -92,7 +92,7 @@ def _multiply(
     call(SOURCE, name, output, *map(pointer, (*factors, output)), *sizes)
 
 
-class _Linear(torch.autograd.Function):
+class _Float16Linear(torch.autograd.Function):
     """`functional.linear`, with its gradients."""
 
     @staticmethod

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertsmith.fusion import fused
-from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss, float16
+from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss
 from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
 
@@ -128,10 +128,12 @@ def _with_gradients(
     rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, in_float16: bool
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Of one chunk: what `_scored` says, and the gradients (m, H), (V, H) and (1, V)."""
-    is_rounded = in_float16 and float16.suits(rows, embedding, bias)
-    if not is_rounded and cpu_whole_loss.suits(rows, embedding, bias, targets):
-        return cpu_whole_loss.loss_and_gradients(rows, embedding, bias, targets)
-    logits = float16.product(rows, embedding) if is_rounded else rows @ embedding.T  # (m, V)
+    for halved in (True, False) if in_float16 else (False,):
+        if cpu_whole_loss.suits(rows, embedding, bias, targets, in_float16=halved):
+            return cpu_whole_loss.loss_and_gradients(
+                rows, embedding, bias, targets, in_float16=halved
+            )
+    logits = rows @ embedding.T  # (m, V)
     if cpu_vocabulary_loss.suits(logits, bias, targets):
         total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)
     else:
@@ -139,9 +141,6 @@ def _with_gradients(
         logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))
         by_bias = logits.new_ones(1, len(rows)) @ logits  # (1, V)
     gradient = logits  # (m, V); it stands where they were
-    if is_rounded:
-        by_embedding, _ = float16.weight_gradients(gradient, rows)
-        return (total, correct), (float16.row_gradients(gradient, embedding), by_embedding, by_bias)
     return (total, correct), (gradient @ embedding, gradient.T @ rows, by_bias)
 
 

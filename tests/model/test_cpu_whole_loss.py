@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler
 @pytest.fixture(autouse=True)
 def anywhere(monkeypatch):
     """As on a processor where this function is the fastest for both types."""
-    monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_: True)
+    monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_, **__: True)
 
 
 def drawn(dtype, num_rows, num_words, width, size=1.0):
@@ -91,7 +91,7 @@ def test_it_is_this_function_that_learns(monkeypatch):
     monkeypatch.setattr(
         cpu_whole_loss,
         "loss_and_gradients",
-        lambda *given: [calls.append(len(given[0])), function(*given)][1],
+        lambda *given, **how: [calls.append(len(given[0])), function(*given, **how)][1],
     )
     monkeypatch.setattr(vocabulary_loss, "CHUNK_LOGITS", 5 * 40)
     learned = [torch.randn(shape).requires_grad_() for shape in ((9, 8), (40, 8), 40)]
@@ -281,7 +281,7 @@ def test_what_it_does_not_take_is_left_to_the_definition(monkeypatch):
         assert not suits(rows, embedding, bias, targets)
     with without_native():
         assert not suits(rows, embedding, bias, targets)
-    monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_: False)
+    monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_, **__: False)
     assert not suits(rows, embedding, bias, targets)
 
 

@@ -1,0 +1,149 @@
+// Scores of the vocabulary's words -> losses and gradients of logits, on a CPU: what is not products of
+// cpu_whole_loss.cpp and cpu_float16_loss.cpp.
+//
+//     loss = log sum e^(logit + bias) - (logit + bias of the target)
+//
+// Scores come for a block of words at a time, word by word, so sums over words are made for a vector of
+// rows at once. Of a block e^(score - the block's highest) is kept for every word, and for every row the
+// block's highest and sum. When those of all blocks are known, these become gradients, block by block.
+// All sums are made in the order of blocks. It knows no products.
+//
+// Legend: M rows, V words of the vocabulary, H width; W = M rounded up to vectors.
+
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "cpu_panels.h"
+#include "cpu_rows.h"
+
+namespace {
+
+// Words whose scores are made at a time: a block; and those whose gradients are in the cache: a span.
+constexpr int64_t BLOCK = 8 * TILE_ROWS, SPAN = 16 * BLOCK;
+constexpr float LOWEST = std::numeric_limits<float>::lowest();
+
+template <typename Number>
+struct Given {
+  const Number *rows, *embedding;      // (M, H), (V, H)
+  const float* bias;                   // (V,)
+  const int64_t* targets;              // (M,) in [0, V)
+  float* losses;                       // (M,)
+  uint8_t* is_right;                   // (M,)
+  Number *grad_rows, *grad_embedding;  // (M, H), (V, H)
+  float* grad_bias;                    // (V,)
+  int64_t num_rows, num_words, width;  // M, V, H
+
+  int64_t words_from(int64_t first) const {
+    return std::min<int64_t>(BLOCK, num_words - first);
+  }
+};
+
+inline int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// What is known of all scores.
+template <typename Number>
+struct Scores {
+  int64_t stride;              // W
+  Number* weights;             // (V, W) e^(score - the block's highest)
+  float *highest, *totals;     // (blocks, W); then highest makes probabilities of the weights
+  float *scores, *at_target;   // (W,) of the targets, and their gradients
+  uint8_t* is_first;           // (W,) whether the target is the first of its block's highest
+
+  Scores(Cutter& cutter, const Given<Number>& of) : stride(rounded_up(of.num_rows)) {
+    int64_t blocks = parts(of.num_words, BLOCK);
+    weights = cutter.numbers<Number>(of.num_words * stride);
+    for (float** each : {&highest, &totals}) *each = cutter.numbers<float>(blocks * stride);
+    for (float** each : {&scores, &at_target}) *each = cutter.numbers<float>(stride);
+    is_first = cutter.numbers<uint8_t>(stride);
+  }
+};
+
+// A block's scores of `broad` rows from `column` on -> its weights, and what they say of each row.
+template <typename Number, int64_t BROAD>
+void keep(
+    const Given<Number>& of, const Scores<Number>& all, int64_t first, int64_t column,
+    const float (&scores)[BLOCK][BROAD]) {
+  int64_t stride = all.stride, count = of.words_from(first), block = first / BLOCK * stride;
+  int64_t broad = std::min(BROAD, stride - column);
+  Number* weights = all.weights + first * stride + column;
+  float* highest = all.highest + block + column;
+  for (int64_t m = 0; m < broad; m += LANES) {
+    Floats most = Floats{} + LOWEST, total = {};
+    for (int64_t row = 0; row < count; row++) {
+      Floats each = load(scores[row] + m);
+      most = each > most ? each : most;
+    }
+    for (int64_t row = 0; row < count; row++) {
+      Floats weight = exponential(load(scores[row] + m) - most);
+      put(weights + row * stride + m, weight);
+      total += weight;
+    }
+    store(highest + m, most);
+    store(all.totals + block + column + m, total);
+  }
+  for (int64_t m = 0; m < std::min(BROAD, of.num_rows - column); m++) {
+    int64_t target = of.targets[column + m] - first, row = 0;
+    if (target < 0 || target >= count) continue;
+    while (row < target && scores[row][m] != highest[m]) row++;
+    all.scores[column + m] = scores[target][m];
+    all.is_first[column + m] = row == target && scores[row][m] == highest[m];
+  }
+}
+
+// A row's loss, and whether its guess, the first of the highest, is right.
+template <typename Number>
+void judge(const Given<Number>& of, const Scores<Number>& all, int64_t m, float highest, float total) {
+  int64_t block = 0, own = of.targets[m] / BLOCK;
+  float loss = std::log(total) - (all.scores[m] - highest);
+  while (block < own && all.highest[block * all.stride + m] != highest) block++;
+  bool is_highest = block == own && all.highest[own * all.stride + m] == highest;
+  of.losses[m] = loss;
+  of.is_right[m] = is_highest && all.is_first[m];
+  // The probability less one, before it is rounded: next to 1 little would be left of it.
+  all.at_target[m] = std::expm1(-loss);
+}
+
+// All blocks together, for a vector of rows; the block's highest becomes the factor that makes
+// probabilities of its weights.
+template <typename Number>
+void add_up(const Given<Number>& of, const Scores<Number>& all, int64_t m) {
+  int64_t blocks = parts(of.num_words, BLOCK);
+  Floats highest = Floats{} + LOWEST, total = {}, factor;
+  for (int64_t block = 0; block < blocks; block++) {
+    Floats each = load(all.highest + block * all.stride + m);
+    highest = each > highest ? each : highest;
+  }
+  for (int64_t block = 0; block < blocks; block++) {
+    Floats each = load(all.highest + block * all.stride + m);
+    total += load(all.totals + block * all.stride + m) * exponential(each - highest);
+  }
+  for (int lane = 0; lane < LANES; lane++) {
+    bool is_there = m + lane < of.num_rows;
+    factor[lane] = is_there ? 1.0f / total[lane] : 0.0f;
+    if (is_there) judge(of, all, m + lane, highest[lane], total[lane]);
+  }
+  for (int64_t block = 0; block < blocks; block++) {
+    float* at = all.highest + block * all.stride + m;
+    store(at, exponential(load(at) - highest) * factor);
+  }
+}
+
+// A block's gradients of logits, (count, W).
+template <typename Number>
+void put_gradient(
+    const Given<Number>& of, const Scores<Number>& all, int64_t first, Number* gradient) {
+  int64_t stride = all.stride, count = of.words_from(first);
+  const float* factors = all.highest + first / BLOCK * stride;
+  for (int64_t row = 0; row < count; row++)
+    for (int64_t m = 0; m < stride; m += LANES)
+      put(gradient + row * stride + m,
+          load(all.weights + (first + row) * stride + m) * load(factors + m));
+  for (int64_t m = 0; m < of.num_rows; m++) {
+    int64_t row = of.targets[m] - first;
+    if (row >= 0 && row < count) narrow(all.at_target[m], gradient + row * stride + m);
+  }
+}
+
+}  // namespace
