@@ -14,7 +14,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from unittest import mock
 
@@ -117,6 +117,8 @@ class _Place:
     is_backward: bool = False
     num_products: int = 0
     """Of the backward node, so far."""
+    product: str = ""
+    """Of our own, whatever it calls meanwhile."""
     is_ours: bool = False
     """Whether it is our own node of a linear layer's gradients."""
 
@@ -165,6 +167,8 @@ def _add(event: Event, place: _Place, found: _Step) -> None:
     elif event.sequence_nr >= 0 and not place.is_backward:
         # Of several the last one, which made the node: those before it only saw its number.
         found.makers[event.sequence_nr] = place.range
+    elif event.name.startswith(_OWN_PRODUCT):
+        place = replace(place, product=event.name.split()[1])
     place.is_ours |= event.name == _OWN_GRADIENTS
     part = found.parts[_name(event, place)]
     part.seconds += event.self_cpu_time_total / 1e6
@@ -182,8 +186,8 @@ def _name(event: Event, place: _Place) -> str:
         return place.range + _FORWARD
     if place.range != LINEAR:
         return place.range + _BACKWARD
-    if event.name.startswith(_OWN_PRODUCT):
-        return LINEAR + _LINEAR_GRADIENTS[_OWN_PRODUCTS.index(event.name.split()[1])]
+    if place.product:
+        return LINEAR + _LINEAR_GRADIENTS[_OWN_PRODUCTS.index(place.product)]
     # torch makes the gradient of a layer's input first, then that of its weights; what follows,
     # and what is no product, is for the bias. Our function makes both together.
     others = 1 if place.is_ours else 2

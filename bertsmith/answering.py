@@ -35,7 +35,8 @@ def rest_of(choice: AnswerPrecision, device: torch.device) -> Precision:
             "precision int8 needs a CPU that multiplies eight bits (AVX512-VNNI, AVX-VNNI or AMX) "
             "and PyTorch with oneDNN, which was tried here and failed: take precision auto"
         )
-    return choose_precision("auto", device)
+    rest = choose_precision("auto", device)
+    return "fp32" if rest == "fp16" else rest  # of which products alone would be
 
 
 def make_ready(model: nn.Module, choice: AnswerPrecision, device: torch.device) -> Precision:

@@ -77,12 +77,15 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
 
 
 @functools.cache
-def knows(option: str) -> bool:
-    """Whether there is a compiler, and it knows the option."""
+def builds(text: str, option: str) -> bool:
+    """Whether a compiler is there that makes a library of a text in C++ with an option."""
     if not (command := _command(Build())):
         return False
     try:
-        _run([*command, option, "-fsyntax-only", "-x", "c++", os.devnull])
+        with tempfile.TemporaryDirectory(prefix="bertsmith-") as folder:
+            source = Path(folder) / "probe.cpp"
+            source.write_text(text, encoding="utf-8")
+            _run([*command, option, "-o", str(source.with_suffix(".so")), str(source)])
     except (OSError, subprocess.SubprocessError):
         return False
     return True

@@ -38,6 +38,7 @@ _MORE = {
 }
 """Instructions that one processor with these vectors has and another one not, by torch's name for
 them."""
+_OF_FLOAT16 = 'extern "C" void add(_Float16* a) { a[0] += a[1] * a[2]; }'
 _IN_VECTORS, _IN_TILES = 1.0, 2.0
 """How a source may say that it multiplies."""
 
@@ -80,6 +81,15 @@ def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
     return result
 
 
+def size(source: Path, name: str, numbers: Tensor, *arguments: object) -> int:
+    """What the source's function of that name for numbers of that type counts."""
+    found = _loaded(source)
+    assert found is not None
+    function = found[f"{name}_{TYPES[numbers.dtype]}"]
+    function.restype = ctypes.c_int64
+    return int(function(*arguments))
+
+
 def has_fast_products(
     source: Path,
     numbers: Tensor,
@@ -105,8 +115,7 @@ def has_fast_products(
 
 def multiplies_float16() -> bool:
     """Whether this CPU multiplies float16, and a compiler is there that knows it."""
-    option = _MORE["avx512_fp16"]
-    return option in build().instructions and not compiler.is_off() and compiler.knows(option)
+    return _MORE["avx512_fp16"] in build().instructions and not compiler.is_off()
 
 
 def bf16_instructions() -> str:
@@ -130,8 +139,15 @@ def build() -> Build:
     has = torch.cpu.get_capabilities() if capability == "AVX512" else {}
     return Build(
         options=(*_OPTIONS, *vectors, f"-DVECTOR_BYTES={vector_bytes}"),
-        instructions=tuple(option for name, option in _MORE.items() if has.get(name)),
+        instructions=tuple(
+            option for name, option in _MORE.items() if has.get(name) and _is_known(option)
+        ),
     )
+
+
+def _is_known(option: str) -> bool:
+    """False of a new one that compilers of this time may take and their assemblers not."""
+    return option != _MORE["avx512_fp16"] or compiler.builds(_OF_FLOAT16, option)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from bertsmith.model.cpu_attention import SOURCE
 
 def forget_builds() -> None:
     """As in another process: nothing is loaded, found out or said."""
-    for cached in (compiler._loaded, compiler._warn, compiler.knows, native._loaded, native.build):
+    for cached in (compiler._loaded, compiler._warn, compiler.builds, native._loaded, native.build):
         cached.cache_clear()
 
 

@@ -261,12 +261,13 @@ def test_without_a_folder_of_this_user_alone_it_is_built_for_this_process(
 
 
 @needs_a_compiler
-def test_a_compiler_is_asked_whether_it_knows_an_option(monkeypatch):
-    assert compiler.knows("-O1")
-    assert not compiler.knows("-mno-such-instructions")
+def test_a_compiler_is_asked_whether_it_builds_a_text_with_an_option(monkeypatch):
+    assert compiler.builds("int one() { return 1; }", "-O1")
+    assert not compiler.builds("int one() { return 1; }", "-mno-such-instructions")
+    assert not compiler.builds('void none() { asm("no such instruction"); }', "-O1")
     monkeypatch.setenv("CXX", "/no/such/compiler")
     forget_builds()
-    assert not compiler.knows("-O1")
+    assert not compiler.builds("int one() { return 1; }", "-O1")
     monkeypatch.setattr(compiler.sys, "platform", "win32")
     forget_builds()
-    assert not compiler.knows("-O1")
+    assert not compiler.builds("int one() { return 1; }", "-O1")

@@ -41,7 +41,7 @@ from bertsmith.tasks.squad_evaluation import how_scored
 from bertsmith.tasks.stored import TASK, read_learned, read_task
 from bertsmith.tasks.task import SpanAnswering
 from bertsmith.train.config import Precision
-from bertsmith.train.device import choose_device, choose_precision, has_precision
+from bertsmith.train.device import choose_device, choose_precision, recorded_precision
 
 __all__ = ["Evaluate", "evaluate"]
 
@@ -190,9 +190,8 @@ def _precision(options: Evaluate, model: Path, device: torch.device) -> Precisio
     if options.precision == "int8":
         return "int8"
     choice = options.precision or precision_of(model)
-    if options.precision is not None or has_precision(choice, device):
-        return choose_precision(choice, device)
-    return choose_precision("auto", device)
+    choose = recorded_precision if options.precision is None else choose_precision
+    return choose(choice, device)
 
 
 def _say_scores(console: Console, which: str, member: Member, folder: Path | None) -> Sequence[Any]:

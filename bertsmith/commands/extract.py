@@ -67,9 +67,9 @@ class Extract:
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
     precision: AnswerPrecision = "fp32"
-    """In what the model computes: fp32, bf16, fp16, int8, or auto (bf16 where the hardware
-    multiplies it). bf16 is faster, and a vector's third digit is no longer exact; with int8 the
-    second."""
+    """In what the model computes: fp32, bf16, fp16, int8, or auto (bf16 or fp16 where the hardware
+    multiplies it faster). These are faster, and a vector's third digit is no longer exact; with
+    int8 the second."""
 
 
 def extract(run: Extract, console: Console | None = None) -> Report:

@@ -35,8 +35,8 @@ class Asking:
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
     precision: AnswerPrecision = "auto"
-    """bf16, fp16, fp32, int8 (on a CPU, faster and a little less exact), or auto: bf16 where the
-    hardware multiplies it."""
+    """bf16, fp16, fp32, int8 (on a CPU, faster and a little less exact), or auto: bf16 or fp16
+    where the hardware multiplies it faster."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,7 +64,7 @@ def pretrain(options: Pretrain) -> None:
     device_name = _settle_machine(options, directory)
     with joined_processes(device_name) as processes, contextlib.ExitStack() as held:
         run = read_record(directory).run if request is None else request.run
-        device = check_machine(run, device_name, processes)
+        device = check_machine(run, device_name, processes, goes_on=request is None)
         if options.overfit_one_batch and processes.world_size > 1:
             raise ValueError("--overfit-one-batch runs in one process: start it without torchrun")
         console = Console(quiet=not processes.is_first)

@@ -46,8 +46,8 @@ class WriteSubmission:
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
     precision: AnswerPrecision = "auto"
-    """bf16, fp16, fp32, int8 (on a CPU, faster and a little less exact), or auto: bf16 where the
-    hardware multiplies it."""
+    """bf16, fp16, fp32, int8 (on a CPU, faster and a little less exact), or auto: bf16 or fp16
+    where the hardware multiplies it faster."""
 
 
 def write_submission(options: WriteSubmission) -> None:

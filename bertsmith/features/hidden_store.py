@@ -183,10 +183,10 @@ class _RowsFile:
         self._file.write(bits.contiguous().numpy().tobytes())
 
 
-def key_of(encoder: str, items: Sequence[Item], precision: str, machine: Mapping[str, str]) -> str:
+def key_of(encoder: str, items: Sequence[Item], numbers: str, machine: Mapping[str, str]) -> str:
     """The name of a directory: of the encoder, the sequences, and what else the bits depend on."""
     digest = hashlib.sha256(encoder.encode())
-    digest.update(json.dumps([precision, dict(machine)]).encode())
+    digest.update(json.dumps([numbers, dict(machine)]).encode())
     digest.update(np.array([len(item.token_ids) for item in items], np.int64).tobytes())
     for item in items:
         digest.update(np.ascontiguousarray(item.token_ids).tobytes())

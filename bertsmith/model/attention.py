@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bertsmith.model import block_attention, cpu_attention, cpu_linear, flash_attention
+from bertsmith.model import block_attention, cpu_attention, flash_attention
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import ATTENTION_OUTPUT_SITE, ATTENTION_SITE, site_words
@@ -71,8 +71,8 @@ class SelfAttention(nn.Module):
             return attend(qkv(hidden), words, stream, self.rules).index_select(0, rows)  # (R, H)
         sizes = [width, 2 * width]
         weights, biases = torch.split(qkv.weight, sizes), torch.split(qkv.bias, sizes)
-        queries = cpu_linear.linear(asked, weights[0], biases[0])  # (R, H)
-        keys_values = cpu_linear.linear(hidden, weights[1], biases[1])  # (T, 2H)
+        queries = qkv.multiplied(asked, weights[0], biases[0])  # (R, H)
+        keys_values = qkv.multiplied(hidden, weights[1], biases[1])  # (T, 2H)
         return cpu_attention.attend_from(queries, keys_values, words, stream, rows, self.rules)
 
 

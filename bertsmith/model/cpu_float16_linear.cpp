@@ -26,33 +26,42 @@ inline int64_t rows_of_a_block(int64_t count, int num_threads) {
   return parts(parts(count, blocks), TILE_ROWS) * TILE_ROWS;
 }
 
-// In the threads around it, which wait for one another at its end.
-template <bool IS_TURNED>
-void lay_out(
-    const float* matrix, int64_t stride, int64_t depth, int64_t width, Float16* panels) {
-  int64_t num_panels = parts(width, BROAD);
-#pragma omp for schedule(static)
-  for (int64_t unit = 0; unit < num_panels * num_runs(depth); unit++)
-    lay_out_run<IS_TURNED>(
-        matrix, stride, depth, width, unit % num_panels * BROAD, unit / num_panels * RUN, panels);
-}
-
-// So many numbers, which nobody reads before the cache has forgotten them: past it, where a vector of
-// them is one line, so that the lines need not be read first.
+// So many numbers nobody reads before the cache has forgotten them: they are written past it, a line at
+// a time, so that the lines need not be read first.
 constexpr int64_t FORGOTTEN = 1 << 20;
-inline void put_past(float* to, Floats values, int64_t room) {
-  if (room >= LANES)
-    _mm512_stream_ps(to, (__m512)values);
-  else
-    put(to, values, room);
+
+// (count, D) rows of a block by panels, with biases: (count, C).
+template <bool IS_PAST>
+void multiply_block(
+    const Float16Rows& rows, int64_t count, const Float16Panels& by, float* output) {
+  auto write = [](float* to, Floats values, int64_t room) {
+    if (room < LANES)
+      put(to, values, room);
+    else if (IS_PAST)
+      _mm512_stream_ps(to, (__m512)values);
+    else
+      store(to, values);
+  };
+  for (int64_t column = 0; column < by.width; column += BROAD)
+    for (int64_t first = 0; first < count; first += TALLEST)
+      multiply_runs(
+          rows.from(first), int(std::min(TALLEST, count - first)), by.from(column),
+          [&](int row, const auto& sums) {
+            float* to = output + (first + row) * by.width + column;
+            const float* added = by.bias + column;
+            int64_t left = by.width - column;
+            for (const Floats& each : sums)
+              write(to, each + load(added), left), to += LANES, added += LANES, left -= LANES;
+          });
 }
 
-// (T, D) rows by a matrix, (D, C) or, turned, (C, D), with (C,) biases where there are any.
+// (T, D) rows by a matrix, with (C,) biases where there are any: (T, C).
 template <bool IS_TURNED>
 float multiply_rows(
-    const float* rows, const float* matrix, const float* bias, float* output, int64_t num_rows,
-    int64_t depth, int64_t width, int num_threads) {
-  const int64_t block = rows_of_a_block(num_rows, num_threads), wide = parts(width, BROAD) * BROAD;
+    const float* rows, const Matrix& matrix, const float* bias, float* output, int64_t num_rows,
+    int num_threads) {
+  const int64_t depth = matrix.depth, width = matrix.width, wide = parts(width, BROAD) * BROAD;
+  const int64_t block = rows_of_a_block(num_rows, num_threads);
   Cutter counter{nullptr};
   Float16Rows(counter, depth, block);
   const int64_t bytes = counter.next - static_cast<char*>(nullptr);
@@ -68,29 +77,22 @@ float multiply_rows(
   if (bias) std::copy_n(bias, width, biases);
   const Float16Panels by{panels, biases, depth, width};
   const bool is_lined = width % LANES == 0 && reinterpret_cast<uintptr_t>(output) % 64 == 0;
-  const auto write = is_lined && num_rows * width >= FORGOTTEN ? put_past : put<float>;
+  const auto multiply = is_lined && num_rows * width >= FORGOTTEN ? multiply_block<true>
+                                                                  : multiply_block<false>;
 #pragma omp parallel num_threads(num_threads)
   {
     Cutter own{cutter.next + omp_get_thread_num() * bytes};
     const Float16Rows rounded(own, depth, block);
-    lay_out<IS_TURNED>(matrix, IS_TURNED ? depth : width, depth, width, panels);
+    lay_out<IS_TURNED>(matrix, panels);
+#pragma omp barrier
 #pragma omp for schedule(static)
     for (int64_t start = 0; start < num_rows; start += block) {
       const int64_t count = std::min(block, num_rows - start);
       for (int64_t row = 0; row < count; row++)
         round_row(rows + (start + row) * depth, depth, rounded.from(row));
-      for (int64_t column = 0; column < width; column += BROAD)
-        for (int64_t first = 0; first < count; first += TALLEST)
-          multiply_runs(
-              rounded.from(first), int(std::min(TALLEST, count - first)), by.from(column),
-              [&](int row, const auto& sums) {
-                float* to = output + (start + first + row) * width + column;
-                const float* added = biases + column;
-                int64_t left = width - column;
-                for (const Floats& each : sums)
-                  write(to, each + load(added), left), to += LANES, added += LANES, left -= LANES;
-              });
+      multiply(rounded, count, by, output + start * width);
     }
+    _mm_sfence();  // before others read what went past the cache
   }
   return DONE;
 }
@@ -102,7 +104,7 @@ struct Given {
 };
 
 // A block's gradients of so many runs of rows, as rows of a product over them; adds them up.
-void turn(
+void turn_gradients(
     const Given& of, int64_t first, int64_t count, int64_t start, int64_t runs,
     const Float16Rows& turned, float* totals) {
   for (int64_t number = 0; number < runs; number++)
@@ -125,7 +127,7 @@ void differentiate(
   for (int64_t start = 0; start < of.num_rows; start += MOST_RUNS * RUN) {
     const int64_t runs = std::min(MOST_RUNS, num_runs(of.num_rows - start));
     const Float16Rows turned = room.of(runs * RUN);
-    turn(of, first, count, start, runs, turned, totals);
+    turn_gradients(of, first, count, start, runs, turned, totals);
     for (int64_t column = 0; column < of.width; column += BROAD) {
       const Float16* panel = by.from(column) + start / RUN * Float16Panels::RUN_NUMBERS;
       for (int64_t row = 0; row < count; row += TALLEST)
@@ -162,7 +164,8 @@ float weight_gradients(const Given& of, int num_threads) {
     Cutter own{cutter.next + omp_get_thread_num() * bytes};
     const Float16Rows room(own, depth, block);
     float* totals = own.numbers<float>(wide);
-    lay_out<false>(of.rows, of.width, of.num_rows, of.width, panels);
+    lay_out<false>({of.rows, of.width, of.num_rows, of.width}, panels);
+#pragma omp barrier
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < of.outputs; first += block) {
       const int64_t count = std::min(block, of.outputs - first);
@@ -182,7 +185,7 @@ extern "C" float multiplies_fp32(int) { return 1.0f; }
 extern "C" float product_fp32(
     const float* rows, const float* weight, const float* bias, float* output, int64_t num_rows,
     int64_t width, int64_t outputs, int num_threads) {
-  return multiply_rows<true>(rows, weight, bias, output, num_rows, width, outputs, num_threads);
+  return multiply_rows<true>(rows, {weight, width, width, outputs}, bias, output, num_rows, num_threads);
 }
 
 // (T, O) gradients, (O, I) weights -> (T, I).
@@ -190,7 +193,7 @@ extern "C" float row_gradients_fp32(
     const float* gradients, const float* weight, float* output, int64_t num_rows, int64_t width,
     int64_t outputs, int num_threads) {
   return multiply_rows<false>(
-      gradients, weight, nullptr, output, num_rows, outputs, width, num_threads);
+      gradients, {weight, width, outputs, width}, nullptr, output, num_rows, num_threads);
 }
 
 extern "C" float weight_gradients_fp32(const Given* of, int num_threads) {

@@ -39,17 +39,6 @@ struct Room : Scores<float> {
   }
 };
 
-// In the threads around it, which do not wait for one another.
-template <bool IS_TURNED>
-void lay_out(
-    const float* matrix, int64_t stride, int64_t depth, int64_t width, Float16* panels) {
-  int64_t num_panels = parts(width, BROAD);
-#pragma omp for schedule(static) nowait
-  for (int64_t unit = 0; unit < num_panels * num_runs(depth); unit++)
-    lay_out_run<IS_TURNED>(
-        matrix, stride, depth, width, unit % num_panels * BROAD, unit / num_panels * RUN, panels);
-}
-
 // Scores of a block of words, and what they say of each row.
 void score(const Given<float>& of, const Room& room, int64_t first, const Float16Rows& rounded) {
   const Float16Rows words = rounded.of(of.width);
@@ -138,8 +127,8 @@ float loss_and_gradients(const Given<float>& of, int num_threads) {
   {
     Cutter own{cutter.next + omp_get_thread_num() * bytes};
     const Float16Rows rounded(own, deepest, BLOCK);
-    lay_out<true>(of.rows, of.width, of.width, of.num_rows, room.columns);
-    lay_out<false>(of.rows, of.width, of.num_rows, of.width, room.pairs);
+    lay_out<true>({of.rows, of.width, of.width, of.num_rows}, room.columns);
+    lay_out<false>({of.rows, of.width, of.num_rows, of.width}, room.pairs);
 #pragma omp barrier
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < of.num_words; first += BLOCK) score(of, room, first, rounded);
@@ -147,8 +136,7 @@ float loss_and_gradients(const Given<float>& of, int num_threads) {
     for (int64_t m = 0; m < room.stride; m += LANES) add_up<float>(of, room, m);
     for (int64_t span = 0; span < of.num_words; span += SPAN) {
       const int64_t end = std::min(span + SPAN, of.num_words);
-      lay_out<false>(
-          of.embedding + span * of.width, of.width, end - span, of.width, room.words);
+      lay_out<false>({of.embedding + span * of.width, of.width, end - span, of.width}, room.words);
 #pragma omp for schedule(static)
       for (int64_t first = span; first < end; first += BLOCK)
         differentiate(of, room, span, first, rounded);

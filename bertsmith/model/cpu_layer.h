@@ -1,12 +1,12 @@
 // Transformer layers of a model that only answers, on a CPU, in one call: what stands behind
-// cpu_layer.cpp and cpu_int8_layer.cpp.
+// cpu_layer.cpp, cpu_int8_layer.cpp and cpu_float16_layer.cpp.
 //
 // The stream is read in chunks of whole sequences, small enough that all between a chunk's hidden
 // states and the next ones stays in the cache: queries, keys and values, contexts, the inner rows of
 // the feed-forward part. Threads share a chunk's products by panels and blocks of rows. Where only
 // some rows are asked for, queries and all that follows attention are made for these alone. Sums are
 // made in float32; what is kept between two products has the type of the hidden states, of whose
-// weights the matrices may be in eight bits. A row's result depends neither on the sequences beside
+// weights the matrices may be in eight bits, or in float16 as rows become then. A row's result depends neither on the sequences beside
 // its own nor on the number of threads. It knows no Python.
 //
 // Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
@@ -242,6 +242,9 @@ float forward_through(
 }  // namespace
 
 #define LAYER(TYPE, NUMBER, MATRIX, WEIGHT, LAID_OUT, IS_FAST)                                     \
+  extern "C" int64_t laid_out_bytes_##TYPE(int64_t depth, int64_t width) {                         \
+    return MATRIX::size(depth, width) * sizeof(LAID_OUT);                                          \
+  }                                                                                                \
   extern "C" float lay_out_##TYPE(                                                                 \
       const WEIGHT* weight, int64_t depth, int64_t width, LAID_OUT* panels, int) {                 \
     lay_out_weights(weight, depth, width, panels);                                                 \

@@ -28,7 +28,7 @@ from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
 from bertsmith.model.int8_weights import ZERO, Int8Weights
 from bertsmith.model.linear import Linear
-from bertsmith.native import call, has_fast_products, pointer, takes
+from bertsmith.native import call, has_fast_products, pointer, size, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 INT8_SOURCE = Path(__file__).with_name("cpu_int8_layer.cpp")
@@ -38,10 +38,8 @@ _ACTIVATION_NUMBERS: dict[Activation, int] = {
     **{"gelu": 0, "gelu_tanh": 1, "relu": 2},
     **{"silu": 3, "tanh": 4},
 }
-# No panel is wider, no step of a product deeper.
-_WIDEST, _DEEPEST = 128, 4
-# Float16 stands in runs of so many numbers of each column, with a size of each, as large as two.
-_RUN = 64
+# No panel is wider.
+_WIDEST = 128
 # What a head's size is a multiple of.
 _STEP = 2
 
@@ -130,7 +128,7 @@ class ReadyLayer:
         activation: Activation,
     ) -> None:
         """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
-        self._products = [(each, each.laid_out) for each in linears]
+        self._products = [(each, each.laid_out, each.in_float16) for each in linears]
         self._origins = [
             _Origin.of(part._parameters, name)
             for part in (*linears, *norms)
@@ -162,8 +160,8 @@ class ReadyLayer:
 
     def is_unchanged(self) -> bool:
         """Whether the layer has the weights that were laid out, and what its maps took then."""
-        for linear, product in self._products:
-            if linear.laid_out is not product:
+        for linear, product, in_float16 in self._products:
+            if linear.laid_out is not product or linear.in_float16 is not in_float16:
                 return False
         for place, name, weight, address, version in self._origins:
             if weight is None or place.get(name) is not weight or weight.data_ptr() != address:
@@ -174,13 +172,9 @@ class ReadyLayer:
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:
         """(O, I) weights or levels, (O,) biases."""
-        width, depth = weight.shape
-        wide, deep = _rounded_up(width, _WIDEST), _rounded_up(depth, _DEEPEST)
-        numbers, matrix = weight.new_zeros(wide * deep), weight.contiguous()
-        if self.source == FLOAT16_SOURCE:
-            runs = -(-depth // _RUN)
-            numbers = torch.zeros(wide * runs * (_RUN + 2), dtype=torch.float16)
+        (width, depth), matrix = weight.shape, weight.contiguous()
         sizes = ctypes.c_int64(depth), ctypes.c_int64(width)
+        numbers = torch.zeros(size(self.source, "laid_out_bytes", bias, *sizes), dtype=torch.uint8)
         call(self.source, "lay_out", bias, pointer(matrix), *sizes, pointer(numbers))
         return _Panels(self._keep(numbers), self._filled_up(bias.detach().float()), depth, width)
 

@@ -116,6 +116,10 @@ struct Panels {
   static constexpr int STEP = Factors<Number>::STEP;
   static constexpr int64_t BROAD = PANEL<Number>;
   static constexpr bool IS_ROUGH = false;  // beside what float32 can hold of its products
+  // Numbers of a matrix, whole panels of them.
+  static int64_t size(int64_t depth, int64_t width) {
+    return whole_panels<Number>(width) * ((depth + STEP - 1) / STEP * STEP);
+  }
   int64_t deep() const { return (depth + STEP - 1) / STEP * STEP; }
   const Number* from(int64_t column) const { return numbers + column * deep(); }
 };

@@ -6,7 +6,8 @@ makes the products of float16 (`float16`). The plain products and `cpu_vocabular
 this does not: other types, odd widths in bfloat16, and processors on which other products are
 faster.
 
-Differs: in bfloat16 logits are not rounded; e^(logit - the highest of its block of words) is.
+Differs: in bfloat16 logits are not rounded; e^(logit - the highest of its block of words) is. In
+float16 what is multiplied is rounded, and no sum but those of 64 products.
 
 Legend: M rows, H width, V vocabulary.
 """
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.model.cpu_vocabulary_loss import check_targets
-from bertsmith.native import TYPES, call, has_fast_products, pointer, takes
+from bertsmith.native import TYPES, call, has_fast_products, multiplies_float16, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 FLOAT16_SOURCE = Path(__file__).with_name("cpu_float16_loss.cpp")
@@ -46,7 +47,8 @@ def suits(
     """
     source = FLOAT16_SOURCE if in_float16 else SOURCE
     return (
-        takes(source, rows, embedding, bias, targets)
+        (multiplies_float16() or not in_float16)  # else nothing is built
+        and takes(source, rows, embedding, bias, targets)
         and rows.dtype == embedding.dtype
         and rows.dim() == 2
         and targets.dtype == torch.int64

@@ -135,9 +135,13 @@ class Linear(nn.Linear):
         """(T, I) -> (T, O)."""
         ready = self.ready_for(input)
         if ready is None:
-            make = float16.linear if self.in_float16 else cpu_linear.linear
-            return make(input, self.weight, self.bias)
+            return self.multiplied(input, self.weight, self.bias)
         return ready.product(input, self.bias)
+
+    def multiplied(self, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """(T, I) rows by its weights as they are, or by those of some of its outputs."""
+        make = float16.linear if self.in_float16 else cpu_linear.linear
+        return make(rows, weight, bias)
 
     def activated(self, rows: Tensor, activation: Activation) -> Tensor:
         """activation(self(rows))."""

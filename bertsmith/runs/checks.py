@@ -14,14 +14,18 @@ from bertsmith.runs.training import rules_of
 from bertsmith.train.device import Processes, choose_device, choose_precision
 
 
-def check_machine(run: PretrainRun, device_name: str, processes: Processes) -> torch.device:
+def check_machine(
+    run: PretrainRun, device_name: str, processes: Processes, *, goes_on: bool = False
+) -> torch.device:
     """The device of the run in this process.
 
+    A run that goes on may find its precision missing (`recorded_precision`), another one not.
     Raises ValueError for a device that is not there, a precision it has not, objectives that
     contradict the model's direction, and steps too small for their micro-batches.
     """
     device = choose_device(device_name, processes)
-    choose_precision(run.precision, device)
+    if not goes_on:
+        choose_precision(run.precision, device)
     with torch.device("meta"):
         PretrainModel(run.model, run.objectives)
     parts = run.accumulation * processes.world_size

@@ -25,8 +25,15 @@ import torch
 from bertsmith import fusion
 from bertsmith.checkpoints.places import checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
-from bertsmith.model import cpu_attention, cpu_norm, cpu_vocabulary_loss, cpu_whole_loss
-from bertsmith.native import bf16_instructions, library
+from bertsmith.model import (
+    cpu_attention,
+    cpu_layer,
+    cpu_norm,
+    cpu_vocabulary_loss,
+    cpu_whole_loss,
+    float16,
+)
+from bertsmith.native import bf16_instructions, library, multiplies_float16
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.train import cpu_updates
 from bertsmith.train.device import Processes
@@ -178,7 +185,13 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
         "fused_kernels": "yes" if fusion.is_fusing(device.type) else "no",
         "cpu_functions": "yes" if is_cpu and _has_cpu_functions() else "no",
         "bf16_instructions": bf16_instructions() if is_cpu else "none",
+        **({"fp16_products": "yes"} if is_cpu and _has_fp16_products() else {}),
     }
+
+
+def _has_fp16_products() -> bool:
+    sources = (float16.SOURCE, cpu_layer.FLOAT16_SOURCE, cpu_whole_loss.FLOAT16_SOURCE)
+    return multiplies_float16() and all(library(source) is not None for source in sources)
 
 
 def _has_cpu_functions() -> bool:

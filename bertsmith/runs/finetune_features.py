@@ -50,12 +50,14 @@ class FrozenFeatures:
         """Where they are or will be; raises ValueError where the disk has no room for them."""
         config = model.head.config
         dtype = dtype_of(precision, next(model.bert.parameters()).device)
+        is_rounded = precision == "fp16" and dtype.itemsize == 4
+        numbers = f"{dtype}, products in float16" if is_rounded else str(dtype)
         encoder = encoder_fingerprint(model.bert)
 
         def store(labelled: LabelledItems) -> HiddenStore:
             lengths = [len(item.token_ids) for item in labelled.items]
             return HiddenStore(
-                directory=place / key_of(encoder, labelled.items, precision, machine),
+                directory=place / key_of(encoder, labelled.items, numbers, machine),
                 reads=config.reads,
                 numbers=model.head.layer_numbers,
                 lengths=np.array(lengths if config.reads == "tokens" else [1] * len(lengths)),

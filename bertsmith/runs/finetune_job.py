@@ -27,7 +27,7 @@ from bertsmith.runs.finetune_record import FinetuneRecord, read_finetune_record
 from bertsmith.runs.finetune_start import Start, read_start
 from bertsmith.runs.finetuning import begin_task_model
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet, ReadExamples
-from bertsmith.train.device import ALONE, choose_precision
+from bertsmith.train.device import ALONE, choose_precision, recorded_precision, told_precision
 from bertsmith.train.state import TrainerState, read_state
 
 
@@ -191,7 +191,7 @@ def _features(
         model,
         start.train.labelled,
         start.dev.labelled,
-        choose_precision(record.run.precision, job.device),
+        recorded_precision(record.run.precision, job.device),
         job.features or job.directory.parent / "features",
         versions(job.device, ALONE),
     )
@@ -231,4 +231,4 @@ def _require_unchanged(
 
 def _machine(device: torch.device, run: FinetuneRun) -> str:
     where = f"cpu, {torch.get_num_threads()} threads" if device.type == "cpu" else str(device)
-    return f"{where}; {run.precision}{'' if run.precision == 'fp32' else ' with fp32 masters'}"
+    return f"{where}; {told_precision(recorded_precision(run.precision, device), device)}"

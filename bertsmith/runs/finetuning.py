@@ -30,7 +30,7 @@ from bertsmith.tasks.scores import KeptStates
 from bertsmith.tasks.stored import TASK
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.train.config import Precision
-from bertsmith.train.device import choose_precision
+from bertsmith.train.device import recorded_precision
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.placement import placed
 from bertsmith.train.schedule import ScheduleConfig
@@ -101,7 +101,7 @@ def task_trainee(
 
     With `states` the head learns from these, and the encoder reads nothing.
     """
-    precision = choose_precision(run.precision, device)
+    precision = recorded_precision(run.precision, device)
     frozen = {
         name: weight.detach().clone()
         for name, weight in model.named_parameters()

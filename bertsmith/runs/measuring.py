@@ -16,7 +16,7 @@ from bertsmith.corpus.store import Corpus
 from bertsmith.files import peak_memory_bytes
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.training import plan_of, trainee
-from bertsmith.train.device import Processes
+from bertsmith.train.device import Processes, recorded_precision, told_precision
 from bertsmith.train.loop import train
 
 _WARM_STEPS = 2
@@ -57,8 +57,8 @@ class Bench:
             where = f"cpu, {torch.get_num_threads()} threads"
         elif self.device.type == "cuda":
             where = f"{self.processes.world_size} x {torch.cuda.get_device_name(self.device)}"
-        masters = "" if run.precision == "fp32" else " with fp32 masters"
-        return f"{where}; {run.precision}{masters}"
+        precision = recorded_precision(run.precision, self.device)
+        return f"{where}; {told_precision(precision, self.device)}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from bertsmith.runs.search_record import (
 )
 from bertsmith.tasks.stored import read_task
 from bertsmith.tasks.task import SpanAnswering
-from bertsmith.train.device import choose_precision
+from bertsmith.train.device import recorded_precision
 from bertsmith.train.log import read_metrics
 from bertsmith.train.state import FACTS_NAME, TENSORS_NAME
 
@@ -130,5 +130,5 @@ def _item_scores(directory: Path, start: Start[ExampleT, EncodedT, AnswerT]) -> 
     """What the model of a run says of the Dev items, on the device that it was trained on."""
     record = read_finetune_record(directory)
     device = torch.device(record.versions["device"])
-    precision = choose_precision(record.run.precision, device)
+    precision = recorded_precision(record.run.precision, device)
     return start.dev.item_scores(answering_model(store.load(directory), precision, device))

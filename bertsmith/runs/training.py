@@ -28,7 +28,7 @@ from bertsmith.runs.evaluation import EVALUATION_SEED
 from bertsmith.runs.learner import Learner
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.train.config import Precision
-from bertsmith.train.device import choose_precision
+from bertsmith.train.device import recorded_precision
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.placement import placed
 from bertsmith.train.schedule import ScheduleConfig
@@ -56,7 +56,7 @@ def trainee(
 
     `first` holds those of a model that is gone on from; what it lacks is drawn by the seed.
     """
-    precision = choose_precision(run.precision, device)
+    precision = recorded_precision(run.precision, device)
     model = PretrainModel(run.model, run.objectives)
     initialise(model, std=run.model.initializer_range, seed=run.seed)
     if first is not None:

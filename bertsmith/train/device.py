@@ -79,11 +79,11 @@ def choose_device(name: str = "auto", processes: Processes = ALONE) -> torch.dev
 def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision:
     """The precision of weights and activations; masters are float32 whatever it is.
 
-    `auto` is bf16 where the hardware multiplies it faster (GPUs from Ampere on; CPUs with AMX, most
-    with AVX512_BF16), fp16 on older GPUs, with loss scaling, and on CPUs with AVX512_FP16, where
-    products alone are, and fp32 elsewhere: without such instructions bf16 is
-    slower than fp32 on a CPU. Raises ValueError for fp16 where there is none, and for what is no
-    precision.
+    `auto` is bf16 where the hardware multiplies it faster: on GPUs from Ampere on, on CPUs with AMX
+    and most with AVX512_BF16. It is fp16 on older GPUs, with loss scaling, and on CPUs with
+    AVX512_FP16: there weights and activations stay float32, and are rounded where they are
+    multiplied. Elsewhere it is fp32: on a CPU without instructions for it bf16 would be slower.
+    Raises ValueError for fp16 where there is none, and for what is no precision.
     """
     if choice not in get_args(PrecisionChoice):
         expected = ", ".join(get_args(PrecisionChoice))
@@ -91,7 +91,7 @@ def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision
     if not has_precision(choice, device):
         raise ValueError(
             f"precision fp16 needs an NVIDIA or AMD GPU, or a CPU with AVX512_FP16 and g++ 12 or "
-            f"newer; found device {device}: take precision auto"
+            f"newer (and not BERTSMITH_FUSION=0); found device {device}: take precision auto"
         )
     if choice != "auto":
         return choice
@@ -108,6 +108,14 @@ def has_precision(choice: PrecisionChoice, device: torch.device) -> bool:
     if choice != "fp16" or device.type == "cuda":
         return True
     return device.type == "cpu" and multiplies_float16()
+
+
+def recorded_precision(choice: PrecisionChoice, device: torch.device) -> Precision:
+    """Of a run that goes on, or is scored again: as it was, or where that is not there, `auto`.
+
+    fp16 alone may be missing, and every checkpoint has its weights in float32.
+    """
+    return choose_precision(choice if has_precision(choice, device) else "auto", device)
 
 
 def dtype_of(precision: Precision, device: torch.device) -> torch.dtype:
@@ -157,7 +165,16 @@ def cast_(module: nn.Module, precision: Precision) -> None:
     for parameter in module.parameters():
         dtype = dtype_of(precision, parameter.device)
         parameter.data = parameter.data.to(torch.float32 if id(parameter) in kept else dtype)
-    choose_float16(module, precision == "fp16")
+    on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())
+    choose_float16(module, precision == "fp16" and on_cpu)
+
+
+def told_precision(precision: Precision, device: torch.device) -> str:
+    """What is computed in, for people."""
+    if precision == "fp32":
+        return precision
+    on_cpu = precision == "fp16" and device.type == "cpu"
+    return "fp32, products in fp16" if on_cpu else f"{precision} with fp32 masters"
 
 
 def choose_float16(model: nn.Module, condition: bool) -> None:

@@ -20,6 +20,8 @@ from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.flat import Group, Piece, Run, grouped
 from bertsmith.train.scaler import LossScaler
 
+_SCALE = frozenset({"loss_scale", "clean_steps"})
+"""What a state says of the loss scale."""
 _PROBLEMS_TOLD = 6
 """Of a state that does not fit; one of another model has hundreds."""
 
@@ -108,9 +110,15 @@ class Optimizer:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Takes over what `state` gave, weights included, to the bit.
 
-        Raises ValueError naming the first missing, unexpected and mis-shaped entries together.
+        A loss scale goes from one float16 model to another: elsewhere it is left out, and where
+        there was none, it is the first one. Raises ValueError naming the first missing, unexpected
+        and mis-shaped entries together.
         """
         own = self.state()
+        if _SCALE - (own.keys() & state.keys()):
+            own, state = (
+                {k: v for k, v in each.items() if k not in _SCALE} for each in (own, state)
+            )
         _check_entries(own, state)
         for name, tensor in own.items():
             tensor.copy_(state[name])
@@ -118,7 +126,7 @@ class Optimizer:
             group.refresh()
         for piece in self._pieces():
             piece.updates = int(state[f"updates.{piece.name}"])
-        if self.scaler is not None:
+        if self.scaler is not None and state.keys() >= _SCALE:
             self.scaler.scale = float(state["loss_scale"])
             self.scaler.clean_steps = int(state["clean_steps"])
 

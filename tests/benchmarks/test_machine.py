@@ -48,6 +48,7 @@ def test_nothing_is_imitated_unasked():
 
 def test_the_matrix_rate_is_a_rate():
     assert 1e8 < matrix_rate("fp32", rounds=1) < 1e15
+    assert 1e8 < matrix_rate(rounds=1) < 1e15
 
 
 def test_a_row_says_where_it_was_measured(tmp_path, monkeypatch):

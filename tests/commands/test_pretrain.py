@@ -20,6 +20,7 @@ from bertsmith.commands import decision, preparation
 from bertsmith.commands import pretrain as pretrain_command
 from bertsmith.files import write_json
 from bertsmith.model.objectives import Losses
+from bertsmith.native import multiplies_float16
 from bertsmith.runs import machine
 from bertsmith.runs.directory import reached
 from bertsmith.runs.learner import Learner
@@ -164,6 +165,37 @@ def test_a_resumed_run_takes_the_threads_it_began_with_unless_others_are_given(
     assert bertsmith("pretrain", "--resume", out, "--threads", "1") == 130
     assert "warning: threads 3 -> 1 since it began" in capsys.readouterr().out
     assert used == [1, 1]
+
+
+@pytest.mark.skipif(not multiplies_float16(), reason="no products of float16 here")
+def test_a_run_in_fp16_goes_on_to_the_bit_and_where_there_is_none_in_fp32(
+    finished: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    corpus, last = finished / "corpus", "checkpoints/step-00000024/model.safetensors"
+    options = [*TOY_RUN, "--precision", "fp16"]
+    assert bertsmith("pretrain", corpus, *options, "--out", tmp_path / "whole") == 0
+    assert "fp32, products in fp16" in capsys.readouterr().out
+    for name in ("halves", "elsewhere"):
+        with monkeypatch.context() as patch:
+            patch.setattr(pretrain_command, "agreed", _once_after_steps(2))
+            assert bertsmith("pretrain", corpus, *options, "--out", tmp_path / name) == 130
+    assert bertsmith("pretrain", "--resume", tmp_path / "halves") == 0
+    for module in ("bertsmith.train.device", "bertsmith.runs.directory"):
+        monkeypatch.setattr(f"{module}.multiplies_float16", lambda: False)
+    monkeypatch.setattr("bertsmith.train.device.cpu_multiplies_bf16", lambda: False)
+    capsys.readouterr()
+    assert bertsmith("pretrain", "--resume", tmp_path / "elsewhere") == 0
+    assert "warning: fp16_products yes -> none since it began" in capsys.readouterr().out
+    whole, halves, elsewhere = (
+        load_file(tmp_path / name / last) for name in ("whole", "halves", "elsewhere")
+    )
+    assert all(torch.equal(whole[name], halves[name]) for name in whole)
+    assert not all(torch.equal(whole[name], elsewhere[name]) for name in whole)
+    for name, weight in whole.items():
+        assert (weight - elsewhere[name]).norm() <= 0.05 * weight.norm() + 1e-3
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")

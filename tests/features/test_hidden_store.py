@@ -130,11 +130,12 @@ def test_a_key_is_of_the_encoder_the_sequences_and_the_machine_alone() -> None:
     keys = {
         key_of(*each)
         for each in (
-            (encoder, ITEMS, "fp32", {"threads": "1"}),
-            (encoder, ITEMS, "fp32", {"threads": "2"}),
-            (encoder, ITEMS, "bf16", {"threads": "1"}),
-            (encoder, ITEMS[:-1], "fp32", {"threads": "1"}),
-            ("another", ITEMS, "fp32", {"threads": "1"}),
+            (encoder, ITEMS, "torch.float32", {"threads": "1"}),
+            (encoder, ITEMS, "torch.float32", {"threads": "2"}),
+            (encoder, ITEMS, "torch.bfloat16", {"threads": "1"}),
+            (encoder, ITEMS, "torch.float32, products in float16", {"threads": "1"}),
+            (encoder, ITEMS[:-1], "torch.float32", {"threads": "1"}),
+            ("another", ITEMS, "torch.float32", {"threads": "1"}),
         )
     }
-    assert len(keys) == 5
+    assert len(keys) == 6

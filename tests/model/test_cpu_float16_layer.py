@@ -107,6 +107,7 @@ def test_maps_that_were_not_all_told_go_another_way():
     assert source_of(parts) == FLOAT16_SOURCE
     parts[1].in_float16 = False
     assert source_of(parts) == SOURCE
+    assert not suits([layer._ready], given, stream, None)
     parts[1].in_float16 = True
     with without_native():
         assert not can_lay_out(parts, 2)

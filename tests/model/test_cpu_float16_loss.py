@@ -94,12 +94,11 @@ def test_a_broken_row_breaks_its_own_gradient_alone(broken):
 def test_words_that_are_no_target_are_not_lost():
     """Beside gradients at targets that are so large that the rest could be nothing."""
     tensors = drawn(torch.float32, 129, 1537, 64)
-    _, (_, exact, _) = defined(*tensors)
-    _, (_, found, _) = loss_and_gradients(*tensors)
-    rest = torch.ones(1537, dtype=torch.bool)
-    rest[tensors[3]] = False
-    error = (found.double() - exact)[rest].norm()
-    assert error < WITHIN * exact[rest].norm()
+    _, embedding, _, targets = tensors
+    embedding[targets] = 0.0  # what rows learn comes of the others alone
+    _, (exact, _, _) = defined(*tensors)
+    _, (found, _, _) = loss_and_gradients(*tensors)
+    assert (found.double() - exact).norm() < WITHIN * exact.norm()
 
 
 def test_it_is_taken_beside_float32_alone():

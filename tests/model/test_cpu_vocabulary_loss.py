@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch):
     """As on a processor where torch's products are the fastest."""
-    monkeypatch.setattr(cpu_whole_loss, "suits", lambda *_: False)
+    monkeypatch.setattr(cpu_whole_loss, "suits", lambda *_, **__: False)
 
 
 def drawn(dtype, num_rows, num_words, size=3.0):

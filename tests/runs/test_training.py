@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.config import Masking
+from bertsmith.native import multiplies_float16
 from bertsmith.recipes.pretraining import mini_cpu, paper_base
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.runs.training import (
@@ -21,6 +22,7 @@ from bertsmith.runs.training import (
 from bertsmith.train.config import Precision
 from tests.checkpoints.tiny import tiny_config, tiny_tokenizer
 
+needs_fp16 = pytest.mark.skipif(not multiplies_float16(), reason="no products of float16 here")
 LENGTHS = (8, 16, 20)
 STEPS = 3
 POSITIONS = "bert.embeddings.position.weight"
@@ -48,7 +50,7 @@ def tables(trained: Trainee) -> tuple[Tensor, Tensor]:
     return trained.model.state_dict()[POSITIONS], trained.optimizer.masters()[POSITIONS]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", pytest.param("fp16", marks=needs_fp16)])
 def test_new_positions_of_a_longer_phase_begin_as_copies(precision: Precision) -> None:
     run = run_of(precision)
     trained = begun(run)

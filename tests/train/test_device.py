@@ -11,6 +11,8 @@ from bertsmith.train.device import (
     choose_precision,
     dtype_of,
     has_precision,
+    recorded_precision,
+    told_precision,
 )
 
 CPU = torch.device("cpu")
@@ -100,6 +102,21 @@ def test_a_named_precision_is_taken_and_fp16_where_nothing_has_it_is_refused(
             choose_precision("fp16", CPU)
     with pytest.raises(ValueError, match="found device mps"):
         choose_precision("fp16", torch.device("mps"))
+
+
+def test_a_run_goes_on_where_its_precision_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    for has_it, expected in ((True, "fp16"), (False, "fp32")):
+        monkeypatch.setattr(device, "multiplies_float16", lambda it=has_it: it)
+        assert recorded_precision("fp16", CPU) == expected
+        assert recorded_precision("bf16", CPU) == "bf16"
+
+
+def test_people_are_told_what_is_computed_in() -> None:
+    assert told_precision("fp32", CPU) == "fp32"
+    assert told_precision("bf16", CPU) == "bf16 with fp32 masters"
+    assert told_precision("fp16", CPU) == "fp32, products in fp16"
+    assert told_precision("fp16", torch.device("cuda")) == "fp16 with fp32 masters"
 
 
 def test_on_a_cpu_fp16_leaves_numbers_as_they_are_and_tells_how_they_are_multiplied() -> None:

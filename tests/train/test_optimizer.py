@@ -262,6 +262,21 @@ def test_overflowing_float16_step_changes_only_the_loss_scale() -> None:
     assert float(optimizer.state()["loss_scale"]) == 32_768.0
 
 
+def test_a_loss_scale_is_left_out_where_numbers_are_none_of_float16() -> None:
+    _, scaled = fp16_parameter()
+    assert scaled.scaler is not None
+    scaled.scaler.scale = 8.0
+    plain = Optimizer([("weight", nn.Parameter(torch.zeros(8, 8)))], OptimizerConfig())
+    plain.load_state(scaled.state())
+    assert torch.equal(plain.state()["weight.weight"], torch.ones(8, 8))
+    _, again = fp16_parameter()
+    again.load_state(plain.state())
+    assert again.scaler is not None
+    assert again.scaler.scale > 8.0
+    again.load_state(scaled.state())
+    assert again.scaler.scale == 8.0
+
+
 def test_float16_gradients_are_divided_by_the_loss_scale() -> None:
     parameter, optimizer = fp16_parameter()
     assert optimizer.scaler is not None
