@@ -13,8 +13,11 @@ from bertsmith import answering
 from bertsmith.answering import make_ready, rest_of
 from bertsmith.checkpoints import store
 from bertsmith.inference import Predictor
+from bertsmith.model.cpu_layer import FLOAT16_SOURCE
 from bertsmith.model.int8_weights import Int8Weights, multiplies_int8
+from bertsmith.model.layer import Layer
 from bertsmith.model.linear import linears
+from bertsmith.native import multiplies_float16
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
 CPU = torch.device("cpu")
@@ -37,7 +40,8 @@ def test_every_matrix_of_the_layers_is_rounded_from_the_weights_as_they_were_loa
     first = model.bert.layers[0].attention.qkv
     steps = first.weight.detach().float().abs().amax(dim=1) / 127
     rest = make_ready(model, "int8", CPU)
-    assert rest == rest_of("auto", CPU)
+    auto = rest_of("auto", CPU)
+    assert rest == ("fp32" if auto == "fp16" else auto)  # nothing is left to make in float16
     assert not model.training
     with torch.inference_mode():
         for linear in linears(model):
@@ -92,3 +96,15 @@ def test_a_predictor_in_int8_answers_as_one_in_float32_does_nearly(tmp_path):
         assert ready.computed_in.startswith("int8, the rest in ")
         assert np.array_equal(ready.embed(texts), rounded)
     assert cosines.min() > 0.999
+
+
+@pytest.mark.skipif(not multiplies_float16(), reason="no products of float16 here")
+def test_in_fp16_layers_are_ready_for_products_of_it_and_numbers_stay_float32():
+    model = tiny_model()
+    assert make_ready(model, "fp16", CPU) == "fp16"
+    ready = [each._ready for each in model.modules() if isinstance(each, Layer)]
+    assert [each.source for each in ready] == [FLOAT16_SOURCE] * CONFIG.num_hidden_layers
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    make_ready(model, "fp32", CPU)
+    ready = [each._ready for each in model.modules() if isinstance(each, Layer)]
+    assert FLOAT16_SOURCE not in [each.source for each in ready if each is not None]
