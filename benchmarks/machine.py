@@ -20,7 +20,7 @@ import torch
 from benchmarks.process_memory import own_peak_bytes
 from bertsmith.model import float16
 from bertsmith.train.config import Precision
-from bertsmith.train.device import choose_device, choose_precision, dtype_of
+from bertsmith.train.device import choose_device, choose_precision, dtype_of, rounds_products
 
 ROWS_VARIABLE = "BENCHMARK_ROWS"
 RESULTS = Path(os.environ.get(ROWS_VARIABLE) or Path(__file__).parent / "results")
@@ -69,7 +69,7 @@ def matrix_rate(
     output = torch.empty(height, width, dtype=dtype, device=device)
 
     def multiply() -> None:
-        if precision == "fp16" and device.type == "cpu":
+        if rounds_products(precision, device):
             float16.product(rows, weight, output=output)
         else:
             torch.mm(rows, weight.t(), out=output)

@@ -51,6 +51,9 @@ inline Count rounded_up(Count count) {
   return (count + LANES - 1) / LANES * LANES;
 }
 
+// How many parts of a size so many make, the last of them whole or not.
+inline int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
 inline Floats load(const float* from) { return *reinterpret_cast<const UnalignedFloats*>(from); }
 
 inline void store(float* to, Floats values) { *reinterpret_cast<UnalignedFloats*>(to) = values; }

@@ -39,6 +39,7 @@ _MORE = {
 """Instructions that one processor with these vectors has and another one not, by torch's name for
 them."""
 _OF_FLOAT16 = 'extern "C" void add(_Float16* a) { a[0] += a[1] * a[2]; }'
+"""What a compiler must build with its option to be told of these instructions."""
 _IN_VECTORS, _IN_TILES = 1.0, 2.0
 """How a source may say that it multiplies."""
 

@@ -30,7 +30,7 @@ from bertsmith.tasks.assumed import require_same_head
 from bertsmith.tasks.imported import AnyOwnTask, read_own_task
 from bertsmith.tasks.own_predictor import OwnPredictor
 from bertsmith.train.config import AnswerPrecision
-from bertsmith.train.device import choose_device
+from bertsmith.train.device import choose_device, rounds_products
 
 Answer = TypeVar("Answer")
 
@@ -142,7 +142,7 @@ class ReadyModel:
         ready = cls(loaded, device=device, tokens_per_batch=tokens_per_batch, own_task=own_task)
         if precision == "int8":
             ready.computed_in = f"int8, the rest in {ready.computed_in}"
-        elif rest == "fp16" and device.type == "cpu":
+        elif rounds_products(rest, device):
             ready.computed_in = f"{ready.computed_in}, products in float16"
         return ready
 

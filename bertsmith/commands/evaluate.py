@@ -41,7 +41,12 @@ from bertsmith.tasks.squad_evaluation import how_scored
 from bertsmith.tasks.stored import TASK, read_learned, read_task
 from bertsmith.tasks.task import SpanAnswering
 from bertsmith.train.config import Precision
-from bertsmith.train.device import choose_device, choose_precision, recorded_precision
+from bertsmith.train.device import (
+    choose_device,
+    choose_precision,
+    has_precision,
+    recorded_precision,
+)
 
 __all__ = ["Evaluate", "evaluate"]
 
@@ -145,7 +150,11 @@ def _answered(
             members.append(member)
     for number, name in enumerate(options.models):
         loaded = store.load(name)
-        model = answering_model(loaded, _precision(options, loaded.directory, device), device)
+        precision, note = _precision(options, loaded.directory, device)
+        if note and note not in told:
+            say(console, f"note: {note}")
+            told.add(note)
+        model = answering_model(loaded, precision, device)
         for members in sets.values():
             said = members[number].examples.item_scores(model)
             members[number] = replace(members[number], item_scores=said)
@@ -185,13 +194,22 @@ def _read(
     return sets, notes
 
 
-def _precision(options: Evaluate, model: Path, device: torch.device) -> Precision | Literal["int8"]:
-    """As asked; else the run's own, so that scores are the same again, where the device has it."""
+def _precision(
+    options: Evaluate, model: Path, device: torch.device
+) -> tuple[Precision | Literal["int8"], str]:
+    """As asked; else the run's own, so that scores are the same again, where the device has it.
+
+    And what is to be told of it.
+    """
     if options.precision == "int8":
-        return "int8"
-    choice = options.precision or precision_of(model)
-    choose = recorded_precision if options.precision is None else choose_precision
-    return choose(choice, device)
+        return "int8", ""
+    if options.precision is not None:
+        return choose_precision(options.precision, device), ""
+    choice = precision_of(model)
+    precision = recorded_precision(choice, device)
+    is_missing = not has_precision(choice, device)
+    note = f"{choice}, which the run scored its model in, is not here: computed in {precision}"
+    return precision, note if is_missing else ""
 
 
 def _say_scores(console: Console, which: str, member: Member, folder: Path | None) -> Sequence[Any]:

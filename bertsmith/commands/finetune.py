@@ -67,7 +67,8 @@ def finetune(options: Finetune) -> None:
     device = choose_device(
         settle_machine(options.device, options.threads, record.versions if record else {})
     )
-    choose_precision(run.precision, device)
+    if record is None:  # one that goes on may find it missing (`recorded_precision`)
+        choose_precision(run.precision, device)
     job = Job(
         model=str(request["model"]),
         run=run,

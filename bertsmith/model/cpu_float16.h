@@ -1,5 +1,5 @@
 // Products of float32 rows with float32 weights, both rounded to float16 as cpu_float16_panels.h does,
-// on a CPU: in 1.5 to 1.7 times less time than float32's.
+// on a CPU: in little more than half of the time of float32's.
 //
 // A run of 64 products is summed up in float16, runs in float32, always in the same order; a row's
 // results depend on no other row. It knows no layers.
@@ -47,8 +47,7 @@ void weigh(
     const Then& then) {
   constexpr int TALLEST = BLOCK_ROWS<Float16>;
   const Float16Rows all = room.of(by.depth);
-  int64_t num_panels = (by.width + by.BROAD - 1) / by.BROAD;
-  int64_t num_blocks = (count + TALLEST - 1) / TALLEST;
+  int64_t num_panels = parts(by.width, by.BROAD), num_blocks = parts(count, TALLEST);
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < count; i++)
     round_row(rows.first + i * rows.row, by.depth, all.from(i));

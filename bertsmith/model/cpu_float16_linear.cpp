@@ -18,8 +18,6 @@ constexpr int64_t BROAD = Float16Panels::BROAD, TALLEST = BLOCK_ROWS<Float16>;
 // Rows of a block at most; and, of a long sum, runs that are added up at a time.
 constexpr int64_t MOST_ROWS = 4 * TALLEST, MOST_RUNS = 16;
 
-inline int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
-
 // Of so many rows, at most MOST_ROWS, so that all threads have equally many.
 inline int64_t rows_of_a_block(int64_t count, int num_threads) {
   int64_t blocks = parts(parts(count, MOST_ROWS), num_threads) * num_threads;

@@ -29,7 +29,7 @@ struct Float16 {
 // Numbers of a run. Sums of so many in float16 are about as exact as products of bfloat16.
 constexpr int64_t RUN = 64;
 
-inline int64_t num_runs(int64_t depth) { return (depth + RUN - 1) / RUN; }
+inline int64_t num_runs(int64_t depth) { return parts(depth, RUN); }
 
 // Rows as products take them: every number twice, side by side, for a word is copied to all lanes
 // faster than half of one; and what each run was divided by.
@@ -69,7 +69,7 @@ struct Float16Panels {
   static constexpr int64_t BROAD = 8 * LANES, RUN_NUMBERS = RUN * BROAD + 2 * BROAD;
   static int64_t size(int64_t depth) { return num_runs(depth) * RUN_NUMBERS; }
   static int64_t size(int64_t depth, int64_t width) {
-    return (width + BROAD - 1) / BROAD * size(depth);
+    return parts(width, BROAD) * size(depth);
   }
   const Float16* from(int64_t column) const { return numbers + column / BROAD * size(depth); }
 };
@@ -242,7 +242,7 @@ inline void lay_out_run(const Matrix& of, int64_t column, int64_t k, Float16* pa
 // In the threads around it, which do not wait for one another.
 template <bool IS_TURNED>
 void lay_out(const Matrix& of, Float16* panels) {
-  const int64_t num_panels = (of.width + Float16Panels::BROAD - 1) / Float16Panels::BROAD;
+  const int64_t num_panels = parts(of.width, Float16Panels::BROAD);
 #pragma omp for schedule(static) nowait
   for (int64_t unit = 0; unit < num_panels * num_runs(of.depth); unit++)
     lay_out_run<IS_TURNED>(

@@ -69,7 +69,7 @@ struct Rows {
 
   static int64_t whole(int64_t width) {
     constexpr int64_t BROAD = std::max<int64_t>(PANEL<Number>, Matrix::BROAD);
-    return (width + BROAD - 1) / BROAD * BROAD;
+    return parts(width, BROAD) * BROAD;
   }
 };
 

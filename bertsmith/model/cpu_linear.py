@@ -57,10 +57,12 @@ def suits(rows: Tensor, weight: Tensor, bias: Tensor) -> bool:
     )
 
 
-def weight_gradients(gradients: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+def weight_gradients(
+    gradients: Tensor, rows: Tensor, source: Path = SOURCE
+) -> tuple[Tensor, Tensor]:
     """(T, O) gradients of what (T, I) rows became -> (O, I) of the weights, (O,) of the bias.
 
-    The bias's is in float32.
+    The bias's is in float32. Both are made by that function of the source.
     """
     gradients, rows = gradients.contiguous(), rows.contiguous()
     (num_rows, outputs), width = gradients.shape, rows.shape[1]
@@ -68,7 +70,7 @@ def weight_gradients(gradients: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     of_bias = gradients.new_empty(outputs, dtype=torch.float32)
     where = map(pointer, (gradients, rows, of_weight, of_bias))
     given = _Given(*where, num_rows, width, outputs)
-    call(SOURCE, "weight_gradients", gradients, ctypes.byref(given))
+    call(source, "weight_gradients", gradients, ctypes.byref(given))
     return of_weight, of_bias
 
 

@@ -40,8 +40,6 @@ struct Given {
   }
 };
 
-inline int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
-
 // What is known of all scores.
 template <typename Number>
 struct Scores {

@@ -20,19 +20,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from bertsmith.model import cpu_linear
 from bertsmith.model.first_order import first_order
 from bertsmith.native import call, multiplies_float16, pointer, takes
 
 SOURCE = Path(__file__).with_name("cpu_float16_linear.cpp")
-
-
-class _Given(ctypes.Structure):
-    """`Given` of the source."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("gradients", "rows", "grad_weight", "grad_bias")),
-        *((name, ctypes.c_int64) for name in ("num_rows", "width", "outputs")),
-    )
 
 
 def suits(rows: Tensor, weight: Tensor, bias: Tensor) -> bool:
@@ -52,8 +44,8 @@ def linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """(T, I) rows by (O, I) weights, with (O,) biases: (T, O)."""
     if not suits(rows, weight, bias):
         return functional.linear(rows, weight, bias)
-    product: Tensor = _Float16Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
-    return product
+    result: Tensor = _Float16Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
+    return result
 
 
 def product(
@@ -75,15 +67,9 @@ def row_gradients(gradients: Tensor, weight: Tensor) -> Tensor:
 
 def weight_gradients(gradients: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """(T, O) gradients of what (T, I) rows became -> (O, I) of the weights, (O,) of the bias."""
-    gradients, rows = gradients.contiguous(), rows.contiguous()
-    (num_rows, outputs), width = gradients.shape, rows.shape[1]
     assert gradients.numel() > 0
     assert rows.numel() > 0
-    of_weight, of_bias = gradients.new_empty(outputs, width), gradients.new_empty(outputs)
-    where = map(pointer, (gradients, rows, of_weight, of_bias))
-    given = _Given(*where, num_rows, width, outputs)
-    call(SOURCE, "weight_gradients", gradients, ctypes.byref(given))
-    return of_weight, of_bias
+    return cpu_linear.weight_gradients(gradients, rows, SOURCE)
 
 
 def _multiply(

@@ -128,11 +128,10 @@ def _with_gradients(
     rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, in_float16: bool
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Of one chunk: what `_scored` says, and the gradients (m, H), (V, H) and (1, V)."""
-    for halved in (True, False) if in_float16 else (False,):
-        if cpu_whole_loss.suits(rows, embedding, bias, targets, in_float16=halved):
-            return cpu_whole_loss.loss_and_gradients(
-                rows, embedding, bias, targets, in_float16=halved
-            )
+    given = (rows, embedding, bias, targets)
+    is_rounded = in_float16 and cpu_whole_loss.suits(*given, in_float16=True)
+    if is_rounded or cpu_whole_loss.suits(*given):
+        return cpu_whole_loss.loss_and_gradients(*given, in_float16=is_rounded)
     logits = rows @ embedding.T  # (m, V)
     if cpu_vocabulary_loss.suits(logits, bias, targets):
         total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)

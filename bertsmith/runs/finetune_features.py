@@ -20,7 +20,7 @@ from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Watch, part
 from bertsmith.runs.learning_set import packing_of
 from bertsmith.train.config import Precision
-from bertsmith.train.device import dtype_of
+from bertsmith.train.device import dtype_of, rounds_products
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 
@@ -49,15 +49,15 @@ class FrozenFeatures:
     ) -> FrozenFeatures:
         """Where they are or will be; raises ValueError where the disk has no room for them."""
         config = model.head.config
-        dtype = dtype_of(precision, next(model.bert.parameters()).device)
-        is_rounded = precision == "fp16" and dtype.itemsize == 4
-        numbers = f"{dtype}, products in float16" if is_rounded else str(dtype)
+        device = next(model.bert.parameters()).device
+        dtype = dtype_of(precision, device)
+        rounded = ", products in float16" if rounds_products(precision, device) else ""
         encoder = encoder_fingerprint(model.bert)
 
         def store(labelled: LabelledItems) -> HiddenStore:
             lengths = [len(item.token_ids) for item in labelled.items]
             return HiddenStore(
-                directory=place / key_of(encoder, labelled.items, numbers, machine),
+                directory=place / key_of(encoder, labelled.items, f"{dtype}{rounded}", machine),
                 reads=config.reads,
                 numbers=model.head.layer_numbers,
                 lengths=np.array(lengths if config.reads == "tokens" else [1] * len(lengths)),

@@ -118,10 +118,14 @@ def recorded_precision(choice: PrecisionChoice, device: torch.device) -> Precisi
     return choose_precision(choice if has_precision(choice, device) else "auto", device)
 
 
+def rounds_products(precision: Precision, device: torch.device) -> bool:
+    """Whether numbers are float32 and their products alone are made of float16: fp16 on a CPU."""
+    return precision == "fp16" and device.type == "cpu"
+
+
 def dtype_of(precision: Precision, device: torch.device) -> torch.dtype:
-    """Of weights and activations: on a CPU fp16 is float32, of which products alone are float16."""
-    is_wide = precision == "fp16" and device.type == "cpu"
-    return torch.float32 if is_wide else _DTYPES[precision]
+    """Of weights and activations."""
+    return torch.float32 if rounds_products(precision, device) else _DTYPES[precision]
 
 
 def _may_use(*instructions: str) -> bool:
@@ -165,16 +169,17 @@ def cast_(module: nn.Module, precision: Precision) -> None:
     for parameter in module.parameters():
         dtype = dtype_of(precision, parameter.device)
         parameter.data = parameter.data.to(torch.float32 if id(parameter) in kept else dtype)
-    on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())
-    choose_float16(module, precision == "fp16" and on_cpu)
+    devices = {parameter.device for parameter in module.parameters()}
+    choose_float16(module, all(rounds_products(precision, device) for device in devices))
 
 
 def told_precision(precision: Precision, device: torch.device) -> str:
     """What is computed in, for people."""
     if precision == "fp32":
         return precision
-    on_cpu = precision == "fp16" and device.type == "cpu"
-    return "fp32, products in fp16" if on_cpu else f"{precision} with fp32 masters"
+    if rounds_products(precision, device):
+        return "fp32, products in fp16"
+    return f"{precision} with fp32 masters"
 
 
 def choose_float16(model: nn.Module, condition: bool) -> None:

@@ -115,9 +115,9 @@ class Optimizer:
         and mis-shaped entries together.
         """
         own = self.state()
-        if _SCALE - (own.keys() & state.keys()):
+        if own.keys() ^ state.keys() >= _SCALE:  # one of the two has a scale, whole
             own, state = (
-                {k: v for k, v in each.items() if k not in _SCALE} for each in (own, state)
+                {name: each[name] for name in each if name not in _SCALE} for each in (own, state)
             )
         _check_entries(own, state)
         for name, tensor in own.items():

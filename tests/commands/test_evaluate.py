@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -234,3 +235,23 @@ def test_a_precision_that_is_not_here_is_told_before_the_model_is_read(
     asking = (*asked(folder, folder / "no-such-run"), "--precision", "fp16", "--device", "cpu")
     assert bertsmith(*asking) == 2
     assert "precision fp16 needs an NVIDIA or AMD GPU" in capsys.readouterr().err
+
+
+def test_a_runs_own_precision_that_is_not_here_is_told_with_what_stands_in_for_it(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(folder / "run0", run)
+    record = json.loads((run / "run.json").read_text())
+    record["run"]["precision"] = "fp16"
+    (run / "run.json").write_text(json.dumps(record))
+    monkeypatch.setattr(device, "multiplies_float16", lambda: False)
+    monkeypatch.setattr(device, "cpu_multiplies_bf16", lambda: False)
+    note = "note: fp16, which the run scored its model in, is not here: computed in fp32"
+    for precision, count in (((), 1), (("--precision", "fp32"), 0)):
+        capsys.readouterr()
+        assert bertsmith(*asked(folder, run, run / "best"), *precision, "--device", "cpu") == 0
+        assert " ".join(capsys.readouterr().out.split()).count(note) == count

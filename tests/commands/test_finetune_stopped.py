@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bertsmith import cli
+from bertsmith.native import multiplies_float16
 from bertsmith.runs.directory import reached
 from bertsmith.train.log import MetricsLog, Record, read_metrics
 from tests.commands.small_run import killed_at
@@ -78,6 +79,32 @@ def test_ctrl_c_saves_after_the_step_and_says_how_to_go_on(
             for each in (tmp_path / "run", folder / "run")
         )
         assert found == expected
+
+
+@pytest.mark.skipif(not multiplies_float16(), reason="no products of float16 here")
+@pytest.mark.parametrize("options", [(), ("--approach", "feature_based")], ids=["all", "features"])
+def test_a_run_in_fp16_goes_on_to_the_bit_and_where_there_is_none_in_auto(
+    folder: Path,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = (*options, "--precision", "fp16")
+    assert bertsmith(*begun(folder, tmp_path / "whole"), *options) == 0
+    assert "fp32, products in fp16" in capsys.readouterr().out
+    for name in ("here", "elsewhere"):
+        killed_at(13, *begun(folder, tmp_path / name), *options)
+    assert bertsmith("finetune", "--resume", tmp_path / "here") == 0
+    last = Path("checkpoints") / f"step-{NUM_STEPS:08d}" / "model.safetensors"
+    assert (tmp_path / "here" / last).read_bytes() == (tmp_path / "whole" / last).read_bytes()
+    for module in ("bertsmith.train.device", "bertsmith.runs.directory"):
+        monkeypatch.setattr(f"{module}.multiplies_float16", lambda: False)
+    monkeypatch.setattr("bertsmith.train.device.cpu_multiplies_bf16", lambda: False)
+    capsys.readouterr()
+    assert bertsmith("finetune", "--resume", tmp_path / "elsewhere") == 0
+    assert "fp16_products yes -> none since it began" in capsys.readouterr().out
+    assert (tmp_path / "elsewhere" / last).is_file()
 
 
 def test_patience_ends_the_run_which_is_then_finished(

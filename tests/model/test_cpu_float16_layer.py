@@ -12,7 +12,14 @@ from bertsmith.model.layer import lay_out
 from bertsmith.model.linear import linears
 from bertsmith.native import multiplies_float16
 from bertsmith.train.device import choose_float16
-from tests.model.test_cpu_layer import LENGTHS, a_layer, a_stream, error, states
+from tests.model.test_cpu_layer import (
+    a_layer,
+    a_stream,
+    assert_alone_and_in_any_threads,
+    assert_spoils_its_own_sequence_alone,
+    error,
+    states,
+)
 
 # Six products of numbers of eleven bits, one after the other, between weights so large that scores
 # far apart decide; in bfloat16 it is 8e-3.
@@ -62,31 +69,13 @@ def test_every_activation_is_the_definitions(activation):
 
 @torch.no_grad()
 def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads():
-    layer, stream = in_float16(a_layer()), a_stream()
-    given = states(stream)
-    together = layer(given, stream)
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 3):
-            torch.set_num_threads(count)
-            assert torch.equal(layer(given, stream), together)
-    finally:
-        torch.set_num_threads(threads)
-    for start, length in zip(stream.first_rows.tolist(), LENGTHS, strict=True):
-        end = start + length
-        assert torch.equal(layer(given[start:end], a_stream([length])), together[start:end])
+    assert_alone_and_in_any_threads(in_float16(a_layer()))
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
 def test_a_row_that_is_no_number_spoils_its_own_sequence_alone(broken):
-    layer, stream = in_float16(a_layer()), a_stream()
-    given = states(stream)
-    together = layer(given, stream)
-    given[0, 3] = broken
-    spoilt = layer(given, stream)
-    assert torch.isnan(spoilt[:5]).all()
-    assert torch.equal(spoilt[5:], together[5:])
+    assert_spoils_its_own_sequence_alone(in_float16(a_layer()), 3, broken)
 
 
 @torch.no_grad()

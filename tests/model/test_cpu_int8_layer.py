@@ -14,7 +14,14 @@ from bertsmith.model.layer import forget, lay_out
 from bertsmith.model.linear import linears
 from bertsmith.native import library
 from tests.builds import forget_builds
-from tests.model.test_cpu_layer import LENGTHS, a_layer, a_stream, error, states
+from tests.model.test_cpu_layer import (
+    a_layer,
+    a_stream,
+    assert_alone_and_in_any_threads,
+    assert_spoils_its_own_sequence_alone,
+    error,
+    states,
+)
 
 # A level more or less where the last bit of a sum before it decides: of 127, in few of the numbers.
 WITHIN = 2e-3
@@ -88,31 +95,13 @@ def test_eight_bits_are_seen_in_what_comes_out():
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads(dtype):
-    layer, stream = in_eight_bits(a_layer(), dtype), a_stream()
-    given = states(stream, dtype=dtype)
-    together = layer(given, stream)
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 3):
-            torch.set_num_threads(count)
-            assert torch.equal(layer(given, stream), together)
-    finally:
-        torch.set_num_threads(threads)
-    for start, length in zip(stream.first_rows.tolist(), LENGTHS, strict=True):
-        end = start + length
-        assert torch.equal(layer(given[start:end], a_stream([length])), together[start:end])
+    assert_alone_and_in_any_threads(in_eight_bits(a_layer(), dtype), dtype)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
 def test_a_row_that_is_no_number_spoils_its_own_sequence_alone(broken):
-    layer, stream = in_eight_bits(a_layer()), a_stream()
-    given = states(stream)
-    together = layer(given, stream)
-    given[0, 3] = broken
-    spoilt = layer(given, stream)
-    assert torch.isnan(spoilt[:5]).all()
-    assert torch.equal(spoilt[5:], together[5:])
+    assert_spoils_its_own_sequence_alone(in_eight_bits(a_layer()), 3, broken)
 
 
 @torch.no_grad()

@@ -70,6 +70,34 @@ def states(stream, width=64, dtype=torch.float32):
     return torch.randn(len(stream.token_ids), width).to(dtype)
 
 
+def assert_alone_and_in_any_threads(layer, dtype=torch.float32):
+    """What a sequence becomes depends on no other, and on no number of threads."""
+    stream = a_stream()
+    given = states(stream, dtype=dtype)
+    together = layer(given, stream)
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            assert torch.equal(layer(given, stream), together)
+    finally:
+        torch.set_num_threads(threads)
+    for start, length in zip(stream.first_rows.tolist(), LENGTHS, strict=True):
+        end = start + length
+        assert torch.equal(layer(given[start:end], a_stream([length])), together[start:end])
+
+
+def assert_spoils_its_own_sequence_alone(layer, columns, broken, dtype=torch.float32):
+    """A number that is none, at columns of the first row."""
+    stream = a_stream()
+    given = states(stream, dtype=dtype)
+    together = layer(given, stream)
+    given[0, columns] = broken
+    spoilt = layer(given, stream)
+    assert torch.isnan(spoilt[: LENGTHS[0]]).all()
+    assert torch.equal(spoilt[LENGTHS[0] :], together[LENGTHS[0] :])
+
+
 def error(found, exact):
     assert found.shape == exact.shape
     return float((found.double() - exact).norm() / exact.norm())
@@ -115,23 +143,9 @@ def test_every_activation_is_the_definitions_from_end_to_end(activation, dtype):
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", WITHIN, ids=str)
 def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads(dtype):
-    layer, stream = as_answering(a_layer(), dtype), a_stream()
-    given = states(stream, dtype=dtype)
-    together = layer(given, stream)
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 3):
-            torch.set_num_threads(count)
-            assert torch.equal(layer(given, stream), together)
-    finally:
-        torch.set_num_threads(threads)
-    for start, length in zip(stream.first_rows.tolist(), LENGTHS, strict=True):
-        end = start + length
-        assert torch.equal(layer(given[start:end], a_stream([length])), together[start:end])
-    given[0] = torch.nan
-    spoilt = layer(given, stream)
-    assert torch.isnan(spoilt[:5]).all()
-    assert torch.equal(spoilt[5:], together[5:])
+    layer = as_answering(a_layer(), dtype)
+    assert_alone_and_in_any_threads(layer, dtype)
+    assert_spoils_its_own_sequence_alone(layer, slice(None), torch.nan, dtype)
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from bertsmith.compiler import without_native
 from bertsmith.model import cpu_whole_loss, vocabulary_loss
 from bertsmith.model.cpu_whole_loss import SOURCE, loss_and_gradients, suits
 from bertsmith.model.vocabulary_loss import language_model_loss
-from bertsmith.native import has_fast_products
+from bertsmith.native import has_fast_products, multiplies_float16
 from tests.builds import forget_builds, with_vectors_of
 
 # Relative to the largest number. float32 loses a few of its 24 bits in the sums; in bfloat16
@@ -20,6 +20,14 @@ from tests.builds import forget_builds, with_vectors_of
 WITHIN = {torch.float32: 2e-6, torch.bfloat16: 2.0**-7}
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+
+def in_float16(*before):
+    """A parameter of a test, after others: by products of float16, where there are any."""
+    reason = "no products of float16 here"
+    return pytest.param(
+        *before, True, marks=pytest.mark.skipif(not multiplies_float16(), reason=reason)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -108,14 +116,18 @@ def test_it_is_this_function_that_learns(monkeypatch):
     assert calls == [5, 4]
 
 
-@pytest.mark.parametrize("dtype", WITHIN, ids=str)
-def test_threads_change_no_bit(dtype):
+@pytest.mark.parametrize(
+    ("dtype", "in_float16"), [*((dtype, False) for dtype in WITHIN), in_float16(torch.float32)]
+)
+def test_threads_change_no_bit(dtype, in_float16):
     results = []
     for threads in (1, 2, 3):
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            (total, correct), gradients = loss_and_gradients(*drawn(dtype, 131, 2051, 72))
+            (total, correct), gradients = loss_and_gradients(
+                *drawn(dtype, 131, 2051, 72), in_float16=in_float16
+            )
             results.append((total, correct, *gradients))
         finally:
             torch.set_num_threads(before)
@@ -123,28 +135,29 @@ def test_threads_change_no_bit(dtype):
         assert all(torch.equal(*pair) for pair in zip(results[0], other, strict=True))
 
 
-def scored(scores, targets):
+def scored(scores, targets, **how):
     """Of (M, V) logits, which an embedding that is one at one place each makes of the rows."""
-    scores = torch.as_tensor(scores)
-    return loss_and_gradients(
-        scores, torch.eye(scores.shape[1]), torch.zeros(scores.shape[1]), torch.tensor(targets)
-    )
+    words = torch.eye(scores.shape[1])
+    return loss_and_gradients(scores, words, torch.zeros(len(words)), torch.tensor(targets), **how)
 
 
+@pytest.mark.parametrize("in_float16", [False, in_float16()])
 @pytest.mark.parametrize(("target", "right"), [(50, 1), (51, 0), (120, 0), (0, 0), (49, 0)])
-def test_of_equal_logits_the_first_is_the_guess(target, right):
+def test_of_equal_logits_the_first_is_the_guess(target, right, in_float16):
     scores = torch.zeros(1, 130)
     scores[0, [50, 51, 120]] = 5.0
     assert int(scores.argmax()) == 50
-    assert scored(scores, [target])[0][1] == right
+    assert scored(scores, [target], in_float16=in_float16)[0][1] == right
 
 
+@pytest.mark.parametrize("in_float16", [False, in_float16()])
 @pytest.mark.parametrize("score", [80.0, 1e4, 3e38])
-def test_large_logits_neither_overflow_nor_vanish(score):
+def test_large_logits_neither_overflow_nor_vanish(score, in_float16):
     scores = torch.zeros(2, 137)
     scores[:, 5] = score
-    (total, correct), (by_rows, _, by_bias) = scored(scores, [5, 106])
-    torch.testing.assert_close(float(total), score, rtol=1e-6, atol=0.0)
+    (total, correct), (by_rows, _, by_bias) = scored(scores, [5, 106], in_float16=in_float16)
+    within = 1e-3 if in_float16 else 1e-6
+    torch.testing.assert_close(float(total), score, rtol=within, atol=0.0)
     assert correct == 1
     torch.testing.assert_close(by_rows[1, [5, 106]], torch.tensor([1.0, -1.0]))
     torch.testing.assert_close(by_bias[0, [5, 106]], torch.tensor([1.0, -1.0]))
@@ -161,16 +174,21 @@ def test_targets_that_are_nearly_certain_keep_their_gradient(score):
     assert by_rows[0, 1].item() == pytest.approx(-1.0 / (1.0 + math.exp(score)), rel=2.0**-8)
 
 
+@pytest.mark.parametrize("in_float16", [False, in_float16()])
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 @pytest.mark.parametrize("column", [0, 40])
-def test_a_broken_row_breaks_its_own_gradient_alone(broken, column):
+def test_a_broken_row_breaks_its_own_gradient_alone(broken, column, in_float16):
     rows, embedding, bias, targets = drawn(torch.float32, 70, 100, 64)
     rows[1, column] = broken
-    (total, _), (by_rows, _, _) = loss_and_gradients(rows, embedding, bias, targets)
+    (total, _), (by_rows, _, _) = loss_and_gradients(
+        rows, embedding, bias, targets, in_float16=in_float16
+    )
     assert total.isnan()
     assert by_rows[1].isnan().all()
     rest = torch.arange(70) != 1
-    _, (sound, _, _) = loss_and_gradients(rows[rest], embedding, bias, targets[rest])
+    _, (sound, _, _) = loss_and_gradients(
+        rows[rest], embedding, bias, targets[rest], in_float16=in_float16
+    )
     torch.testing.assert_close(by_rows[rest], sound, rtol=0, atol=0)
 
 

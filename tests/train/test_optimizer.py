@@ -275,6 +275,9 @@ def test_a_loss_scale_is_left_out_where_numbers_are_none_of_float16() -> None:
     assert again.scaler.scale > 8.0
     again.load_state(scaled.state())
     assert again.scaler.scale == 8.0
+    half = {name: value for name, value in scaled.state().items() if name != "clean_steps"}
+    with pytest.raises(ValueError, match="missing clean_steps"):
+        again.load_state(half)
 
 
 def test_float16_gradients_are_divided_by_the_loss_scale() -> None:
