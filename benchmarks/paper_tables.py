@@ -44,8 +44,8 @@ _ABOUT = (
     "A row a cell: ours, on Dev, is the mean over seeds of fine-tuning with half its 95% interval "
     "(Student); a seed is guessing where it is no better than one answer to all, or than "
     "frequencies. A cell's runs begin with one pre-trained model; cells of a row that were made on "
-    "other machines begin with one made there by the same recipe, whose perplexity moved by 1% to "
-    "4%: no interval knows that, so a verdict is of these models.\n"
+    "other machines begin with one made there by the same recipe, whose perplexity moved by 0.6% "
+    "to 4%: no interval knows that, so a verdict is of these models.\n"
     '"-" is what is not ours, or what the paper has not; "not yet" is not measured, its set '
     "perhaps not at hand. **MNLI, QQP, QNLI and SQuAD's Dev are not the official sets here** "
     '(docs/results.md, "The paper\'s tables at the small scales").\n'
@@ -144,6 +144,8 @@ def _told(experiment: Experiment, site: Site, scale: str) -> Iterator[str]:
         yield ""
     for claim in experiment.claims:
         yield f"- {verdicts.sentence(experiment, claim, found)}"
+    if experiment.notes:
+        yield f"\n{' '.join(experiment.notes)}"
     yield ""
 
 

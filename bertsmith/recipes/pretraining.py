@@ -44,7 +44,7 @@ def paper_large() -> PretrainRun:
     Source: section 3.1, appendix A.2.
     Command: `torchrun --nproc-per-node 8 -m bertsmith pretrain FOLDER --recipe paper-large`
     tiny: not measured; not measured; not measured.
-    mini: 32 min of what stands in its place, beside other work; 2.3 GiB; perplexity 54.4.
+    mini: 126 min of what stands in its place, beside other work; 2.3 GiB; perplexity 54.4.
     paper: planned 3,140 days on two cores; planned 13 GiB; not measured (the paper's: 3.23).
     """
     return replace(paper_base(), name="paper-large", model=LARGE)

@@ -10,6 +10,8 @@ from benchmarks.paper_tables import (
     with_section,
 )
 from bertsmith.recipes.experiments import the_paper
+from bertsmith.recipes.experiments.scales import SCALES
+from bertsmith.recipes.experiments.tables import EXPERIMENTS
 
 
 def test_the_document_holds_what_the_rows_say():
@@ -49,6 +51,17 @@ def test_a_cell_tells_its_interval_and_how_many_seeds_guess():
     assert "| L4 H256 A4 | MRPC | 70.0 +- 2.2 (5 seeds, 1 guessing) | 86.7 |" in text
     assert "| BERT BASE | MRPC | 79.0 +- 2.1 (5 seeds, 5 guessing) | 88.9 |" in text
     assert "- Perplexity falls with each larger model: " in text
+    assert "perplexity, L2 H256 A1 - L2 H256 A4: +4.3 (as the numbers are" in text  # 60.99 - 56.73
+
+
+def test_what_a_table_says_of_itself_stands_below_it():
+    text = section("mini", rows_of("mini"))
+    for name in EXPERIMENTS:
+        experiment = EXPERIMENTS[name](SCALES["mini"]())
+        below = text.partition(f"### {experiment.source}: {experiment.title}\n")[2].partition(
+            "\n### "
+        )[0]
+        assert all(note in below for note in experiment.notes)
 
 
 def test_a_document_without_the_heading_is_refused():

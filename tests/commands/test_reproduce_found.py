@@ -112,6 +112,12 @@ def test_a_line_tells_its_machine_and_no_place_on_it(first: Path) -> None:
     for line in lines[1:]:
         assert line["set"]["num_learned"] == line["set"]["num_train"] > 0
         assert "are official" in line["set"]["not_official"][0]
+    other = "MNLI-mm: measured on 80 examples of Dev, and 9,832 are official"
+    assert [other in line["set"]["not_official"] for line in lines[1:]] == [True, False]
+    report = (first / "out" / "table1-tiny.md").read_text("utf-8")
+    for name, official in (("MNLI-m", "9,815"), ("MNLI-mm", "9,832")):
+        (note,) = [each for each in report.splitlines() if f" {name} is not the off" in each]
+        assert f"measured on 80 examples of Dev, and {official} are official" in note
     for line in lines:
         assert line["versions"]["torch"]
         assert line["seconds"] > 0

@@ -42,6 +42,8 @@ class ExamSets:
     """Why an exam's examples are not there, by its name."""
     sets: Mapping[str, AnySet]
     """By `_key`, whole."""
+    others: Mapping[str, int]
+    """Of exams that the models of another are measured on too, how many examples Dev has."""
 
     @staticmethod
     def read(experiments: Sequence[Experiment], data: Path) -> ExamSets:
@@ -55,19 +57,22 @@ class ExamSets:
         cells = [cell for experiment in experiments for _, _, cell in experiment.cells()]
         names = dict.fromkeys(name for cell in cells for name in exams_of(cell))
         gaps = {name: gap for name in names if (gap := gap_of(EXAMS[name], data))}
-        found = ExamSets(data=data, gaps=gaps, sets={})
+        found = ExamSets(data=data, gaps=gaps, sets={}, others={})
         is_idle = all(found.lacks(cell) or isinstance(cell, Average) for cell in cells)
         if is_idle and not any(map(found.is_there, EXAMS)):
             raise ValueError(
                 f"{data} holds none of the labelled sets: {'; '.join(gaps.values())} "
                 f"(`bertsmith reproduce --list` says where each is looked for)"
             )
-        sets: dict[str, AnySet] = {}
+        sets, others = dict[str, AnySet](), dict[str, int]()
         for each in (each for cell in cells if not found.lacks(cell) for each in scores_of(cell)):
             if _key(each) not in sets:
                 source = source_of(EXAMS[each.exam], data, each.options)
                 sets[_key(each)] = _checked(learning_set(source, each.max_tokens))
-        return replace(found, sets=sets)
+            other = other_of(each)
+            if other and other not in others and found.is_there(other):
+                others[other] = _num_dev(other, data, sets[_key(each)].task)
+        return replace(found, sets=sets, others=others)
 
     def lacks(self, cell: Cell) -> bool:
         """Whether a cell cannot be measured."""
@@ -108,6 +113,8 @@ class ExamSets:
         found = self.sets[_key(score)]
         whole, measured = len(found.train), len(found.dev)
         departures = EXAMS[score.exam].departures(whole, measured)
+        other = other_of(score)
+        departures += [f"{other}: {said}" for said in self._of_other(other)]
         return {
             "num_train": whole,
             "num_learned": self.num_examples(score),
@@ -122,12 +129,26 @@ class ExamSets:
         for each in (each for cell in cells for each in scores_of(cell)):
             exam, found = EXAMS[each.exam], self.sets[_key(each)]
             whole, learned = len(found.train), self.num_examples(each)
-            if departures := exam.departures(whole, len(found.dev)):
-                said = "; ".join(departures)
-                told[f"{exam.name} is not the official set here: {said}."] = None
+            of_both = {exam.name: exam.departures(whole, len(found.dev))}
+            of_both[each.measured_on] = self._of_other(each.measured_on)
+            for name, departures in of_both.items():
+                if departures:
+                    said = "; ".join(departures)
+                    told[f"{name} is not the official set here: {said}."] = None
             if learned < whole:
                 told[f"{exam.name}: {learned:,} examples drawn from {whole:,} are learned."] = None
         return list(told)
+
+    def _of_other(self, exam: str) -> list[str]:
+        """How Dev of such an exam departs from the official one; nothing where it is not there."""
+        if exam not in self.others:
+            return []
+        return EXAMS[exam].departures(EXAMS[exam].num_train, self.others[exam])
+
+
+def other_of(score: Score) -> str:
+    """Another exam whose Dev the same models are measured on, where it is there; empty for none."""
+    return score.measured_on or EXAMS[score.exam].also
 
 
 def sizes_of(exam: Exam, data: Path) -> tuple[int, int]:
@@ -137,8 +158,11 @@ def sizes_of(exam: Exam, data: Path) -> tuple[int, int]:
     learned = learning_set(source_of(first, data, {}), None)
     if first is exam:
         return len(learned.train), len(learned.dev)
-    other = labelled_examples(source_of(exam, data, {}), learned.task, "dev")
-    return len(learned.train), len(other.examples)
+    return len(learned.train), _num_dev(exam.name, data, learned.task)
+
+
+def _num_dev(exam: str, data: Path, task: object) -> int:
+    return len(labelled_examples(source_of(EXAMS[exam], data, {}), task, "dev").examples)
 
 
 def _checked(learning: AnySet) -> AnySet:

@@ -24,7 +24,7 @@ from bertsmith.commands.examples import labelled_examples
 from bertsmith.commands.pretrain import pretrain
 from bertsmith.commands.pretrain_options import Pretrain
 from bertsmith.commands.reproduce_options import Reproduce
-from bertsmith.commands.reproduction.exam_sets import ExamSets
+from bertsmith.commands.reproduction.exam_sets import ExamSets, other_of
 from bertsmith.commands.search import search_runs
 from bertsmith.files import read_json, remove_leftovers, write_json, write_text
 from bertsmith.recipes.experiments.exams import EXAMS
@@ -136,7 +136,7 @@ def _pretrain(model: Pretrained, workshop: Workshop) -> None:
 def _score(score: Score, workshop: Workshop) -> None:
     directory = workshop.site.of_score(score)
     learning = _learn(score, directory, workshop)
-    other = score.measured_on or EXAMS[score.exam].also
+    other = other_of(score)
     if other and workshop.sets.is_there(other):
         _measure_also(score, other, learning, workshop)
     if not workshop.options.keep_models:

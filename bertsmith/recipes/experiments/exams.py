@@ -45,7 +45,7 @@ class Exam:
     remark: str = ""
     """What its file has to hold."""
 
-    def departures(self, num_train: int, num_dev: int) -> list[str]:
+    def departures(self, num_train: int | None, num_dev: int) -> list[str]:
         """How a set of these sizes differs from the official one; nothing for the official one."""
         told = []
         if self.num_train is not None and num_train != self.num_train:

@@ -6,14 +6,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bertsmith.model.config import LARGE, MINI, TABLE_6, TINY, BertConfig, sized
+from bertsmith.model.task import LSTM_SIZE
 from bertsmith.recipes.ablations import one_way, resized
 from bertsmith.recipes.experiments.exams import EXAMS
 from bertsmith.recipes.experiments.experiment import Joined, Model, Pretrained, Score
-from bertsmith.recipes.finetuning import FEATURE_GRID, GRIDS, FinetuneRun, ner_features
+from bertsmith.recipes.finetuning import (
+    FEATURE_GRID,
+    GRIDS,
+    FinetuneRun,
+    ner_features,
+)
 from bertsmith.recipes.pretraining import mini_cpu, paper_base, scaled
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.train.config import OptimizerConfig
@@ -51,7 +57,7 @@ class Scale:
     most_examples: Mapping[str, int] = field(default_factory=dict)
     """By exam, where not all are learned from."""
     feature_epochs: float = 10.0
-    lstm_size: int = 768
+    lstm_size: int = LSTM_SIZE
     """States a direction of a BiLSTM (paper: 768)."""
     max_tokens: int | None = None
     """Of every sequence in fine-tuning; None: each exam's own."""
@@ -62,15 +68,34 @@ class Scale:
         """What it is, in a sentence."""
         config, phases = self.base.model, self.base.phases
         tokens = sum(each.steps * each.batch_size * each.sequence_length for each in phases)
-        rate = "the paper's rates, of several at the one with the best mean on Dev"
-        if self.learning_rate is not None:
-            rate = f"{self.learning_rate:g}"
         return (
             f"in place of BASE L{config.num_hidden_layers} H{config.hidden_size} "
             f"A{config.num_attention_heads}, {self.vocab_size:,} word pieces, "
-            f"{self.base.num_steps:,} steps of at most {tokens / 1e6:,.1f} M tokens; fine-tuned "
-            f"at {rate}; the model of the last step counts.{self._begun_otherwise()}"
+            f"{self.base.num_steps:,} steps of at most {tokens / 1e6:,.1f} M tokens; "
+            f"{'; '.join(self._learns())}; the model of the last step counts."
+            f"{self._begun_otherwise()}"
         )
+
+    def _learns(self) -> Iterator[str]:
+        """How tasks are learned, by all systems alike."""
+        if self.learning_rate is None:
+            yield "fine-tuned at the paper's rates, of several at the one with the best mean on Dev"
+        else:
+            times = {f"{each:g}" for each in self.epochs.values()}
+            epochs = f"of {' or '.join(sorted(times))}" if times else "as many as in the paper"
+            rate = ner_features("last").optimizer.learning_rate
+            yield f"fine-tuned at {self.learning_rate:g}, epochs {epochs}"
+            yield f"frozen features learned at {rate:g}, epochs {self.feature_epochs:g}"
+        if self.lstm_size != LSTM_SIZE:
+            yield f"BiLSTMs have {self.lstm_size} states a direction (the paper's {LSTM_SIZE})"
+        if self.max_tokens is not None:
+            yield f"no sequence has more than {self.max_tokens} tokens"
+        alike: dict[str, list[str]] = {}
+        for exam, options in self.options.items():
+            told = ", ".join(f"{name} {value}" for name, value in options.items())
+            alike.setdefault(told, []).append(exam)
+        for told, exams in alike.items():
+            yield f"{', '.join(exams)} with {told}"
 
     def _begun_otherwise(self) -> str:
         """How pre-training differs from the paper's in what no table changes; empty if it doesn't.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from bertsmith.recipes.experiments.experiment import Claim, Experiment, Place
@@ -95,9 +95,10 @@ def _judged_pair(
     experiment: Experiment, claim: Claim, first: Place, second: Place, found: Findings
 ) -> Judged:
     """One row and another."""
-    gap = difference(found[first].settled, found[second].settled)
+    places = (first, second)
     if first.column in experiment.lower_is_better:
-        gap = replace(gap, value=-gap.value)
+        places = (second, first)  # so that more is better in what is told, too
+    gap = difference(*(found[place].settled for place in places))
     if claim.kind == "ordered":
         alike = claim.margin * max(found[first].mean, found[second].mean)
         verdict = "not decidable" if abs(gap.value) <= alike else _ordered(gap)
@@ -106,8 +107,8 @@ def _judged_pair(
     if verdict != "not measured" and found[first].is_guessing and found[second].is_guessing:
         verdict = "not decidable"
     return Judged(
-        where=_where(first, second),
-        places=(first, second),
+        where=_where(*places),
+        places=places,
         difference=gap,
         verdict=verdict,
         is_of_single_runs=claim.kind == "ordered",

@@ -237,6 +237,29 @@ def test_a_scale_says_how_its_pre_training_differs_from_the_papers() -> None:
         assert "copies of those before" in told
 
 
+def test_a_scale_says_how_tasks_are_learned_where_the_paper_does_otherwise() -> None:
+    short = "SQuAD 1.1, SQuAD 2.0, TriviaQA with doc_stride 64, max_question_tokens 32"
+    for scale, rates, size in (
+        (mini(), ("0.0001, epochs as many as in the paper", "0.001, epochs 3"), 128),
+        (tiny(), ("0.0005, epochs of 1", "0.001, epochs 2"), 64),
+    ):
+        told = scale.described().split("; ")
+        assert told[1:6] == [
+            f"fine-tuned at {rates[0]}",
+            f"frozen features learned at {rates[1]}",
+            f"BiLSTMs have {size} states a direction (the paper's 768)",
+            "no sequence has more than 128 tokens",
+            short,
+        ]
+        features, tuned = scale.features(scale.bert(), "last"), scale.score(scale.bert(), "RTE")
+        assert (
+            f"{features.run.optimizer.learning_rate:g}, epochs {features.run.epochs:g}" in told[2]
+        )
+        assert f"{tuned.run.optimizer.learning_rate:g}" in told[1]
+        assert tuned.run.epochs == (3.0 if scale.name == "mini" else 1.0)
+    assert paper().described().count(";") == 2
+
+
 @pytest.mark.parametrize("name", ["table5", "table6"])
 def test_paraphrases_are_told_in_accuracy_where_the_paper_does(name: str) -> None:
     cells = [(c, cell) for _, c, cell in EXPERIMENTS[name](mini()).cells() if c == "MRPC"]

@@ -136,7 +136,7 @@ def test_single_runs_are_taken_as_they_are_and_that_is_said() -> None:
     assert verdict(claim, (80.0,), (80.0,)) == "not decidable"
     found = {ABOVE: Finding(values=(3.0,)), BELOW: Finding(values=(9.0,))}
     told = verdicts.sentence(experiment(claim, is_lower_better=True), claim, found)
-    assert told.endswith("score, above - below: +6.0 (as the numbers are: a single run).")
+    assert told.endswith("score, below - above: +6.0 (as the numbers are: a single run).")
 
 
 def test_perplexities_within_the_margin_are_not_told_apart() -> None:
