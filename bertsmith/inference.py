@@ -93,7 +93,8 @@ class Predictor(ReadyModel):
 
         `pooling` and `is_normalized` overrule the model; a pooling that is asked for is of the
         hidden states alone, without the model's dense layer. Warns of texts whose end was not read;
-        `sentence_vectors` counts it text by text.
+        `sentence_vectors` counts it text by text, and `tally` the tokens that the model does not
+        know.
         """
         texts = given.texts(texts, "embed")
         found = self.sentence_vectors(texts, pooling, is_normalized)

@@ -29,6 +29,7 @@ from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.assumed import require_same_head
 from bertsmith.tasks.imported import AnyOwnTask, read_own_task
 from bertsmith.tasks.own_predictor import OwnPredictor
+from bertsmith.text.tally import TokenTally
 from bertsmith.train.config import AnswerPrecision
 from bertsmith.train.device import choose_device, rounds_products
 
@@ -62,6 +63,8 @@ class ReadyModel:
         self.dense = None if loaded.dense is None else loaded.dense.to(device)
         self.is_sentence_model = loaded.sentence is not None
         self._loaded, self._own_task = loaded, own_task
+        self.tally = TokenTally(self.tokenizer)
+        """Of all that was read."""
         self.abilities = Abilities(name=self.name, model=self.model, tokenizer=self.tokenizer)
         self.device = torch.device(device)
         config = self.model.config
@@ -91,6 +94,7 @@ class ReadyModel:
             head=self._task_head(),
             packing=self.packing,
             abilities=self.abilities,
+            tally=self.tally,
         )
 
     @cached_property
@@ -113,6 +117,7 @@ class ReadyModel:
             head=head,
             packing=self.packing,
             abilities=self.abilities,
+            tally=self.tally,
         )
 
     @classmethod
@@ -163,6 +168,7 @@ class ReadyModel:
         watch: Watch | None = None,
     ) -> list[Answer]:
         """As `Packing.in_order`, for whoever has made items of their own."""
+        self.tally.add(item.token_ids for item in items)
         return self.packing.in_order(items, answer, watch or self.watch)
 
     def _task_head(self) -> TaskHead:

@@ -51,6 +51,7 @@ from bertsmith.tasks.task import (
     SpanAnswering,
     Tagging,
 )
+from bertsmith.text.tally import TokenTally
 
 TaskT = TypeVar("TaskT", bound=AnyTask)
 AskedT = TypeVar("AskedT")
@@ -67,13 +68,14 @@ class TaskPredictor:
         head: TaskHead,
         packing: Packing,
         abilities: Abilities,
+        tally: TokenTally,
     ) -> None:
-        """The encoder and the head, where and as they compute.
+        """The encoder and the head, where and as they compute; `tally` counts what they read.
 
         Raises ValueError for a task beside the weights that is another head's.
         """
         self.bert, self.head, self.packing = bert, head, packing
-        self.tokenizer, self.abilities = loaded.tokenizer, abilities
+        self.tokenizer, self.abilities, self._tally = loaded.tokenizer, abilities, tally
         self.notes: tuple[str, ...] = ()
         """What was assumed of a model without a task."""
         limit = loaded.config.max_position_embeddings
@@ -234,6 +236,7 @@ class TaskPredictor:
         ]
 
     def _scores(self, labelled: LabelledItems, watch: Watch) -> list[FloatArray]:
+        self._tally.add(item.token_ids for item in labelled.items)
         return item_scores(self.bert, self.head, labelled, self.packing, watch)
 
 

@@ -49,6 +49,12 @@ def watched(
         yield _shown(questions, predictor, size, stage)
 
 
+def tell_unknown(predictor: Predictor) -> None:
+    """Says on standard error how much of what was read the model does not know, if it is much."""
+    for note in predictor.tally.notes("that were read"):
+        print(f"note: {note}", file=sys.stderr)
+
+
 def _shown(
     questions: Windowed[Question], predictor: Predictor, size: int, stage: Stage
 ) -> Iterator[list[Question]]:

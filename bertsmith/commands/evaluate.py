@@ -186,7 +186,7 @@ def _read(
             raise ValueError(f"{error} (scoring {name})") from error
         if more:
             notes.append(f"read as the model's own rows: {shlex.join(typed_words(more))}")
-        notes += [*labelled.notes, *read.encoded.notes]
+        notes += [*labelled.notes, *read.notes]
         first: object = labelled.examples[0]
         if isinstance(first, TextExample) and (note := learned.told_texts(len(first.texts))):
             notes.append(note)

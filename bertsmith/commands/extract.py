@@ -96,6 +96,8 @@ def extract(run: Extract, console: Console | None = None) -> Report:
             report.add(chunk)
     for line in lines(report, run.out, layout, time.perf_counter() - start):
         say(console, line)
+    for note in predictor.tally.notes("that were read"):
+        say(console, f"note: {note}")
     return report
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -41,6 +42,8 @@ from bertsmith.runs.one_batch import overfit_finetuning
 from bertsmith.runs.progress import say
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
 
+_NO_RUN = "no-run-begins-here"
+
 __all__ = ["Finetune", "defaults_of", "fine_tune", "finetune"]
 
 
@@ -57,11 +60,6 @@ def finetune(options: Finetune) -> None:
     require_no_others(directory, RECORD)
     require_same_request(directory, request)
     is_begun = (directory / RECORD).is_file()
-    if is_begun and options.overfit_one_batch:
-        raise ValueError(
-            f"{directory} holds a run that has begun, and --overfit-one-batch starts where a run "
-            f"begins: name another directory with --out"
-        )
     record = read_finetune_record(directory) if is_begun else None
     run = options.run if record is None else record.run
     device = choose_device(
@@ -80,7 +78,8 @@ def finetune(options: Finetune) -> None:
     )
     learning, console = learning_of(request), Console()
     if options.overfit_one_batch:
-        ready = prepared(job, learning)
+        # From the weights that a run begins with, also where one has begun.
+        ready = prepared(replace(job, directory=directory / _NO_RUN), learning)
         say_plan(console, ready.lines, ready.warnings)
         tell_overfitting(lambda: overfit_finetuning(ready, device), console)
     else:

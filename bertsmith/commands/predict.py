@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from bertsmith.commands import answers
-from bertsmith.commands.answering import watched
+from bertsmith.commands.answering import tell_unknown, watched
 from bertsmith.commands.named_texts import refuse_files
 from bertsmith.commands.predict_options import (
     Asking,
@@ -103,6 +103,7 @@ def _fill_masks(run: FillMask) -> None:
                 show(answer)
                 num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.limit, "only the part around their masks was read")
+    tell_unknown(predictor)
 
 
 def _judge_pairs(run: NextSentence) -> None:
@@ -119,6 +120,7 @@ def _judge_pairs(run: NextSentence) -> None:
                 show(pair, answer)
                 num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.limit, "the end of their longer text was not read")
+    tell_unknown(predictor)
 
 
 def _embed(run: Embed) -> None:
@@ -133,6 +135,7 @@ def _embed(run: Embed) -> None:
                 answers.vector_as_json(text, answer)
                 num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.sentence_limit, _CUT)
+    tell_unknown(predictor)
 
 
 def _compare(run: Similarity) -> None:
@@ -147,6 +150,7 @@ def _compare(run: Similarity) -> None:
                 show(pair, answer)
                 num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.sentence_limit, _CUT)
+    tell_unknown(predictor)
 
 
 def _score(run: PseudoPerplexity) -> None:
@@ -200,6 +204,7 @@ def _look(run: Attention) -> None:
             show(answer, run)
             num_cut += answer.num_unread > 0
     questions.report(num_cut, predictor.limit, _CUT)
+    tell_unknown(predictor)
 
 
 def _look_into_file(run: Attention, questions: Questions[Sides]) -> None:
@@ -216,6 +221,7 @@ def _look_into_file(run: Attention, questions: Questions[Sides]) -> None:
     answer = predictor.look(*every[0], special_tokens_in_text=run.special_tokens_in_text)
     answers.look_as_file(answer, run.out)
     questions.report(int(answer.num_unread > 0), predictor.limit, _CUT)
+    tell_unknown(predictor)
 
 
 def _tell_of_lost(predictor: Predictor, pooling: Pooling | None) -> None:

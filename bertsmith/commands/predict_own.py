@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from bertsmith.commands.answering import tell_unknown
 from bertsmith.commands.asked_entry import Entry
 from bertsmith.commands.asked_questions import require_files
 from bertsmith.commands.predict_task import loaded, require_free, shown
@@ -41,3 +42,4 @@ def ask_own(run: AskTask) -> None:
             f"the rest of them was not read",
             file=sys.stderr,
         )
+    tell_unknown(predictor)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertsmith.commands import task_answers
-from bertsmith.commands.answering import watched
+from bertsmith.commands.answering import tell_unknown, watched
 from bertsmith.commands.asked_entry import Entry, RowFiles
 from bertsmith.commands.asked_questions import AskedQuestions, require_files
 from bertsmith.commands.asked_rows import KEY
@@ -90,6 +90,7 @@ def ask_task(run: AskTask) -> None:
             num_cut += num_unread(answer) > 0
     questions.report()
     _report_cut(num_cut, questions.num_asked, model.task)
+    tell_unknown(predictor)
 
 
 def answered(

@@ -35,6 +35,8 @@ class Search(Finetune):
     """The search's directory (default runs/MODEL-TASK-search)."""
     resume: Path | None = None
     """Continue the search in this directory; all but device and threads comes from there."""
+    overfit_one_batch: tyro.conf.Suppress[tyro.conf.Fixed[bool]] = False
+    """No option of a search, which has several runs."""
     typed: tyro.conf.Suppress[tyro.conf.Fixed[tuple[str, ...]]] = field(default=())
     """Names of the options that stood on the command line."""
 

@@ -170,8 +170,8 @@ def _first_record(
         notes=(
             *notes,
             *learning.notes,
-            *(f"training: {note}" for note in start.train.encoded.notes),
-            *(f"Dev: {note}" for note in start.dev.encoded.notes),
+            *(f"training: {note}" for note in start.train.notes),
+            *(f"Dev: {note}" for note in start.dev.notes),
         ),
         versions=versions(job.device, ALONE),
         ancestry=ancestry(directory),

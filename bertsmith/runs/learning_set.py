@@ -25,6 +25,7 @@ from bertsmith.tasks.metrics import Interval, Numbers, Scorer
 from bertsmith.tasks.own_faults import failures_named, is_own
 from bertsmith.tasks.scores import KeptStates, item_scores
 from bertsmith.tasks.task import AnyTask, Encoded, Task
+from bertsmith.text.tally import TokenTally
 
 ExampleT = TypeVar("ExampleT")
 EncodedT = TypeVar("EncodedT", bound=Encoded)
@@ -66,6 +67,8 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
     task: Task[ExampleT, EncodedT, AnswerT]
     examples: Sequence[ExampleT]
     encoded: EncodedT
+    notes: tuple[str, ...] = ()
+    """What of them is not read, never scored, or unknown to the vocabulary, a sentence each."""
 
     @property
     def labelled(self) -> LabelledItems:
@@ -161,7 +164,7 @@ def read_examples(
         raise ValueError(f"there are no {what} examples")
     with failures_named(type(task), "encode"):
         encoded = task.encode(examples, loaded.tokenizer)
-        labelled, _ = encoded.labelled, encoded.notes  # which are told later
+        labelled, notes = encoded.labelled, encoded.notes
         longest = max(len(item.token_ids) for item in labelled.items)
         segments = 1 + max(int(item.segment_ids.max()) for item in labelled.items)
     if not labelled.targets:
@@ -177,7 +180,10 @@ def read_examples(
             f"the {what} examples are pairs of texts, and {loaded.directory} has no second segment "
             f"(type_vocab_size {config.type_vocab_size}): take a model that was trained on pairs"
         )
-    return ReadExamples(task=task, examples=examples, encoded=encoded)
+    tally = TokenTally(loaded.tokenizer)
+    tally.add(item.token_ids for item in labelled.items)
+    notes = (*notes, *tally.notes("of the examples"))
+    return ReadExamples(task=task, examples=examples, encoded=encoded, notes=notes)
 
 
 def fingerprint(*sets: LabelledItems) -> str:

@@ -112,8 +112,7 @@ def described(run: PretrainRun, bench: Bench, measurement: Measurement) -> list[
                   f"{num_parameters(run):,} parameters"),
         ("text", f"{corpus.num_documents:,} documents, {corpus.num_sentences:,} sentences, "
                  f"{tokens:,} tokens"),
-        ("objectives", f"{', '.join(run.objectives)} on {run.form}, "
-                       f"{run.masking.rate:.0%} of positions predicted"),
+        ("objectives", f"{', '.join(run.objectives)} on {run.form}, {_predicted(run)}"),
     ]  # fmt: skip
     total, with_next = 0.0, "next_sentence" in run.objectives
     for number, phase in enumerate(run.phases):
@@ -224,6 +223,13 @@ def _inside(config: BertConfig) -> str:
     if config.layer_kind == "lstm":
         return f"an LSTM of {config.intermediate_size:,} cells each"
     return f"{config.num_attention_heads} heads"
+
+
+def _predicted(run: PretrainRun) -> str:
+    """Which tokens the language model is asked for."""
+    if "masked_lm" in run.objectives:
+        return f"{run.masking.rate:.0%} of positions predicted"
+    return "every token predicted from those on one side of it"
 
 
 def _size_name(config: BertConfig) -> str:

@@ -18,6 +18,7 @@ from bertsmith.tasks.answered import OwnAnswer
 from bertsmith.tasks.imported import AnyOwnTask, ReadsText
 from bertsmith.tasks.own_faults import failures_named, require_one_each
 from bertsmith.tasks.scores import item_scores
+from bertsmith.text.tally import TokenTally
 
 
 class OwnPredictor:
@@ -31,9 +32,10 @@ class OwnPredictor:
         head: TaskHead,
         packing: Packing,
         abilities: Abilities,
+        tally: TokenTally,
     ) -> None:
-        """The encoder and the head, where and as they compute."""
-        self.task, self.abilities = task, abilities
+        """The encoder and the head, where and as they compute; `tally` counts what they read."""
+        self.task, self.abilities, self._tally = task, abilities, tally
         self.bert, self.head, self.packing = bert, head, packing
         self.notes: list[str] = []
         """What the class said of the examples that were answered."""
@@ -73,6 +75,7 @@ class OwnPredictor:
             encoded = self.task.encode(examples, self.abilities.tokenizer)
             labelled, notes = encoded.labelled, encoded.notes
         self._require_readable(labelled)
+        self._tally.add(item.token_ids for item in labelled.items)
         scores = item_scores(self.bert, self.head, labelled, self.packing, watch)
         with failures_named(kind, "decode"):
             found = list(self.task.decode(examples, encoded, scores))

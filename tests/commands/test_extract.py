@@ -199,6 +199,12 @@ def test_nothing_is_said_of_a_model_that_has_no_way_of_its_own(model, tmp_path):
     assert "as the model was trained" not in shown(run)[0]
 
 
+def test_words_that_the_model_does_not_know_are_told(model, tmp_path):
+    (tmp_path / "a.txt").write_text("the dog\n\u0645\u0631\u062d\u0628\u0627\n", "utf-8")
+    told, _ = shown(run_of(tmp_path / "a.txt", model, tmp_path / "a.npz"))
+    assert "note: 1 of the 3 tokens that were read are [UNK]" in told
+
+
 def test_a_terminal_gets_a_bar_and_a_file_the_time_it_took(model, tmp_path):
     (tmp_path / "a.txt").write_text("the dog\n" * 50)
     run = run_of(tmp_path / "a.txt", model, tmp_path / "a.npz")

@@ -64,12 +64,26 @@ def test_fine_tuning_learns_a_batch_by_heart_and_keeps_nothing(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_fine_tuned_run_is_not_tried_where_it_ended(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_that_has_ended_is_tried_from_the_weights_that_it_began_with(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = ("--glue", folder / "glue", *RUN, "--out", folder / "run")
-    assert bertsmith("finetune", folder / "model", *files, OVERFIT) == 2
-    assert "name another directory with --out" in capsys.readouterr().err
+    def verdict(out: Path) -> str:
+        files = ("--glue", folder / "glue", *RUN, "--out", out)
+        assert bertsmith("finetune", folder / "model", *files, OVERFIT) == 0
+        return capsys.readouterr().out.splitlines()[-1]
+
+    files = {path: path.stat().st_mtime_ns for path in (folder / "run").rglob("*")}
+    assert verdict(folder / "run") == verdict(tmp_path / "run")
+    assert files == {path: path.stat().st_mtime_ns for path in (folder / "run").rglob("*")}
+
+
+def test_a_search_is_no_run_that_could_be_tried(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ("--glue", folder / "glue", *RUN, "--out", tmp_path / "search")
+    assert bertsmith("search", folder / "model", *files, OVERFIT) == 2
+    assert f"there is no option '{OVERFIT}'" in capsys.readouterr().err
+    assert not (tmp_path / "search").exists()
 
 
 def test_labels_that_contradict_each_other_cannot_be_overfitted(

@@ -96,6 +96,15 @@ def test_over_long_texts_are_answered_and_counted(model, capsys):
     assert "1 of 2 were longer than the 24 tokens" in captured.err
 
 
+@pytest.mark.parametrize("text", ["\u0645\u0631\u062d\u0628\u0627", "the dog"])
+def test_words_that_the_model_does_not_know_are_told(text, model, capsys):
+    predict(Similarity(asking=by(model), texts=(text, "the dog")))
+    predict(Embed(asking=by(model), texts=(text,)))
+    told = [line for line in capsys.readouterr().err.splitlines() if "[UNK]" in line]
+    counts = ["1 of the 3 tokens", "1 of the 1 tokens"] if text != "the dog" else []
+    assert [line.removeprefix("note: ").partition(" that were read")[0] for line in told] == counts
+
+
 def test_pairs_come_as_two_arguments_or_as_lines_with_a_tab(model, tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text("my dog\the likes\nthe cat\tparis\n")
     predict(NextSentence(asking=by(model, tmp_path / "pairs.tsv"), jsonl=True))

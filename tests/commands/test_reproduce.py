@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -12,8 +14,11 @@ from bertsmith.commands.reproduction import carry_out as command
 from bertsmith.commands.reproduction.making import Workshop, make
 from bertsmith.files import claimed, read_json
 from bertsmith.recipes.experiments.experiment import Model, Score
+from bertsmith.recipes.experiments.tables import EXPERIMENTS
+from bertsmith.runs.experiments import verdicts
+from bertsmith.runs.experiments.found import Finding
 from bertsmith.runs.experiments.places import Site
-from tests.commands.small_reproduction import reproduced, write_files, write_mnli
+from tests.commands.small_reproduction import reproduced, small_scale, write_files, write_mnli
 from tests.commands.small_task import bertsmith
 
 
@@ -55,6 +60,23 @@ def test_a_table_is_made_told_and_found_again(finished: tuple[Path, str]) -> Non
     assert "7 of 7 parts are there" in again
     assert "all of it is there" in again
     assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_the_verdict_on_next_sentences_says_how_many_pairs_are_random(
+    finished: tuple[Path, str],
+) -> None:
+    folder, _ = finished
+    (corpus,) = (folder / "out" / "text").glob("*/corpus")
+    workshop = cast(Workshop, SimpleNamespace(corpora={False: corpus}))
+    scale = small_scale()
+    found = command._with_random_pairs(EXPERIMENTS["table5"](scale), workshop, scale)
+    (claim,) = [each for each in found.claims if each.remark]
+    assert claim.sentence == "Without NSP QNLI, MNLI and SQuAD suffer"
+    assert claim.remark in (folder / "out" / "table5-tiny.md").read_text("utf-8")
+    report = {place: Finding(values=(0.5, 0.6, 0.7)) for pair in claim.pairs for place in pair}
+    assert verdicts.sentence(found, claim, report).endswith(claim.remark)
+    other = EXPERIMENTS["table8"](scale)
+    assert command._with_random_pairs(other, workshop, scale) == other
 
 
 def test_tables_share_their_models_and_scores_alone_are_kept(finished: tuple[Path, str]) -> None:

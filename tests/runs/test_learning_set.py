@@ -35,6 +35,14 @@ def example(*texts: str, label: str | None = "yes", number: int = 2) -> TextExam
     return TextExample(texts=texts, labels=labels, place=f"dev.tsv:{number}")
 
 
+def test_words_that_the_model_does_not_know_are_a_note_of_the_examples() -> None:
+    known = read_examples(TASK, [example("the dog")], loaded(), "Dev")
+    assert known.notes == ()
+    lost = read_examples(TASK, [example("the dog"), example("\u0645\u0631\u062d")], loaded(), "Dev")
+    (note,) = lost.notes
+    assert note.startswith("1 of the 3 tokens of the examples are [UNK], words that the vocabulary")
+
+
 @pytest.mark.parametrize(
     ("examples", "type_vocab_size", "told"),
     [

@@ -101,9 +101,12 @@ def held_out(
 
 
 def num_shared(train: Sequence[str], dev: Sequence[str]) -> int:
-    """How many contents to evaluate on stand among those to train on."""
-    known = set(train)
-    return sum(content in known for content in dev)
+    """How many contents to evaluate on stand among those to train on, line by line.
+
+    A document has a line for each of its sentences; a sentence alone and a text are one.
+    """
+    known = {line for content in train for line in content.split("\n")}
+    return sum(known.issuperset(content.split("\n")) for content in dev)
 
 
 class _LabelsLeft:

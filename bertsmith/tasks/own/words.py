@@ -86,7 +86,7 @@ def words_of(value: object, place: str) -> tuple[str, ...]:
 
 
 def contents(examples: Sequence[TaggedSentence]) -> list[str]:
-    """What keeps sentences on one side of a split: their document's words.
+    """What keeps sentences on one side of a split: their document's, a line a sentence.
 
     In a file of one document a sentence's own.
     """

@@ -26,6 +26,7 @@ from bertsmith.recipes.experiments.experiment import (
     Tuned,
     models_of,
 )
+from bertsmith.recipes.experiments.pieces import UNCASED
 from bertsmith.recipes.experiments.scales import SCALES, mini, paper, tiny
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.recipes.finetuning import FEATURE_GRID, GLUE_GRID, PAPER_GRID
@@ -392,6 +393,23 @@ def test_table_7_has_the_papers_fine_tuned_models_and_elmo() -> None:
     )
     assert isinstance(large, Pretrained)
     assert (large.cased, large.run.model) == (True, LARGE)
+
+
+@pytest.mark.parametrize("name", ["table7", "table8", "contemporaries"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_named_entities_are_read_cased_at_the_papers_scale_alone_and_that_is_told(
+    name: str, scale: str
+) -> None:
+    experiment = EXPERIMENTS[name](SCALES[scale]())
+    is_told = UNCASED in experiment.notes
+    cells = [cell for _, _, cell in experiment.cells() if isinstance(cell, Score)]
+    entities = [cell for cell in cells if cell.exam == "CoNLL-2003"]
+    models = [each for cell in entities for each in models_of(cell)]
+    is_cased = any(isinstance(each, Pretrained) and each.cased for each in models)
+    assert entities
+    assert is_told != is_cased
+    if name != "contemporaries":  # whose models are those of the paper's other tasks
+        assert is_cased == (scale == "paper")
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -67,6 +67,12 @@ def test_contents_are_equal_whatever_the_capitals_and_blanks() -> None:
     assert num_shared(["a", "b"], ["b", "b", "c"]) == 2
 
 
+def test_a_document_is_shared_where_all_its_sentences_are() -> None:
+    documents, sentences = ["a\nb", "a\nb", "c"], ["a", "b", "c"]
+    assert num_shared(documents, sentences) == num_shared(sentences, documents) == 3
+    assert num_shared(documents, ["b\na", "a\nx", "x"]) == 1
+
+
 def test_a_label_is_never_held_out_whole_where_it_need_not_be() -> None:
     contents = [f"text {number}" for number in range(20)]
     usual = np.flatnonzero(held_out(contents, SplitConfig())).tolist()

@@ -1,0 +1,59 @@
+"""Token ids that a model is to read -> how many of them say nothing to it, and why.
+
+A text in a language that the vocabulary was not made for is read without an error: its words become
+`[UNK]`, or Hangul its jamo. Whoever hands texts to a model tells what is counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from bertsmith.text.tokenizer import Tokenizer
+
+USUAL_SHARE = 0.01
+"""Of tokens that say nothing: a model of the texts' own language stays well below."""
+_SPECIAL, _WORD, _UNKNOWN, _JAMO = range(4)
+_JAMO_LETTERS = "\u1100", "\u11ff"
+
+
+class TokenTally:
+    """Counts of the tokens that were read, special ones aside."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Of the ids of this tokenizer, nothing read yet."""
+        kinds = np.full(tokenizer.vocab_size, _WORD, np.uint8)
+        if tokenizer.config.strip_accents:
+            first, last = _JAMO_LETTERS
+            kinds[[first <= entry[-1:] <= last for entry in tokenizer.vocabulary]] = _JAMO
+        kinds[list(tokenizer.special_ids)] = _SPECIAL
+        kinds[tokenizer.unk_id] = _UNKNOWN
+        self._kinds = kinds
+        self._counts = np.zeros(4, np.int64)
+
+    def add(self, sequences: Iterable[npt.NDArray[np.integer]]) -> None:
+        """Counts the token ids of some sequences."""
+        for each in sequences:
+            self._counts += np.bincount(self._kinds[each], minlength=4)
+
+    def notes(self, where: str) -> Iterator[str]:
+        """A sentence for each kind of token that says nothing and is not rare; `where` they are."""
+        total = int(self._counts[_WORD:].sum())
+        for kind, told in (
+            (
+                _UNKNOWN,
+                "[UNK], words that the vocabulary does not hold and the model cannot tell apart: "
+                "take a model of their language, or teach it the words (`bertsmith pretrain FOLDER "
+                "--from MODEL --add-words FILE`)",
+            ),
+            (
+                _JAMO,
+                "jamo, into which strip_accents takes every syllable of Hangul apart: take a model "
+                "that keeps them whole, such as mini-ko",
+            ),
+        ):
+            count = int(self._counts[kind])
+            if count > USUAL_SHARE * total:
+                yield f"{count:,} of the {total:,} tokens {where} are {told}"

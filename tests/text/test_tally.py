@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from bertsmith.text.config import TokenizerConfig
+from bertsmith.text.rules import SPECIAL_TOKENS
+from bertsmith.text.tally import USUAL_SHARE, TokenTally
+from bertsmith.text.tokenizer import Tokenizer
+
+JAMO = ["\u1112", "##\u1161", "##\u11ab"]
+ENTRIES = [*SPECIAL_TOKENS, "the", "dog", *JAMO]
+
+
+def tally(*texts: str, strips: bool = True) -> TokenTally:
+    tokenizer = Tokenizer(ENTRIES, TokenizerConfig(strip_accents=strips))
+    found = TokenTally(tokenizer)
+    found.add(np.array(tokenizer.encode(text).ids) for text in texts)
+    return found
+
+
+def test_words_that_the_vocabulary_lacks_are_told_special_tokens_aside() -> None:
+    (note,) = tally("the dog", "the cat", "").notes("that were read")
+    assert note.startswith("1 of the 4 tokens that were read are [UNK], words that the vocabulary")
+
+
+def test_syllables_that_fall_apart_are_told_where_accents_are_stripped() -> None:
+    (note,) = tally("the 한").notes("here")
+    assert note.startswith("3 of the 4 tokens here are jamo, into which strip_accents takes")
+    # Where they stay whole, letters of the alphabet are words like any other.
+    (note,) = tally("the 한", strips=False).notes("here")
+    assert note.startswith("1 of the 2 tokens here are [UNK]")
+
+
+@pytest.mark.parametrize(("num_known", "is_told"), [(98, True), (99, False)])
+def test_a_rare_unknown_word_is_not_told(num_known: int, is_told: bool) -> None:
+    assert USUAL_SHARE == 0.01
+    found = tally("cat", *["dog"] * num_known)
+    assert bool(list(found.notes(""))) == is_told
+
+
+def test_nothing_is_told_of_nothing() -> None:
+    assert list(tally().notes("")) == list(tally("").notes("")) == []
