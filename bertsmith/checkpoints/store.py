@@ -162,6 +162,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
             *_sentence_notes(sentence or SentenceConfig()),
             *notes_on(left_aside, str(name_or_path)),
             *_vocabulary_notes(tokenizer, config, weights.source),
+            *tokenizer.notes,
         ),
         left_aside=tuple(name for group in left_aside for name in group.names),
     )

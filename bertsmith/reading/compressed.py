@@ -14,11 +14,14 @@ import lzma
 import re
 import tarfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, Self
+
+from bertsmith.reading.folders import HIDDEN, NO_FILES
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -48,22 +51,29 @@ class Member:
     """True for a file of no bytes inside an archive."""
 
 
-def open_members(path: Path) -> Iterator[Member]:
+def open_members(path: Path, skipped: Counter[str] | None = None) -> Iterator[Member]:
     """Yields the file's only stream, or each regular file of a tar archive in the archive's order.
 
-    Hidden names are left out, as in folders. Each stream must be read before the next is asked for.
-    Raises ValueError for damaged compression.
+    What is hidden, or lies in a hidden folder, is left out as in folders, and what is neither file
+    nor folder: both are counted. Each stream must be read before the next is asked for. Raises
+    ValueError for damaged compression and a damaged or cut archive.
     """
+    skipped = Counter() if skipped is None else skipped
     with path.open("rb") as raw, naming_damage(str(path)):
         stream = io.BufferedReader(_decompressed(raw), BLOCK_BYTES)
         if stream.peek(_TAR_MAGIC_AT + 5)[_TAR_MAGIC_AT:][:5] != b"ustar":
             yield Member(name=str(path), stream=stream, position=raw.tell)
             return
-        with tarfile.open(fileobj=stream, mode="r|") as archive:
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictInfo) as archive:
             for info in archive:
-                is_hidden = info.name.rpartition("/")[2].startswith(".")
-                inner = archive.extractfile(info) if info.isreg() and not is_hidden else None
-                if inner is not None:
+                if info.isdir():
+                    continue
+                inner = archive.extractfile(info) if info.isreg() else None
+                if _is_hidden(info.name):
+                    skipped[HIDDEN] += 1
+                elif inner is None:
+                    skipped[NO_FILES] += 1
+                else:
                     yield Member(
                         name=f"{path}:{info.name}",
                         stream=inner,
@@ -166,6 +176,25 @@ def naming_damage(name: str) -> Iterator[None]:
         yield
     except (EOFError, gzip.BadGzipFile, tarfile.TarError) as error:
         raise ValueError(f"{name}: damaged or cut-short compression ({error})") from error
+
+
+class _StrictInfo(tarfile.TarInfo):
+    """A header that must be whole: the library takes a broken one for the archive's end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        if not buf:
+            raise tarfile.ReadError("the archive has no end")
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if not any(buf):  # what stands at the end of an archive
+                raise
+            raise tarfile.ReadError(f"inside the archive: {error}") from error
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") and part not in (".", "..") for part in name.split("/"))
 
 
 class _Readable(Protocol):

@@ -68,13 +68,13 @@ def tagged_sentences(
 def marks_documents(path: Path) -> bool:
     """Whether a line says that a document begins."""
     _require_file(path)
-    return any(line.startswith(DOCUMENT_START) for _, _, line in numbered_lines(path))
+    return any(_begins_document(line) for _, _, line in numbered_lines(path))
 
 
 def is_comment(line: str) -> bool:
     """KLUE's `## id<tab>sentence` before its characters, CoNLL-U's `# text = ...`."""
     mark, _, rest = line.partition(" ")
-    return mark == "##" or (mark == "#" and " = " in rest)
+    return (mark == "##" and "\t" in rest) or (mark == "#" and " = " in rest)
 
 
 class _BrokenSentence(ValueError):
@@ -141,14 +141,22 @@ def _require_file(path: Path) -> None:
 
 
 def _blocks(path: Path) -> Iterator[list[Numbered[str]]]:
-    """Runs of lines that are not empty. A line of a tab and blanks is not: its word is a blank."""
+    """Runs of lines that are not empty; one that begins a document begins a run.
+
+    A line of a tab and blanks is not empty: its word is a blank.
+    """
     block: list[Numbered[str]] = []
     for number, position, raw in numbered_lines(path):
         line = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
-        if line.strip() or "\t" in line:
-            block.append((number, position, line))
-        elif block:
+        is_empty = not line.strip() and "\t" not in line
+        if block and (is_empty or _begins_document(line)):
             yield block
             block = []
+        if not is_empty:
+            block.append((number, position, line))
     if block:
         yield block
+
+
+def _begins_document(line: str) -> bool:
+    return line.split(maxsplit=1)[:1] == [DOCUMENT_START]

@@ -113,7 +113,7 @@ def read_raw(source: Source, *, skipped: SkipReport | None = None) -> Iterator[R
         texts = records.parquet_texts(source.path, source.text_field, skipped)
         yield from _numbered(texts, source.format, str(source.path), None, skipped)
         return
-    for member in open_members(source.path):
+    for member in open_members(source.path, skipped):
         if source.member_suffix not in (None, suffix_of(member.name)):
             skipped[UNKNOWN_MEMBERS] += 1
         elif member.is_empty:

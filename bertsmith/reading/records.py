@@ -48,6 +48,8 @@ def text_of_record(line: str, where: str, text_field: str) -> str | None:
         raise ValueError(
             f"{where}: not JSON ({error.msg} at column {error.colno}), expected one object a line"
         ) from error
+    except (ValueError, RecursionError) as error:  # too many digits, too many brackets
+        raise ValueError(f"{where}: not JSON ({error}), expected one object a line") from error
     if not isinstance(record, dict):
         raise ValueError(f"{where}: expected a JSON object, found {type(record).__name__}")
     if text_field not in record:
@@ -90,16 +92,23 @@ def check_parquet(path: Path, text_field: str) -> None:
 
 
 def parquet_texts(path: Path, text_field: str, skipped: Counter[str]) -> Iterator[str]:
-    """Yields the column's texts, a few hundred rows in memory at a time; nulls are counted."""
+    """Yields the column's texts, a few hundred rows in memory at a time; nulls are counted.
+
+    Raises ValueError, with the file, for one that is damaged behind its beginning.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path, memory_map=True) as file:
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[text_field]):
-            for text in batch.column(0).to_pylist():
-                if text is None:
-                    skipped[NULLS] += 1
-                else:
-                    yield text
+    try:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[text_field]):
+                for text in batch.column(0).to_pylist():
+                    if text is None:
+                        skipped[NULLS] += 1
+                    else:
+                        yield text
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path}: not a whole Parquet file ({error})") from error
 
 
 def _missing(text_field: str, fields: list[str]) -> str:

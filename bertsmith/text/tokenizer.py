@@ -60,6 +60,8 @@ class Tokenizer:
         is_continuation = [token.startswith("##") for token in self.vocabulary]
         self.is_continuation: npt.NDArray[np.bool_] = np.array(is_continuation, dtype=np.bool_)
         self._wordpiece = WordPiece(self._row_of, self.unk_id, self.config)
+        self.notes: tuple[str, ...] = ()
+        """What was read of it and is not followed, a sentence each."""
         self._added = _any_of(self.config.added_tokens)
         self._added_or_special = _any_of((*self.config.added_tokens, *SPECIAL_TOKENS))
 
@@ -72,16 +74,18 @@ class Tokenizer:
         """Reads a directory of Hugging Face files, a `vocab.txt` or a `tokenizer.json`.
 
         `config` replaces the choices found in the files. A `vocab.txt` alone says nothing of case:
-        it counts as uncased when none of its entries holds a capital, and as accent-stripping when
-        it is uncased and holds no Hangul syllable. One that keeps accents and holds Hangul only
-        decomposed wants texts in NFKD. Raises FileNotFoundError, or ValueError for files that are
-        no WordPiece vocabulary.
+        it counts as uncased when no capital stands in it by itself and in at most a tenth of its
+        entries, and as accent-stripping when it is uncased and holds no Hangul syllable. One that
+        keeps accents and holds Hangul only decomposed wants texts in NFKD. Raises
+        FileNotFoundError, or ValueError for files that are no WordPiece vocabulary.
         """
-        vocabulary, found = tokenizer_files.read(Path(path))
+        vocabulary, found, notes = tokenizer_files.read(Path(path))
         try:
-            return cls(vocabulary, config or found)
+            tokenizer = cls(vocabulary, config or found)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+        tokenizer.notes = notes
+        return tokenizer
 
     def save(self, directory: str | Path, *, max_tokens: int | None = None) -> None:
         """Writes the four Hugging Face files, which load in `transformers` with equal ids.

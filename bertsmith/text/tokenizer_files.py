@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from tokenizers import AddedToken, decoders, normalizers, processors
 from tokenizers import Tokenizer as NativeTokenizer
@@ -28,6 +29,7 @@ _FORM_NORMALIZERS = {
     "NFKD": normalizers.NFKD,
 }
 _OWN_KEY = "bertsmith"
+_TOLD = 3
 _SETTINGS = {
     "lowercase": "do_lower_case",
     "strip_accents": "strip_accents",
@@ -35,8 +37,8 @@ _SETTINGS = {
 }
 
 
-def read(path: Path) -> tuple[list[str], TokenizerConfig]:
-    """The vocabulary and config found in a directory or in one of its files.
+def read(path: Path) -> tuple[list[str], TokenizerConfig, tuple[str, ...]]:
+    """The vocabulary and config found in a directory or in one of its files, and notes on them.
 
     A choice is taken from, in this order: the config that bertsmith wrote, `tokenizer_config.json`,
     the normalizer of `tokenizer.json`, the vocabulary's own look. Raises FileNotFoundError and
@@ -55,7 +57,7 @@ def read(path: Path) -> tuple[list[str], TokenizerConfig]:
         )
     settings_file = directory / "tokenizer_config.json"
     settings = files.read_json(settings_file) if settings_file.is_file() else {}
-    vocabulary, choices = (
+    vocabulary, choices, added = (
         _read_tokenizer_json(json_file) if has_json else _read_vocabulary(vocabulary_file, settings)
     )
     if settings.get("tokenizer_class") == "BertJapaneseTokenizer":
@@ -63,7 +65,8 @@ def read(path: Path) -> tuple[list[str], TokenizerConfig]:
             f"{settings_file}: BertJapaneseTokenizer finds words with a dictionary, which is not "
             f"here; choose a BERT whose tokenizer_class is BertTokenizer"
         )
-    return vocabulary, _config(vocabulary, choices, settings, settings_file)
+    config = _config(vocabulary, choices, settings, settings_file)
+    return vocabulary, config, tuple(_notes_on_added(added, config))
 
 
 def write(
@@ -122,17 +125,42 @@ def _for_library(vocabulary: Sequence[str], config: TokenizerConfig) -> NativeTo
     return native
 
 
+_Added = Sequence[Mapping[str, object]]
+"""Added tokens as the library writes them, with how each is to be found in a text."""
+
+
+def _notes_on_added(added: _Added, config: TokenizerConfig) -> Iterator[str]:
+    """Where the library finds added tokens otherwise than as they are spelt, anywhere."""
+    changes = config.lowercase or config.strip_accents
+    own = [each for each in added if each.get("content") in config.added_tokens]
+    for names, told in (
+        (
+            [each for each in own if changes and each.get("normalized")],
+            "as they are spelt, and in any case by the library that wrote them (normalized)",
+        ),
+        (
+            [each for each in own if each.get("single_word")],
+            "inside of words too, and as whole words alone by the library that wrote them "
+            "(single_word)",
+        ),
+    ):
+        spelt = [str(each["content"]) for each in names]
+        if letters := [token for token in spelt if any(map(str.isalpha, token))]:
+            more = ", ..." if len(letters) > _TOLD else ""
+            yield f"added tokens ({', '.join(letters[:_TOLD])}{more}) are taken {told}"
+
+
 def _read_vocabulary(
     path: Path, settings: Mapping[str, object]
-) -> tuple[list[str], dict[str, object]]:
+) -> tuple[list[str], dict[str, object], _Added]:
     """A vocab.txt and the tokens added to it, which are to be taken whole."""
     added = vocab_txt.added_tokens(path.parent, settings)
     vocabulary = vocab_txt.with_added(vocab_txt.read(path), added, path.parent)
     whole = tuple(token for token in added if token not in SPECIAL_TOKENS)
-    return vocabulary, {"added_tokens": whole}
+    return vocabulary, {"added_tokens": whole}, vocab_txt.with_rules(settings)
 
 
-def _read_tokenizer_json(path: Path) -> tuple[list[str], dict[str, object]]:
+def _read_tokenizer_json(path: Path) -> tuple[list[str], dict[str, object], _Added]:
     value = files.read_json(path)
     model = value.get("model")
     if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict):
@@ -161,7 +189,7 @@ def _read_tokenizer_json(path: Path) -> tuple[list[str], dict[str, object]]:
         raise ValueError(f"{path}: pre_tokenizer is {kind}, a BERT has BertPreTokenizer")
     choices = _normalizer_choices(value.get("normalizer"), path)
     choices["added_tokens"] = tuple(token for token in extra if token not in SPECIAL_TOKENS)
-    return vocabulary, choices
+    return vocabulary, choices, added if isinstance(added, list) else []
 
 
 def _no_wordpiece(path: Path, kind: object) -> str:
@@ -216,7 +244,8 @@ def _config(
     for name, key in _SETTINGS.items():
         if settings.get(key) is not None:
             merged[name] = settings[key]
-    words = [token for token in vocabulary if not token.startswith("[")]
+    added = cast(tuple[str, ...], choices["added_tokens"])
+    words = [token for token in vocabulary if not token.startswith("[") and token not in added]
     is_said = "lowercase" in merged
     if not is_said:
         merged["lowercase"] = not vocab_txt.has_capitals(words)

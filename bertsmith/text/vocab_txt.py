@@ -18,6 +18,8 @@ from bertsmith import files
 _ADDED = "added_tokens.json"
 _DECODER = "added_tokens_decoder"
 _CAPITAL = re.compile("[A-ZÀ-ÖØ-Þ]")
+_SHARE_OF_CASED = 0.1
+"""Entries with a capital, where no capital stands by itself."""
 _SYLLABLE = re.compile("[가-힣]")
 _DECOMPOSED_SYLLABLE = re.compile("[\u1100-\u1112][\u1161-\u1175]")
 
@@ -47,6 +49,12 @@ def added_tokens(directory: Path, settings: Mapping[str, object]) -> dict[str, i
     return found
 
 
+def with_rules(settings: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """The added tokens of tokenizer_config.json, with how the library finds each."""
+    decoder = settings.get(_DECODER)
+    return [dict(each) for each in decoder.values()] if isinstance(decoder, dict) else []
+
+
 def with_added(entries: Sequence[str], added: Mapping[str, int], directory: Path) -> list[str]:
     """The entries with the added tokens in their rows; rows that nobody names get a name.
 
@@ -65,9 +73,14 @@ def with_added(entries: Sequence[str], added: Mapping[str, int], directory: Path
     return placed
 
 
-def has_capitals(words: Iterable[str]) -> bool:
-    """Whether a cased text can be spelt with them."""
-    return any(map(_CAPITAL.search, words))
+def has_capitals(words: Sequence[str]) -> bool:
+    """Whether a cased text can be spelt with them, not one word or the other alone.
+
+    A learned vocabulary has the letters of its text by themselves.
+    """
+    with_capitals = [word for word in words if _CAPITAL.search(word)]
+    is_spelt = any(len(word.removeprefix("##")) == 1 for word in with_capitals)
+    return is_spelt or len(with_capitals) > _SHARE_OF_CASED * len(words)
 
 
 def has_syllables(words: Iterable[str]) -> bool:

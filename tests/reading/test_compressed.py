@@ -5,12 +5,14 @@ import gzip
 import io
 import lzma
 import tarfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from bertsmith.reading.compressed import Member, open_members, text_blocks
+from bertsmith.reading.folders import HIDDEN, NO_FILES
 
 TEXT = "첫 문장이다.\nA second line.\n" * 500
 
@@ -47,6 +49,60 @@ def test_zstandard_frames_are_read_to_the_end(tmp_path):
     compressor = zstandard.ZstdCompressor()
     path.write_bytes(compressor.compress(b"one ") + compressor.compress(b"two"))
     assert read(path) == [(str(path), "one two")]
+
+
+def tar_of(num_files: int) -> bytes:
+    """A header and a block each, and the two empty blocks at least that end an archive."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for number in range(num_files):
+            info = tarfile.TarInfo(f"{number}.txt")
+            info.size = 4
+            archive.addfile(info, io.BytesIO(b"text"))
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    "size", [2 * 512, 2 * 512 + 1, 2 * 512 + 300, 3 * 512, 3 * 512 + 2, 4 * 512]
+)
+def test_an_archive_that_is_cut_anywhere_before_its_end_is_named(size, tmp_path):
+    path = tmp_path / "books.tar"
+    path.write_bytes(tar_of(3)[:size])
+    with pytest.raises(ValueError, match=r"books\.tar.*: damaged or cut-short"):
+        read(path)
+
+
+@pytest.mark.parametrize("place", [512 * header + byte for header in (0, 2, 4) for byte in (0, 90)])
+def test_an_archive_with_a_damaged_header_is_named(place, tmp_path):
+    path, content = tmp_path / "books.tar", bytearray(tar_of(3))
+    assert len(content) > 8 * 512
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"books\.tar.*: damaged or cut-short"):
+        read(path)
+
+
+def test_an_archive_ends_where_it_says(tmp_path):
+    path = tmp_path / "books.tar"
+    path.write_bytes(tar_of(3)[: 7 * 512])  # with one of its two empty blocks
+    assert [name for name, _ in read(path)] == [f"{path}:{number}.txt" for number in range(3)]
+
+
+def test_what_an_archive_holds_besides_files_is_counted_as_in_folders(tmp_path):
+    path, skipped = tmp_path / "books.tar", Counter()
+    with tarfile.open(path, "w") as archive:
+        for name, kind in (
+            ("./sub", tarfile.DIRTYPE),
+            ("./sub/a.txt", tarfile.REGTYPE),
+            ("./.cache/b.txt", tarfile.REGTYPE),
+            ("./sub/.c.txt", tarfile.REGTYPE),
+            ("./sub/d.txt", tarfile.SYMTYPE),
+        ):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "a.txt" if kind == tarfile.SYMTYPE else ""
+            archive.addfile(info)
+    assert [each.name for each in open_members(path, skipped)] == [f"{path}:./sub/a.txt"]
+    assert skipped == {HIDDEN: 2, NO_FILES: 1}
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])

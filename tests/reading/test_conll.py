@@ -35,6 +35,22 @@ def test_characters_with_blanks_comments_and_a_byte_order_mark(tmp_path: Path) -
     assert second.words == ("#",)
 
 
+def test_a_word_that_looks_like_a_comment_is_a_word(tmp_path: Path) -> None:
+    (sentence,) = _read(tmp_path, "the O\n## O\n# O\nx B-A\n")
+    assert sentence.words == ("the", "##", "#", "x")
+    (column,) = _read(tmp_path, "the\n##\n")
+    assert column.words == ("the", "##")
+
+
+def test_a_document_begins_at_its_line_without_an_empty_one_before(tmp_path: Path) -> None:
+    text = "a O\n-DOCSTART- O\nb O\n-DOCSTART-x O\n"
+    found = _read(tmp_path, text)
+    assert [(each.words, each.document) for each in found] == [
+        (("a",), 0),
+        (("b", "-DOCSTART-x"), 1),
+    ]
+
+
 def test_a_single_column_has_no_tags(tmp_path: Path) -> None:
     (sentence,) = _read(tmp_path, "a\nb\n")
     assert (sentence.words, sentence.tags) == (("a", "b"), None)

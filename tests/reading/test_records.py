@@ -29,6 +29,8 @@ def test_a_null_text_is_counted():
     [
         ('{"text": "a"', r"a\.jsonl:3: not JSON .*column 13"),
         ("[1]", r"a\.jsonl:3: expected a JSON object, found list"),
+        (f'{{"text": {"9" * 5000}}}', r"a\.jsonl:3: not JSON \(Exceeds the limit"),
+        ('{"text": ' + "[" * 100_000, r"a\.jsonl:3: not JSON \(maximum recursion depth"),
         ('{"body": "a"}', r"a\.jsonl:3: no text field 'text', found 'body'; name .*--text-field"),
         ('{"text": 7}', r"a\.jsonl:3: field 'text' must hold a string, found int"),
     ],
@@ -65,3 +67,14 @@ def test_parquet_without_the_column_or_damaged_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(ValueError, match=r"a\.parquet: not a whole Parquet file"):
         records.check_parquet(path, "body")
+
+
+def test_a_parquet_file_that_is_damaged_in_its_middle_is_named(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"Row {number}." for number in range(1000)]}), path)
+    content = bytearray(path.read_bytes())
+    content[40:400] = bytes(360)
+    path.write_bytes(content)
+    records.check_parquet(path, "text")
+    with pytest.raises(ValueError, match=r"a\.parquet: not a whole Parquet file"):
+        list(records.parquet_texts(path, "text", Counter()))

@@ -118,7 +118,13 @@ def test_tokenizer_config_overrules_the_normalizer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "lowercase", "strip_accents"),
-    [(["dog", "##s"], True, True), (["Dog", "##s"], False, False), (["dog", "한국"], True, False)],
+    [
+        (["dog", "##s"], True, True),
+        (["Dog", "##s"], False, False),
+        (["dog", "한국"], True, False),
+        (["d", "##D"] * 20, False, False),
+        (["dog"] * 20 + ["COVID"], True, True),  # in the place of an unused row
+    ],
 )
 def test_a_vocabulary_alone_shows_its_case(
     words: list[str], lowercase: bool, strip_accents: bool, tmp_path: Path
@@ -178,6 +184,28 @@ def test_added_tokens_and_empty_rows_keep_their_numbers(tmp_path: Path) -> None:
     assert tokenizer.encode("my<e>", add_special_tokens=False).ids.tolist()[1] == last + 1
 
 
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_added_tokens_that_the_library_finds_otherwise_are_told(
+    lowercase: bool, tmp_path: Path
+) -> None:
+    write_library_file(tmp_path / "tokenizer.json", normalizers.BertNormalizer(lowercase=lowercase))
+    native = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    native.add_tokens(["covid", "@USER", "**"])
+    native.add_tokens([tokenizers.AddedToken("sars", single_word=True, normalized=False)])
+    native.add_special_tokens(["<e>"])
+    native.save(str(tmp_path / "tokenizer.json"))
+    of_case = "added tokens (covid, @USER) are taken as they are spelt, and in any case by"
+    whole = "added tokens (sars) are taken inside of words too, and as whole words alone by"
+    told = [note.partition(" the library")[0] for note in Tokenizer.load(tmp_path).notes]
+    assert told == [*([of_case] if lowercase else []), whole]
+    # What is told is so: the library finds the one, and not the other.
+    assert "covid" in native.encode("COVID").tokens or not lowercase
+    assert "sars" not in native.encode("xsars").tokens
+    # What is saved here is found there as it is here.
+    Tokenizer.load(tmp_path).save(tmp_path / "saved")
+    assert Tokenizer.load(tmp_path / "saved").notes == ()
+
+
 LAST = len(VOCABULARY)
 OLD_FORM = ("added_tokens.json", lambda rows: rows)
 NEW_FORM = (
@@ -195,6 +223,16 @@ def test_tokens_added_to_a_vocab_txt_stand_behind_it(name: str, written, tmp_pat
     assert tokenizer.vocabulary == (*VOCABULARY, f"[row {LAST}]", "<e>")
     assert tokenizer.config.added_tokens == ("<e>",)
     assert tokenizer.encode("my<e>", add_special_tokens=False).ids.tolist()[1] == LAST + 1
+
+
+@pytest.mark.parametrize(("name", "written"), [OLD_FORM, NEW_FORM])
+def test_a_capital_in_an_added_token_says_nothing_of_the_vocabulary(
+    name: str, written, tmp_path: Path
+) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY[:20]) + "\n", encoding="utf-8")
+    assert Tokenizer.load(tmp_path).config.lowercase
+    (tmp_path / name).write_text(json.dumps(written({"<A>": 20, "A": 21})))
+    assert Tokenizer.load(tmp_path).config.lowercase
 
 
 @pytest.mark.parametrize(
