@@ -19,6 +19,7 @@ import platform
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,8 @@ _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 _LOCK = threading.Lock()
 _OPTIONS = ("-std=c++17", "-O3", "-shared", "-fPIC")
 _BUILD_SECONDS = 120
+_ELF_HEADER = struct.Struct("=40xQ10xHH2x")
+"""Of 64 bits: where the section table begins, bytes of an entry, entries."""
 _PACKAGE = Path(__file__).parent
 """Where headers lie that sources of several folders share."""
 
@@ -100,7 +103,8 @@ def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
         name = f"{source.stem}-{_fingerprint(source, [*command, *build.instructions])}.so"
         if cache is not None:
             with contextlib.suppress(OSError):  # not there, or not for this system
-                return ctypes.CDLL(str(cache / name))
+                if _is_whole(cache / name):
+                    return ctypes.CDLL(str(cache / name))
             with contextlib.suppress(OSError):  # nothing may be written to it or run from it
                 return _built(command, build, source, cache / name)
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as folder:
@@ -165,12 +169,35 @@ def _built(command: list[str], build: Build, source: Path, place: Path) -> ctype
                 raise
             _run([*command, *known])  # it is too old to know the others
         found = ctypes.CDLL(str(made))
+        with made.open("rb") as file:
+            os.fsync(file.fileno())  # before its name: a power cut must not leave half of it
         made.replace(place)
     return found
 
 
+def _is_whole(path: Path) -> bool:
+    """Whether nothing is cut off at the end of a library of 64 bits, where its section table is.
+
+    The loader does not look, and a process that then calls into what is not there dies of it.
+    Raises OSError where it cannot be read.
+    """
+    with path.open("rb") as file:
+        header, size = file.read(_ELF_HEADER.size), os.fstat(file.fileno()).st_size
+    if len(header) < _ELF_HEADER.size:
+        return False
+    table_start, entry_bytes, num_entries = _ELF_HEADER.unpack(header)
+    return bool(table_start + entry_bytes * num_entries <= size)
+
+
 def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=_BUILD_SECONDS)
+    subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_SECONDS,
+        env={**os.environ, "LC_ALL": "C"},  # complaints are read
+    )
 
 
 def _cache() -> Path | None:

@@ -242,6 +242,20 @@ def test_a_cached_file_that_does_not_load_is_built_again(source, cache):
 
 
 @needs_a_compiler
+@pytest.mark.parametrize("share", [0.002, 0.2, 0.5, 0.9, 0.999])
+def test_a_cached_file_that_is_cut_is_built_again(source, cache, share):
+    """Loading it would end the process."""
+    assert doubles(source)
+    [built] = cache.iterdir()
+    whole = built.read_bytes()
+    built.unlink()
+    built.write_bytes(whole[: int(share * len(whole))])
+    forget_builds()
+    assert doubles(source)
+    assert built.stat().st_size == len(whole)
+
+
+@needs_a_compiler
 @pytest.mark.parametrize("kind", ["a file", "others may write", "no home"])
 def test_without_a_folder_of_this_user_alone_it_is_built_for_this_process(
     source, monkeypatch, tmp_path, kind

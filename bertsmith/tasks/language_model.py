@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from bertsmith.batch import IntArray
 from bertsmith.model.elementwise import widened
@@ -36,12 +37,17 @@ def stream_rows(stream: Stream, asked: Sequence[IntArray]) -> Tensor:
 
 
 def logits(model: PretrainModel, hidden: Tensor, vocab_size: int) -> Iterator[Tensor]:
-    """(M, H) final hidden states -> slices of (m, V) logits, in order."""
-    assert model.masked_lm is not None
-    embedding = model.bert.token_embedding
+    """(M, H) final hidden states -> slices of (m, V) logits, in order.
+
+    In float32 whatever the model computes in: of bfloat16's logits many are equal that are not.
+    """
+    head = model.masked_lm
+    assert head is not None
+    # Some models have more rows than their vocabulary has entries: those stand for nothing.
+    weight = widened(head.decoder_weight(model.bert.token_embedding)[:vocab_size])  # (V, H)
+    bias = widened(head.bias[:vocab_size])  # (V,)
     for rows in torch.split(hidden, _ROWS_PER_SLICE):
-        # Some models have more rows than their vocabulary has entries: those stand for nothing.
-        yield widened(model.masked_lm(rows, embedding)[:, :vocab_size])  # (m, V)
+        yield functional.linear(widened(head.transform(rows)), weight, bias)  # (m, V)
 
 
 def log_likelihoods(

@@ -45,12 +45,13 @@ class OptimizerConfig:
                 raise ValueError(f"{name} must be in [0, 1), found {memory}")
         for name, value in {
             "learning_rate": self.learning_rate,
-            "epsilon": self.epsilon,
             "weight_decay": self.weight_decay,
         }.items():
             if not 0.0 <= value < math.inf:
                 raise ValueError(f"{name} must be a number from 0 up, found {value}")
-        if self.clip_norm is not None and self.clip_norm <= 0.0:
+        if not 0.0 < self.epsilon < math.inf:  # 0 / 0 of a weight without a gradient is no number
+            raise ValueError(f"epsilon must be a number above 0, found {self.epsilon}")
+        if self.clip_norm is not None and not self.clip_norm > 0.0:
             raise ValueError(
                 f"clip_norm must be above 0, or None for no clipping, found {self.clip_norm}"
             )

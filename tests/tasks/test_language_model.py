@@ -22,6 +22,17 @@ def test_slices_hold_all_rows_in_order_and_no_row_that_stands_for_nothing(monkey
     torch.testing.assert_close(torch.cat(slices), all_logits()[:, :-2])
 
 
+def test_logits_are_float32_whatever_the_model_computes_in():
+    model = tiny_model().bfloat16()
+    hidden = HIDDEN.bfloat16()
+    with torch.no_grad():
+        (found,) = language_model.logits(model, hidden, len(VOCABULARY))
+        vectors = model.masked_lm.transform(hidden).float()
+        table, bias = model.bert.token_embedding.float(), model.masked_lm.bias.float()
+    torch.testing.assert_close(found, vectors @ table.T + bias)
+    assert not torch.equal(found, found.bfloat16().float())
+
+
 @pytest.mark.parametrize("rows", [2, 512])
 def test_log_likelihoods_are_the_log_softmax_of_the_tokens_asked_for(monkeypatch, rows):
     monkeypatch.setattr(language_model, "_ROWS_PER_SLICE", rows)

@@ -316,7 +316,14 @@ def test_a_gradient_summed_in_float32_updates_half_precision_weights() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("beta1", 1.0), ("epsilon", -1.0), ("clip_norm", 0.0), ("learning_rate", math.nan)],
+    [
+        ("beta1", 1.0),
+        ("epsilon", -1.0),
+        ("epsilon", 0.0),
+        ("clip_norm", 0.0),
+        ("clip_norm", math.nan),
+        ("learning_rate", math.nan),
+    ],
 )
 def test_values_that_cannot_train_are_refused(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{field} must be .* found {value}"):
