@@ -178,8 +178,8 @@ def contemporaries(scale: Scale) -> Experiment:
         notes=(
             "Features are a learned mix of all layers, embeddings included, under a two-layer "
             "BiLSTM. ELMo's two LSTMs read WordPiece tokens, and share nothing.",
-            "All models learned in as many steps on the same text. One of one direction is asked for "
-            "every token and BERT for 15%, and two side by side had twice the steps together.",
+            "All models learned in as many steps on the same text. One of one direction is asked "
+            "for every token and BERT for 15%, and two side by side had twice the steps together.",
             "The paper's models learned from different texts. Its figures: MNLI and SST-2 of "
             "GLUE's test (Table 1), named entities of Dev (Table 7; BERT's features are its last "
             "four layers side by side).",
