@@ -49,13 +49,12 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 def find_model(name_or_path: str | Path) -> Path:
     """The directory of a model's files; downloads it into the Hub's own cache where it must.
 
-    Raises FileNotFoundError saying where was looked, and the nearest name of the project's models;
-    without asking the Hub where the name nearly spells one of them.
+    A `Path` is a path alone. Raises FileNotFoundError saying where was looked, and the nearest name
+    of the project's models; without asking the Hub where the name nearly spells one of them.
     """
     text = str(name_or_path)
-    for models in project_models():
-        if is_plain_name(text) and is_model(models / text):
-            return models / text
+    if isinstance(name_or_path, str) and (named := project_model(text)):
+        return named
     path = Path(name_or_path).expanduser()
     if path.is_dir():
         return _inside(path)
@@ -69,6 +68,12 @@ def find_model(name_or_path: str | Path) -> Path:
         raise FileNotFoundError(f"no model at {path}: {_tried(text)}{nearest_name(text)}")
     require_spelt(text)
     return _downloaded(text)
+
+
+def project_model(name: str) -> Path | None:
+    """The directory of the project's model of this name; None where it names none."""
+    places = (models / name for models in project_models() if is_plain_name(name))
+    return next(filter(is_model, places), None)
 
 
 def newest_checkpoint(run: Path) -> Path | None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bertsmith.checkpoints.places import project_model
+from bertsmith.checkpoints.prefixes import find_prefix
 from bertsmith.commands.examples import learning_set, name_of, source_of
 from bertsmith.commands.finetune_options import Finetune
 from bertsmith.commands.overfitting import require_no_plan_only
@@ -44,14 +46,20 @@ def request_of(options: Finetune) -> dict[str, object]:
             "--features keeps hidden states of --approach feature_based, and all weights are "
             "trained here: leave one out or take the other"
         )
-    source, model = source_of(options.files, options.values), Path(options.model)
     return {
-        "model": str(model.resolve()) if model.exists() else options.model,
-        "examples": source,
+        "model": _settled(options.model),
+        "examples": source_of(options.files, options.values),
         "max_tokens": options.max_tokens,
         "run": json.loads(json.dumps(to_json(options.run))),
         **({"features": str(options.features.resolve())} if options.features else {}),
     }
+
+
+def _settled(model: str) -> str:
+    """A path whole, so that it is one in any directory; a name as it is, which comes before one."""
+    path = Path(model)
+    is_path = path.exists() or (bool(path.name) and find_prefix(path) is not None)
+    return str(path.resolve()) if is_path and project_model(model) is None else model
 
 
 def learning_of(request: Mapping[str, object]) -> LearningSet[Any, Any, Any]:

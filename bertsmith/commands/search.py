@@ -217,7 +217,9 @@ def _run_all(going: _Search[ExampleT, EncodedT, AnswerT], console: Console) -> N
                 say(console, f"failed: {result.failure}")
             results.runs[name] = result
             going.write()
-        ensemble = ensemble_of(going.job.directory, point, results, going.start, said)
+        ensemble = ensemble_of(
+            going.job.directory, point, results, going.start, said, going.job.device
+        )
         if ensemble is not None:
             results.ensembles[point_name(point[0])] = ensemble
 

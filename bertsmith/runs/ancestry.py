@@ -6,6 +6,7 @@ the other one's directory. It does not know what the runs did.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from bertsmith.checkpoints.places import BEST
@@ -18,6 +19,7 @@ from bertsmith.runs.search_table import best_of
 from bertsmith.train.config import PrecisionChoice
 
 _CHECKPOINTS = "checkpoints"
+_STEP = re.compile(r"step-\d+")
 
 
 def told_name(model: Path) -> str:
@@ -82,7 +84,7 @@ def _which(run: Path, model: Path) -> str:
 def _run_around(model: Path) -> Path | None:
     """The directory of the run or the search that a model lies in; None outside of them."""
     place = model.parent
-    if place.name == _CHECKPOINTS and model.name.startswith("step-"):
+    if place.name == _CHECKPOINTS and _STEP.fullmatch(model.name):  # a copy beside them is none
         place = place.parent
     elif model.name != BEST:
         return None

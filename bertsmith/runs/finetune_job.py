@@ -6,6 +6,7 @@ where examples come from.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,17 +135,18 @@ def prepared(
 
 def require_same_request(directory: Path, asked: Mapping[str, object]) -> None:
     """Raises ValueError when the directory holds another run than `asked`, or a search."""
+    place = shlex.quote(str(directory))
     if (directory / SEARCH).is_file():
         raise ValueError(
             f"{directory} holds a search, whose runs lie in directories of it: choose another one "
-            f"with --out, or continue it with `bertsmith search --resume {directory}`"
+            f"with --out, or continue it with `bertsmith search --resume {place}`"
         )
     if (directory / RECORD).is_file():
         record = read_finetune_record(directory)
         if record.request != asked:
             raise ValueError(
                 f"{directory} holds another run (`{record.command}`); choose another directory "
-                f"with --out, or continue it with `bertsmith finetune --resume {directory}`"
+                f"with --out, or continue it with `bertsmith finetune --resume {place}`"
             )
 
 

@@ -6,6 +6,7 @@ It does not know where examples come from, and trains nothing.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,10 +80,11 @@ def search_record(job: SearchJob, start: Start[ExampleT, EncodedT, AnswerT]) -> 
     if not (job.directory / SEARCH).is_file():
         return record
     began = read_search_record(job.directory)
+    place = shlex.quote(str(job.directory))
     if began.request != job.request or _common(began.run) != _common(job.run):
         raise ValueError(
             f"{job.directory} holds another search (`{began.command}`); choose another directory "
-            f"with --out, or continue it with `bertsmith search --resume {job.directory}`"
+            f"with --out, or continue it with `bertsmith search --resume {place}`"
         )
     for what, before, now in (
         ("examples", began.examples_fingerprint, record.examples_fingerprint),

@@ -72,10 +72,12 @@ def ensemble_of(
     results: Results,
     start: Start[ExampleT, EncodedT, AnswerT],
     said: Mapping[str, ItemScores],
+    device: torch.device,
 ) -> PointEnsemble | None:
     """The restarts of a point that did not fail, as one; None of fewer than two.
 
-    `said` is what models have said of the Dev items already, by the run's name.
+    `said` is what models have said of the Dev items already, by the run's name; others are asked on
+    the device, whatever they were trained on.
     """
     names = tuple(name for run in point if not results.runs[name := name_of(run)].failure)
     if len(names) < 2:
@@ -87,7 +89,7 @@ def ensemble_of(
         Member(
             name=name,
             examples=_as_tuned(search / name, start),
-            item_scores=said[name] if name in said else _item_scores(search / name, start),
+            item_scores=said[name] if name in said else _item_scores(search / name, start, device),
         )
         for name in names
     ]
@@ -126,9 +128,10 @@ def _as_tuned(
     return replace(start.dev, task=tuned)
 
 
-def _item_scores(directory: Path, start: Start[ExampleT, EncodedT, AnswerT]) -> ItemScores:
-    """What the model of a run says of the Dev items, on the device that it was trained on."""
+def _item_scores(
+    directory: Path, start: Start[ExampleT, EncodedT, AnswerT], device: torch.device
+) -> ItemScores:
+    """What the model of a run says of the Dev items."""
     record = read_finetune_record(directory)
-    device = torch.device(record.versions["device"])
     precision = recorded_precision(record.run.precision, device)
     return start.dev.item_scores(answering_model(store.load(directory), precision, device))

@@ -32,6 +32,9 @@ def test_a_name_under_models_comes_before_a_path(here):
     assert places.find_model("mini-test") == named
     assert places.find_model("./mini-test") == Path("mini-test")
     assert places.find_model(Path("models/mini-test")) == Path("models/mini-test")
+    assert places.find_model(Path("mini-test")) == Path("mini-test")  # as whoever made it says
+    assert places.project_model("mini-test") == named
+    assert places.project_model("models/mini-test") is places.project_model("mini") is None
 
 
 def test_a_run_stands_for_its_newest_complete_checkpoint(here):

@@ -11,9 +11,17 @@ import pytest
 import torch
 
 from bertsmith.checkpoints.store import load
+from bertsmith.commands.finetune_request import _settled
+from bertsmith.runs.ancestry import ancestry
 from bertsmith.tasks.stored import read_task
 from bertsmith.train.log import read_metrics
 from tests.commands.small_task import NUM_STEPS, RUN, begun, bertsmith, write_glue
+
+
+def test_a_copy_of_a_checkpoint_is_a_model_of_no_run(folder: Path) -> None:
+    (step,) = (folder / "run" / "checkpoints").glob("step-*")
+    assert ancestry(step)
+    assert ancestry(step.with_name(f"{step.name}-copy")) == ()
 
 
 def test_the_run_loads_as_its_best_model_which_has_learned(folder: Path) -> None:
@@ -33,6 +41,32 @@ def test_the_run_loads_as_its_best_model_which_has_learned(folder: Path) -> None
     task = read_task(loaded.directory)
     assert task is not None
     assert task.head == loaded.head.config
+
+
+def test_a_run_is_scored_by_its_own_model_where_one_of_the_project_has_its_name(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder / "model", tmp_path / "models" / "mine")  # without a task head
+    assert bertsmith(*begun(folder, Path("mine"))) == 0
+    mine, same = (json.loads((each / "scores.json").read_text("utf-8")) for each in
+                  (tmp_path / "mine", folder / "run"))  # fmt: skip
+    assert mine == same
+
+
+def test_a_model_is_called_by_its_name_before_a_path_and_a_path_is_kept_whole(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in ("named", "models/named", "unnamed"):
+        shutil.copytree(folder / "model", tmp_path / place)
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "model.ckpt-7.index").touch()
+    assert [_settled(each) for each in ("named", "./named", "unnamed", "bundle/model.ckpt-7")] == [
+        "named",
+        *(str(tmp_path / each) for each in ("named", "unnamed", "bundle/model.ckpt-7")),
+    ]
+    assert _settled("owner/of-the-hub") == "owner/of-the-hub"
 
 
 def test_run_json_holds_all_that_decides(folder: Path) -> None:

@@ -186,7 +186,15 @@ def test_more_restarts_go_on_from_those_that_ended_and_fewer_are_refused(
     point = ("--batch-size", "4", "--optimizer.learning-rate", "1e-3")
     assert bertsmith(*searching(folder, tmp_path, *point, "--restarts", "2")) == 0
     capsys.readouterr()
-    assert bertsmith(*searching(folder, tmp_path, *point, "--restarts", "3")) == 0
+    # As if they had been made on a GPU, which is not here: their models are asked where it goes on.
+    records = [tmp_path / "search.json", *tmp_path.rglob("run.json")]
+    assert len(records) == 3
+    for path in records:
+        content = json.loads(path.read_text("utf-8"))
+        content["versions"]["device"] = "cuda"
+        path.write_text(json.dumps(content), "utf-8")
+    here = ("--device", "cpu")
+    assert bertsmith(*searching(folder, tmp_path, *point, "--restarts", "3", *here)) == 0
     told = capsys.readouterr().out
     assert "3 runs, 30 steps in all; 2 have ended" in told
     assert "run 3 of 3" in told
