@@ -34,9 +34,10 @@ class TokenTally:
         self._counts = np.zeros(4, np.int64)
 
     def add(self, sequences: Iterable[npt.NDArray[np.integer]]) -> None:
-        """Counts the token ids of some sequences."""
+        """Counts the token ids of some sequences; one that is no row is left to who refuses it."""
         for each in sequences:
-            self._counts += np.bincount(self._kinds[each], minlength=4)
+            rows = each[(each >= 0) & (each < len(self._kinds))]
+            self._counts += np.bincount(self._kinds[rows], minlength=4)
 
     def notes(self, where: str) -> Iterator[str]:
         """A sentence for each kind of token that says nothing and is not rare; `where` they are."""

@@ -39,3 +39,10 @@ def test_a_rare_unknown_word_is_not_told(num_known: int, is_told: bool) -> None:
 
 def test_nothing_is_told_of_nothing() -> None:
     assert list(tally().notes("")) == list(tally("").notes("")) == []
+
+
+def test_what_is_no_row_of_the_vocabulary_is_not_counted() -> None:
+    found = TokenTally(Tokenizer(ENTRIES))
+    found.add([np.array([ENTRIES.index("[UNK]"), len(ENTRIES), -1])])
+    (note,) = found.notes("here")
+    assert note.startswith("1 of the 1 tokens here are [UNK]")
