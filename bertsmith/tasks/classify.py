@@ -286,6 +286,7 @@ def _from(examples: Sequence[TextExample]) -> str:
 
 def _by_value(label: str) -> tuple[float, str]:
     try:
-        return float(label), label
+        value = float(label)
     except ValueError:
-        return math.inf, label
+        value = math.inf
+    return math.inf if math.isnan(value) else value, label  # which has no place among numbers

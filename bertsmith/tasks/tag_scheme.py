@@ -43,7 +43,9 @@ class TagScheme:
         Raises ValueError, with the place, for a sentence without tags.
         """
         tags = {tag for sentence in sentences for tag in _tags_of(sentence)}
-        by_character = any(word.isspace() for sentence in sentences for word in sentence.words)
+        by_character = is_in_characters(sentences) and any(
+            word.isspace() for sentence in sentences for word in sentence.words
+        )
         if not all(_is_tag(tag) for tag in tags):
             return cls(tuple(sorted(tags)), is_of_entities=False, is_by_character=by_character)
         kinds = sorted({split_tag(tag)[1] for tag in tags} - {""})
@@ -129,6 +131,11 @@ def _tags_of(sentence: TaggedSentence) -> tuple[str, ...]:
     if sentence.tags is None:
         raise ValueError(f"{sentence.place}: no tags, expected a column of them beside the words")
     return sentence.tags
+
+
+def is_in_characters(sentences: Sequence[TaggedSentence]) -> bool:
+    """Whether every word is one character."""
+    return all(len(word) == 1 for sentence in sentences for word in sentence.words)
 
 
 def _is_tag(tag: str) -> bool:

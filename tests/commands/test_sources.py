@@ -462,6 +462,10 @@ def test_labels_and_tags_of_dev_must_have_been_learned(
     ):  # fmt: skip
         assert bertsmith("finetune", model, *arguments, "--plan-only") == 2
         assert told in capsys.readouterr().err
+    # Characters without a blank among them are of the kind that has blanks.
+    (tmp_path / "no-blanks.tsv").write_text("d\tO\np\tB-LOC\n")
+    files_of_characters = ("--tagged", "characters.tsv", "--dev", "no-blanks.tsv")
+    assert bertsmith("finetune", model, *files_of_characters, "--plan-only") == 0
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
+from bertsmith.tasks import classify
 from bertsmith.tasks.classify import (
     LabelScheme,
     TextAnswer,
@@ -33,6 +36,10 @@ SINGLE = [_example("a", "10"), _example("b", "9"), _example("c", "9")]
 def test_labels_are_those_of_the_examples_in_ascending_order() -> None:
     assert LabelScheme.of(SINGLE).names == ("9", "10")
     assert LabelScheme.of([_example("a", "no"), _example("b", "a")]).names == ("a", "no")
+    spelt = ("nan", "3", "yes", "NaN", "inf", "no", "-2")
+    for order in itertools.permutations(spelt):  # a set of them has another in every process
+        found = sorted(order, key=classify._by_value)
+        assert found == ["-2", "3", "NaN", "inf", "nan", "no", "yes"]
     several = [_example("a", "x", "b"), _example("b")]
     assert LabelScheme.of(several, "multi_label").names == ("b", "x")
     rated = [_example("a", "2.5"), _example("b", "3")]

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from bertsmith.reading.conll import TaggedSentence
 from bertsmith.tasks.entities import entities, split_tag
 from bertsmith.tasks.tag_scheme import TagScheme
 
@@ -67,3 +68,19 @@ def test_with_b_among_the_labels_nothing_goes_on_that_did_not_begin() -> None:
 def test_tags_of_no_entities_stay_as_they_are() -> None:
     scheme = TagScheme(("NN", "I-LIKE"), is_of_entities=False)
     assert scheme.well_formed(["I-LIKE", "NN"]) == ["I-LIKE", "NN"]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_so"),
+    [
+        (("서", "울", " ", "간"), True),
+        (("a", "\u00a0"), True),
+        (("EU", "\u00a0", "rejects"), False),  # a blank that a file of words holds
+        (("a", "b"), False),
+    ],
+)
+def test_a_file_is_of_characters_where_it_has_blanks_and_no_longer_word(
+    words: tuple[str, ...], is_so: bool
+) -> None:
+    sentence = TaggedSentence(place="x:1", words=words, tags=("O",) * len(words), document=0)
+    assert TagScheme.of([sentence]).is_by_character == is_so

@@ -17,7 +17,7 @@ from bertsmith.tasks.own.files import FileOptions, OwnFile
 from bertsmith.tasks.own.word_columns import WordColumns, layout_of, word_rows_of
 from bertsmith.tasks.stored import Learned, task_json
 from bertsmith.tasks.tag import EncodedWords, TagConfig
-from bertsmith.tasks.tag_scheme import TagScheme
+from bertsmith.tasks.tag_scheme import TagScheme, is_in_characters
 from bertsmith.tasks.task import Tagging, Task
 
 _Tagger = Task[TaggedSentence, EncodedWords, list[str]]
@@ -84,7 +84,9 @@ class TaggedFiles:
         scheme = own.scheme
         for example in examples:
             scheme.tags_of(example)
-        by_character = TagScheme.of(examples).is_by_character
+        by_character = TagScheme.of(examples).is_by_character or (
+            scheme.is_by_character and is_in_characters(examples)  # of which none is a blank
+        )
         if by_character != scheme.is_by_character:
             units = ("words", "characters, blanks among them,")
             raise ValueError(
