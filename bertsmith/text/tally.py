@@ -35,8 +35,10 @@ class TokenTally:
 
     def add(self, sequences: Iterable[npt.NDArray[np.integer]]) -> None:
         """Counts the token ids of some sequences; one that is no row is left to who refuses it."""
-        for each in sequences:
-            rows = each[(each >= 0) & (each < len(self._kinds))]
+        found = list(sequences)
+        if found:
+            ids = np.concatenate(found)
+            rows = ids[(ids >= 0) & (ids < len(self._kinds))]
             self._counts += np.bincount(self._kinds[rows], minlength=4)
 
     def notes(self, where: str) -> Iterator[str]:
