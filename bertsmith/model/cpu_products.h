@@ -136,7 +136,7 @@ inline void multiply_by_tiles(
       constexpr bool IS_BROAD = VECTORS == 2;
       auto* multiply = here > SIDE ? multiply_tiles<true, IS_BROAD, Number>
                                    : multiply_tiles<false, IS_BROAD, Number>;
-      multiply(from, stride, columns, PITCH, part, sums[first], PITCH, k == 0);
+      multiply(from, stride, columns, PITCH, part, sums[first], PITCH, k == 0, 64);
       if (k + part == depth)
         for (int row = first; row < first + here; row++) then(row, sums[row]);
     }

@@ -80,11 +80,11 @@ class Tiles {
 thread_local int Tiles::told = 0;
 
 // So many rows by one tile of columns or two, of whole tiles of depth, into sums, or added to them;
-// strides are bytes.
+// strides are bytes, and so is the step from a tile of rows to the next one of their depth.
 template <bool IS_TALL, bool IS_BROAD, typename Number>
 inline void multiply_tiles(
     const Number* rows, int64_t row_stride, const Number* columns, int64_t column_stride,
-    int64_t depth, void* sums, int64_t sum_stride, bool is_first) {
+    int64_t depth, void* sums, int64_t sum_stride, bool is_first, int64_t row_step) {
   asm volatile("" : : : "memory");  // tiles are read from memory, which g++ does not know
   char* upper = static_cast<char*>(sums);
   char* lower = upper + SIDE * sum_stride;
@@ -117,7 +117,7 @@ inline void multiply_tiles(
       if constexpr (IS_TALL) _tile_dpbusd(2, 5, 6);
       if constexpr (IS_TALL && IS_BROAD) _tile_dpbusd(3, 5, 7);
     }
-    left += 64, right += SIDE * column_stride;
+    left += row_step, right += SIDE * column_stride;
   }
   _tile_stored(0, upper, sum_stride);
   if constexpr (IS_BROAD) _tile_stored(1, upper + 64, sum_stride);
