@@ -71,10 +71,28 @@ def draw(runs: Sequence[Path], path: Path) -> None:
         named = [(directory.resolve().name, _rows_of(directory)) for directory in runs]
         draw_curves(named, path, _kind_of(path))
         return
+    from bertsmith.runs.fonts import as_written
+
     curves = [_read(directory) for directory in runs]
+    with as_written("".join(run.name for run in curves)):
+        _draw_pretraining(curves, path, _kind_of(path))
+
+
+def smoothed(steps: Sequence[int], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Means over equal windows of rows, at most 200 of them: (mean steps, mean values)."""
+    windows = min(_POINTS, len(values))
+    if windows == 0:
+        return [], []
+    return (
+        [float(part.mean()) for part in np.array_split(np.asarray(steps, float), windows)],
+        [float(part.mean()) for part in np.array_split(np.asarray(values, float), windows)],
+    )
+
+
+def _draw_pretraining(curves: Sequence[Curves], path: Path, kind: str) -> None:
+    """Four pictures in one: losses, accuracies, the rate, the speed."""
     from matplotlib.figure import Figure
 
-    kind = _kind_of(path)
     figure = Figure(figsize=(11, 7), layout="constrained")
     loss, accuracy, rate, speed = figure.subplots(2, 2).flat
     for number, run in enumerate(curves):
@@ -97,17 +115,6 @@ def draw(runs: Sequence[Path], path: Path) -> None:
     figure.suptitle(", ".join(run.name for run in curves))
     with atomic_file(path) as file:
         figure.savefig(file, format=kind, dpi=120)
-
-
-def smoothed(steps: Sequence[int], values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Means over equal windows of rows, at most 200 of them: (mean steps, mean values)."""
-    windows = min(_POINTS, len(values))
-    if windows == 0:
-        return [], []
-    return (
-        [float(part.mean()) for part in np.array_split(np.asarray(steps, float), windows)],
-        [float(part.mean()) for part in np.array_split(np.asarray(values, float), windows)],
-    )
 
 
 def _read(directory: Path) -> Curves:

@@ -5,10 +5,8 @@ One file a picture, beside the report that shows it. It computes nothing but mea
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -52,7 +50,9 @@ def draw_answers(judged: Judged, directory: Path) -> list[Path]:
         if 1 < len(groups.rows) <= _MOST_GROUPS:
             name = "by-" + groups.name.replace(" ", "-")
             wanted.append((name, partial(_draw_groups, groups=groups)))
-    with _as_written(_names_in(judged)):
+    from bertsmith.runs.fonts import as_written
+
+    with as_written(_names_in(judged)):
         return [
             _drawn(directory / f"{name}.png", partial(_draw_alone, draw=draw), (6, 5))
             for name, draw in wanted
@@ -61,7 +61,9 @@ def draw_answers(judged: Judged, directory: Path) -> list[Path]:
 
 def draw_curves(runs: Sequence[tuple[str, Sequence[Row]]], path: Path, kind: str = "png") -> Path:
     """Loss and Dev scores of one run or several, by name, over the steps."""
-    with _as_written("".join(name for name, _ in runs)):
+    from bertsmith.runs.fonts import as_written
+
+    with as_written("".join(name for name, _ in runs)):
         return _drawn(path, partial(_draw_runs, runs=runs), (10, 4), kind)
 
 
@@ -85,25 +87,6 @@ def _names_in(judged: Judged) -> str:
     labels = judged.confusion.labels if judged.confusion else ()
     parts = (part for groups in judged.groups for part, _, _ in groups.rows)
     return "".join(chain(labels, parts))
-
-
-@contextlib.contextmanager
-def _as_written(text: str) -> Iterator[None]:
-    """Draws names in any script, from fonts that have its letters, and a `$` as a dollar.
-
-    Where no font has a letter, it is a box: the tables beside the picture name the label.
-    """
-    import matplotlib
-
-    from bertsmith.runs.fonts import families_for
-
-    families = [*matplotlib.rcParams["font.family"], *families_for(text)[0]]
-    with (
-        warnings.catch_warnings(),
-        matplotlib.rc_context({"font.family": families, "text.parse_math": False}),
-    ):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        yield
 
 
 def _draw_alone(figure: Figure, draw: Callable[[Axes], None]) -> None:

@@ -5,8 +5,11 @@ It draws nothing.
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from collections.abc import Iterable, Iterator
 
+import matplotlib
 from matplotlib import font_manager
 
 PREFERRED = (
@@ -17,6 +20,22 @@ PREFERRED = (
 _USUAL = "DejaVu Sans"
 _SHOWS_NOTHING = "Last Resort"
 """Begins the name of a font that has a box for every character, and no letter."""
+
+
+@contextlib.contextmanager
+def as_written(names: str) -> Iterator[None]:
+    """Has names in any script drawn from fonts that have their letters, and a `$` as a dollar.
+
+    `names` are all of them, one after the other. Where no font has a letter, it is a box: what
+    stands beside the picture says the name.
+    """
+    families = [*matplotlib.rcParams["font.family"], *families_for(names)[0]]
+    with (
+        warnings.catch_warnings(),
+        matplotlib.rc_context({"font.family": families, "text.parse_math": False}),
+    ):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
 
 
 def families_for(text: str) -> tuple[list[str], str]:

@@ -84,6 +84,29 @@ def test_several_runs_are_told_apart_by_their_names(run_directory: Path, tmp_pat
     assert "other training" in picture
 
 
+def test_a_runs_name_is_drawn_as_it_is_written(
+    run_directory: Path, tmp_path: Path, monkeypatch, recwarn
+) -> None:
+    """From fonts that have its letters; a box without a warning where there is none; no formula."""
+    import matplotlib
+    from matplotlib import font_manager
+
+    named = run_directory.rename(tmp_path / "감성 $_^$")
+    usual = [each for each in font_manager.fontManager.ttflist if each.name == "DejaVu Sans"]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", usual)
+    draw([named], tmp_path / "one.png")
+    assert not [each for each in recwarn if "Glyph" in str(each.message)]
+    entry = font_manager.FontEntry(fname=usual[0].fname, name="Of Hangul", style="normal")
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [*usual, entry])
+    characters = iter([set("$_^"), set("감성")])
+    monkeypatch.setattr("bertsmith.runs.fonts._characters_of", lambda _: next(characters))
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        draw([named], tmp_path / "one.svg")
+    picture = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    (title,) = [line for line in picture.splitlines() if "감성 $_^$" in line and "<text" in line]
+    assert "'Of Hangul'" in title
+
+
 def test_a_curve_is_the_means_over_equal_windows() -> None:
     steps, values = smoothed(range(1, 401), [float(step % 2) for step in range(400)])
     assert len(steps) == 200
