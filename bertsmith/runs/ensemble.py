@@ -1,7 +1,7 @@
 """Several fine-tuned models and the same examples -> the scores that they reach as one.
 
 Models are read one after the other; only what they say of the examples is kept. Each must read the
-examples as the first does, label for label and token for token.
+examples as the first does, label for label and token for token, and choose among spans as it does.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ import numpy.typing as npt
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.runs.learning_set import ReadExamples, fingerprint
 from bertsmith.tasks.averaging import averaged
+from bertsmith.tasks.squad import SquadConfig
 from bertsmith.tasks.task import SpanAnswering, Task
 
 ItemScores = Sequence[npt.NDArray[np.floating]]
+
+_CHOOSING = ("with_null", "max_answer_tokens", "num_best")
+"""What of a SquadConfig decides, beside the threshold, which answers are given and listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,9 @@ def require_fit(member: Member, first: Member) -> None:
             f"it reads the examples as other tokens than {first.name} does: another vocabulary, or "
             f"other lengths and windows"
         )
+    elif differing := _differing(member.examples.task, first.examples.task):
+        its, others = differing
+        told = f"it chooses answers by {its}, and {first.name} by {others}"
     if told:
         raise ValueError(f"{member.name} is no part of this ensemble: {told}; score it by itself")
 
@@ -69,6 +76,18 @@ def _joint_task(tasks: Sequence[Task[Any, Any, Any]]) -> Task[Any, Any, Any]:
     thresholds = [each.config.null_threshold for each in tasks if isinstance(each, SpanAnswering)]
     mean = sum(thresholds) / len(thresholds)
     return replace(first, config=replace(first.config, null_threshold=mean))
+
+
+def _differing(task: Task[Any, Any, Any], wanted: Task[Any, Any, Any]) -> tuple[str, str] | None:
+    """The values by which both choose answers, where they are not the same."""
+    if not isinstance(task, SpanAnswering) or not isinstance(wanted, SpanAnswering):
+        return None
+    its, others = _choosing(task.config), _choosing(wanted.config)
+    return (its, others) if its != others else None
+
+
+def _choosing(config: SquadConfig) -> str:
+    return ", ".join(f"{name} {getattr(config, name)}" for name in _CHOOSING)
 
 
 def _kind(head: TaskHeadConfig) -> str:

@@ -40,11 +40,10 @@ def texts(name: str, *labels: str, problem: Any = "single_label", max_tokens: in
     return member(name, task, TEXTS, [[0.0] * len(labels)])
 
 
-def spans(name: str, threshold: float, null: float) -> Member:
+def spans(name: str, threshold: float, null: float, **choosing: Any) -> Member:
     """`null`: how far the score of no answer is above that of the one answer."""
-    config = SquadConfig(
-        max_tokens=16, doc_stride=4, max_question_tokens=4, with_null=True, null_threshold=threshold
-    )
+    values = {"with_null": True, "null_threshold": threshold, **choosing}
+    config = SquadConfig(max_tokens=16, doc_stride=4, max_question_tokens=4, **values)
     scores = np.full((8, 2), -9.0)  # [CLS] is he ? [SEP] the dog [SEP]
     scores[0], scores[6] = (null / 2, null / 2), (0.0, 0.0)
     return member(name, SpanAnswering(config=config, version="2.0"), ASKED, [scores])
@@ -66,6 +65,25 @@ def spans(name: str, threshold: float, null: float) -> Member:
 def test_what_does_not_fit_is_refused_with_the_reason(other: Member, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         require_fit(other, texts("a", "0", "1"))
+
+
+@pytest.mark.parametrize(
+    ("choosing", "told"),
+    [
+        ({"with_null": False}, "with_null False, max_answer_tokens 30, num_best 20"),
+        ({"max_answer_tokens": 5}, "with_null True, max_answer_tokens 5, num_best 20"),
+        ({"num_best": 1}, "with_null True, max_answer_tokens 30, num_best 1"),
+    ],
+)
+def test_models_that_choose_answers_otherwise_are_no_ensemble_in_either_order(
+    choosing: dict[str, Any], told: str
+) -> None:
+    first, other = spans("a", 1.0, 1.0), spans("b", 1.0, 1.0, **choosing)
+    usual = "with_null True, max_answer_tokens 30, num_best 20"
+    for member, another, its, others in ((other, first, told, usual), (first, other, usual, told)):
+        with pytest.raises(ValueError, match=f"by {its}, and {another.name} by {others}; score"):
+            require_fit(member, another)
+    require_fit(spans("b", 4.0, 1.0), first)
 
 
 def test_equal_labels_and_tokens_fit_and_answer_as_one() -> None:
