@@ -54,7 +54,9 @@ class Loaded:
     tokenizer: Tokenizer
     """The vocabulary and rules it was trained with."""
     directory: Path
-    """Where it was found."""
+    """Where its files lie."""
+    prefix: Path | None = None
+    """The TensorFlow checkpoint, of perhaps several in the directory, that was asked for."""
     sentence: SentenceConfig | None = None
     """How sentence vectors are made, where the directory says so."""
     dense: Dense | None = None
@@ -66,6 +68,11 @@ class Loaded:
     left_aside: tuple[str, ...] = ()
     """Every tensor of the file that the model does not take: its name in the Hugging Face layout,
     or the one it has where TensorFlow wrote it."""
+
+    @property
+    def place(self) -> Path:
+        """Where it is found again, and no other beside it."""
+        return self.prefix or self.directory
 
 
 def save(
@@ -151,6 +158,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
         config=config,
         tokenizer=tokenizer,
         directory=directory,
+        prefix=None if place.is_dir() else place,
         sentence=sentence,
         dense=dense,
         head=head,

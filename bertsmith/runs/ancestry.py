@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from bertsmith.checkpoints.places import BEST
+from bertsmith.checkpoints.prefixes import find_prefix
 from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import read_json
 from bertsmith.runs.directory import RECORD, is_pretraining, read_record
@@ -23,8 +24,13 @@ _STEP = re.compile(r"step-\d+")
 
 
 def told_name(model: Path) -> str:
-    """What to call a model: its directory; of one that a run made, the run's before it."""
+    """What to call a model: its directory; of one that a run made, the run's before it.
+
+    One of the TensorFlow checkpoints in a directory is called by both.
+    """
     run = _run_around(model)
+    if run is None and not model.is_dir() and find_prefix(model):
+        run = model.parent
     return model.name if run is None else f"{run.name}/{model.relative_to(run).as_posix()}"
 
 

@@ -158,11 +158,11 @@ def _first_record(
     num_steps: int,
 ) -> FinetuneRecord:
     """Of a run that begins; `notes` are of the model."""
-    directory = start.loaded.directory.resolve()
+    place = start.loaded.place.resolve()
     return FinetuneRecord(
         run=replace(job.run, precision=choose_precision(job.run.precision, job.device)),
         num_steps=num_steps,
-        model=str(directory),
+        model=str(place),
         model_fingerprint=start.model_fingerprint,
         examples_fingerprint=start.examples_fingerprint,
         train_fingerprint=start.train_fingerprint,
@@ -176,7 +176,7 @@ def _first_record(
             *(f"Dev: {note}" for note in start.dev.notes),
         ),
         versions=versions(job.device, ALONE),
-        ancestry=ancestry(directory),
+        ancestry=ancestry(place),
         label_counts=learning.label_counts,
     )
 

@@ -30,7 +30,7 @@ class FinetuneRecord:
     num_steps: int
     """Updates, when nothing stops it earlier."""
     model: str
-    """The pre-trained model's directory."""
+    """Where the pre-trained model lies: a directory, or the prefix of a TensorFlow checkpoint."""
     model_fingerprint: str
     """SHA-256 of its weights as they were loaded."""
     examples_fingerprint: str

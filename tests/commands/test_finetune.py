@@ -15,6 +15,7 @@ from bertsmith.commands.finetune_request import _settled
 from bertsmith.runs.ancestry import ancestry
 from bertsmith.tasks.stored import read_task
 from bertsmith.train.log import read_metrics
+from tests.commands.small_run import killed_at
 from tests.commands.small_task import NUM_STEPS, RUN, begun, bertsmith, write_glue
 
 
@@ -67,6 +68,30 @@ def test_a_model_is_called_by_its_name_before_a_path_and_a_path_is_kept_whole(
         *(str(tmp_path / each) for each in ("named", "unnamed", "bundle/model.ckpt-7")),
     ]
     assert _settled("owner/of-the-hub") == "owner/of-the-hub"
+
+
+def test_one_of_several_tensorflow_checkpoints_is_the_one_that_a_run_began_with(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not the newest beside it, which the directory stands for."""
+    several, out = tmp_path / "several", tmp_path / "run"
+    for step, model in ((100, folder / "model"), (200, folder / "run")):
+        left_out = ("--without-head",) if step == 200 else ()
+        made = tmp_path / str(step)
+        assert bertsmith("convert", model, made, "--to", "tensorflow", *left_out) == 0
+        several.mkdir(exist_ok=True)
+        for file in made.iterdir():
+            name = file.name.replace("bert_model.ckpt", f"model.ckpt-{step}")
+            shutil.copyfile(file, several / name)
+    asked = ("finetune", several / "model.ckpt-100", "--glue", folder / "glue", *RUN, "--out", out)
+    killed_at(1, *asked)
+    record = json.loads((out / "run.json").read_text())
+    assert record["model"] == str((several / "model.ckpt-100").resolve())
+    capsys.readouterr()
+    assert bertsmith("finetune", "--resume", out) == 0
+    assert "several/model.ckpt-100: 2 layers" in capsys.readouterr().out
+    weights = "best/model.safetensors"
+    assert (out / weights).read_bytes() == (folder / "run" / weights).read_bytes()
 
 
 def test_run_json_holds_all_that_decides(folder: Path) -> None:
