@@ -54,16 +54,18 @@ def outcome(
     item_scores = dev.item_scores(answering_model(loaded, precision, job.device))
     answers, tuned = tune_null_threshold(loaded.directory, dev, dev.decoded(item_scores))
     scores, known = report(dev, answers), dev.judged(item_scores, answers)
-    write_scores(job.directory, scores, step, tuned)
+    count = _num_candidates(job, ready)
+    chosen = _told_choice(step, count)
+    write_scores(job.directory, scores, step, tuned=tuned, chosen=chosen)
     use = f"bertsmith evaluate {shlex.quote(str(job.directory))} {ready.options}"
     note = _note(job, ready, scores)
     mix = told_mix(loaded.head)
-    notes = tuple(filter(None, (early, tuned, mix, note)))
+    notes = tuple(filter(None, (early, chosen, tuned, mix, note)))
     described = described_run(job.directory, ready.record, ready.plan, ready.name, use, notes)
     return Outcome(
         scores=[
             f"Dev, the model of step {step:,}, on {len(dev.examples):,} examples"
-            f"{_choice(job, ready)}:",
+            + (f", by which it was chosen among {count}:" if chosen else ":"),
             *scores.lines(),
         ],
         details=[
@@ -85,9 +87,17 @@ def _note(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT], scores: Scores
     return f"note  {advice}" if advice else ""
 
 
-def _choice(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> str:
-    """By how many evaluations on the same examples it was chosen, so that the score flatters."""
+def _num_candidates(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> int:
+    """How many models were measured on Dev, where the best of them is kept; else 1."""
     rows = read_metrics(job.directory / "metrics.jsonl")
-    count = sum("is_best" in row for row in rows)
-    is_chosen = ready.record.run.keep_best and count > 1
-    return f", by which it was chosen among {count}" if is_chosen else ""
+    return sum("is_best" in row for row in rows) if ready.record.run.keep_best else 1
+
+
+def _told_choice(step: int, count: int) -> str:
+    """That the scores are those that the model was chosen by; empty where there was no choice."""
+    if count < 2:
+        return ""
+    return (
+        f"the model of step {step:,} was chosen among {count} by its score on Dev: its scores "
+        f"there flatter"
+    )

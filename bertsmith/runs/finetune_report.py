@@ -110,11 +110,11 @@ def report(
     )
 
 
-def write_scores(directory: Path, scores: Scores, step: int, tuned: str) -> None:
+def write_scores(directory: Path, scores: Scores, step: int, *, tuned: str, chosen: str) -> None:
     """Writes what the run's model reaches on Dev into the run's directory.
 
-    `tuned` says what was tuned on these examples; empty for nothing. A score without an interval
-    has null for one.
+    `tuned` says what was tuned on these examples, `chosen` that the model was chosen by them; empty
+    for nothing. A score without an interval has null for one.
     """
     intervals = {
         name: None if each is None else [each.low, each.high]
@@ -127,6 +127,7 @@ def write_scores(directory: Path, scores: Scores, step: int, tuned: str) -> None
             "num_examples": scores.num_examples,
             "scores": scores.values,
             "intervals_95": intervals,
+            **({"chosen_on_dev": chosen} if chosen else {}),
             **({"tuned_on_dev": tuned} if tuned else {}),
         },
     )

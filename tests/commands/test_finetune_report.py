@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,28 @@ def test_the_run_explains_itself(folder: Path) -> None:
     assert f"bertsmith evaluate {run} --glue {folder / 'glue'} --task SST-2" in readme
     assert "- a new head of 2 scores, drawn by seed 0" in readme
     assert (run / "worst.md").is_file() == ("worst.md" in readme)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_chosen"),
+    [((), True), (("--no-keep-best",), False), (("--evaluate-every", "9"), False)],
+)
+def test_a_score_that_the_model_was_chosen_by_says_so_wherever_it_stands(
+    options: tuple[str, ...], is_chosen: bool,
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The best of six evaluations; the last model, or the only one, is none."""
+    run = tmp_path / "run"
+    assert bertsmith(*begun(folder, run), *options) == 0
+    scores = json.loads((run / "scores.json").read_text("utf-8"))
+    assert ("by which it was chosen among 6:" in capsys.readouterr().out) is is_chosen
+    told = (
+        f"the model of step {scores['step']} was chosen among 6 by its score on Dev: its scores "
+        f"there flatter"
+    )
+    assert scores.get("chosen_on_dev") == (told if is_chosen else None)
+    lines = (run / "README.md").read_text("utf-8").splitlines()
+    assert [line for line in lines if "chosen" in line] == ([told] if is_chosen else [])
 
 
 NOTE = "another rate or another seed may help"

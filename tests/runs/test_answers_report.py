@@ -69,7 +69,7 @@ def test_a_score_without_an_interval_has_none_in_any_place(tmp_path: Path) -> No
     readme = (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
     assert "| accuracy | 1 |  |" in readme
     assert "| f1 of a rare one | 1 |  |" in readme
-    write_scores(tmp_path, certain, 3, "")
+    write_scores(tmp_path, certain, 3, tuned="", chosen="")
     written = read_json(tmp_path / "scores.json")
     assert written["intervals_95"] == {"accuracy": None, "f1": [0.4, 0.6]}
 
