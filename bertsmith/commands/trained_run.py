@@ -178,7 +178,7 @@ def _train(ongoing: OngoingFinetuning, shown: progress.Display) -> bool:
                 shown.note(ongoing.evaluate(number))
             is_over = ongoing.decide_end(number)
             is_stopping = is_over or interruption.requested
-            if is_stopping or ongoing.is_due(number, run.save_every):
+            if is_stopping or ongoing.is_due(number, run.save_every) or ongoing.is_best(number):
                 ongoing.save(number)
             if is_stopping:
                 return is_over

@@ -72,7 +72,7 @@ class FinetuneRun:
     evaluate_every: float = 1.0
     """Epochs between two evaluations on the Dev examples."""
     save_every: float = 1.0
-    """Epochs between two checkpoints to go on from."""
+    """Epochs between two checkpoints to go on from; the best model on Dev, kept, makes one too."""
     keep_best: bool = True
     """Whether the model with the best Dev score is the result, and not the last one."""
     patience: int = 0

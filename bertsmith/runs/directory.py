@@ -10,6 +10,7 @@ where the command made them itself, first-vectors.npy and tensorboard/ where the
 
 from __future__ import annotations
 
+import filecmp
 import importlib.metadata
 import os
 import platform
@@ -23,7 +24,7 @@ from typing import Any
 import torch
 
 from bertsmith import fusion
-from bertsmith.checkpoints.places import checkpoints_of, newest_checkpoint
+from bertsmith.checkpoints.places import WEIGHTS, checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
 from bertsmith.model import (
     cpu_attention,
@@ -37,6 +38,7 @@ from bertsmith.native import bf16_instructions, library, multiplies_float16
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.train import cpu_updates
 from bertsmith.train.device import Processes
+from bertsmith.train.state import FACTS_NAME, TENSORS_NAME
 
 RECORD = "run.json"
 FINE_TUNING = "fine-tuning"
@@ -219,6 +221,19 @@ def reached(directory: Path) -> int:
     """Updates in the newest complete checkpoint; 0 without one."""
     newest = newest_checkpoint(directory)
     return 0 if newest is None else int(newest.name.removeprefix("step-"))
+
+
+def holds_model(place: Path, checkpoint: Path) -> bool:
+    """Whether the weights at `place` are those of the checkpoint."""
+    there = place / WEIGHTS
+    return there.is_file() and filecmp.cmp(checkpoint / WEIGHTS, there, shallow=False)
+
+
+def copy_model(checkpoint: Path, directory: Path) -> None:
+    """Copies a checkpoint without the trainer's state, file by file, into an existing directory."""
+    for file in checkpoint.iterdir():
+        if file.name not in (TENSORS_NAME, FACTS_NAME):
+            shutil.copyfile(file, directory / file.name)
 
 
 def drop_old_checkpoints(directory: Path, keep: int, keep_every: int = 0) -> None:

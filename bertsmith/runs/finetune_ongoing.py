@@ -16,9 +16,15 @@ from typing import Any
 from bertsmith.batch import TaskBatch
 from bertsmith.checkpoints.places import BEST, newest_checkpoint
 from bertsmith.data.labelled import TaskPlan
+from bertsmith.files import atomic_directory
 from bertsmith.model.task_model import COUNT, LOSS_SUM, TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
-from bertsmith.runs.directory import checkpoint_path, drop_old_checkpoints
+from bertsmith.runs.directory import (
+    checkpoint_path,
+    copy_model,
+    drop_old_checkpoints,
+    holds_model,
+)
 from bertsmith.runs.finetuning import TaskCheckpoint, TaskTrainee, restore_task_checkpoint
 from bertsmith.runs.progress import View
 from bertsmith.train.log import MetricsLog
@@ -82,13 +88,13 @@ class OngoingFinetuning:
         keeper: TaskCheckpoint,
         measure: Measure,
     ) -> OngoingFinetuning:
-        """Puts back the newest checkpoint, if there is one."""
+        """Puts back the newest checkpoint, if there is one, and the best model that it tells of."""
         newest = newest_checkpoint(directory)
         state = TrainerState(step=0, extra={})
         if newest is not None:
             state = restore_task_checkpoint(newest, parts)
         known: dict[str, Any] = state.extra
-        return OngoingFinetuning(
+        ongoing = OngoingFinetuning(
             directory=directory,
             run=run,
             parts=parts,
@@ -99,6 +105,9 @@ class OngoingFinetuning:
             progress=DevProgress(**known),
             log=MetricsLog(directory / "metrics.jsonl", resumed_step=state.step),
         )
+        if newest is not None and ongoing.is_best(state.step):
+            ongoing._keep_best(newest)
+        return ongoing
 
     @property
     def num_steps(self) -> int:
@@ -123,6 +132,10 @@ class OngoingFinetuning:
         """Whether a multiple of `every` epochs ends with this update, or the run does."""
         epochs = [self.plan.epochs(number) / every for number in (step - 1, step)]
         return step == self.num_steps or int(epochs[0] + _ROUNDING) < int(epochs[1] + _ROUNDING)
+
+    def is_best(self, step: int) -> bool:
+        """Whether the model after this update is the best so far on Dev, and to be kept."""
+        return self.run.keep_best and self.progress.best_step == step
 
     def record_step(self, update: Step) -> View:
         """Writes a row of metrics."""
@@ -151,7 +164,7 @@ class OngoingFinetuning:
         )
 
     def evaluate(self, step: int) -> str:
-        """Measures the model on Dev, keeps it where it is the best so far; says so in a line."""
+        """Measures the model on Dev; says in a line what it reaches, and the best so far."""
         began = time.perf_counter()
         scores = self.measure(self.parts.model)
         chooses, score = next(iter(scores.items()))
@@ -159,8 +172,6 @@ class OngoingFinetuning:
         self.newest_score = f"Dev {chooses} {score:.4g}"
         named = {f"evaluation_{name}": value for name, value in scores.items()}
         self.log.write({"step": step, **named, "is_best": is_best})
-        if is_best and self.run.keep_best:
-            self.keeper.write(self.directory / BEST, self.parts, None)
         self.began += time.perf_counter() - began
         told = f"after epoch {self.plan.epochs(step):.3g}, step {step:,}: Dev {told_scores(scores)}"
         if is_best:
@@ -175,13 +186,24 @@ class OngoingFinetuning:
         return self.progress.is_finished
 
     def save(self, step: int) -> None:
-        """Writes a checkpoint to go on from, and deletes the one before."""
-        began = time.perf_counter()
+        """Writes a checkpoint to go on from, keeps the best model, deletes the checkpoint before.
+
+        The best model is a copy of its own checkpoint: so whoever goes on finds none in its place
+        that the run has not reached.
+        """
+        began, path = time.perf_counter(), checkpoint_path(self.directory, step)
         self.progress.last_step = step
         state = TrainerState(step=step, extra=dataclasses.asdict(self.progress))
-        self.keeper.write(checkpoint_path(self.directory, step), self.parts, state)
+        self.keeper.write(path, self.parts, state)
+        if self.is_best(step):
+            self._keep_best(path)
         drop_old_checkpoints(self.directory, 1)
         self.began += time.perf_counter() - began
+
+    def _keep_best(self, checkpoint: Path) -> None:
+        if not holds_model(self.directory / BEST, checkpoint):
+            with atomic_directory(self.directory / BEST) as best:
+                copy_model(checkpoint, best)
 
 
 def told_scores(scores: dict[str, float]) -> str:

@@ -127,11 +127,8 @@ class TaskCheckpoint:
     task: Mapping[str, object]
     """As JSON values."""
 
-    def write(self, path: Path, trained: TaskTrainee, state: TrainerState | None) -> None:
-        """Writes model, vocabulary and task as one atomic directory; with a state, the trainer too.
-
-        With it training can go on from there.
-        """
+    def write(self, path: Path, trained: TaskTrainee, state: TrainerState) -> None:
+        """Writes model, vocabulary, task and trainer as one atomic directory to go on from."""
         weights, config = trained.weights(), trained.model.bert.config
         head = TaskHead(config, trained.model.head.config)
         head.load_state_dict(
@@ -141,8 +138,7 @@ class TaskCheckpoint:
         with atomic_directory(path) as directory:
             store.write(directory, weights, config, self.tokenizer, head=head)
             write_json(directory / TASK, self.task)
-            if state is not None:
-                save_state(directory, trained.optimizer, state.step, state.extra)
+            save_state(directory, trained.optimizer, state.step, state.extra)
 
 
 def restore_task_checkpoint(path: Path, trained: TaskTrainee) -> TrainerState:

@@ -5,8 +5,6 @@ It trains nothing.
 
 from __future__ import annotations
 
-import filecmp
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +13,10 @@ from typing import Any
 import torch
 
 from bertsmith.checkpoints import store
-from bertsmith.checkpoints.places import BEST, WEIGHTS, find_model
+from bertsmith.checkpoints.places import BEST, find_model
 from bertsmith.files import atomic_directory, read_json
 from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.directory import copy_model, holds_model
 from bertsmith.runs.ensemble import ItemScores, Member, as_one
 from bertsmith.runs.failure import Guessing, failure_of, late_loss
 from bertsmith.runs.finetune_record import SCORES, read_finetune_record
@@ -35,7 +34,6 @@ from bertsmith.tasks.stored import read_task
 from bertsmith.tasks.task import SpanAnswering
 from bertsmith.train.device import recorded_precision
 from bertsmith.train.log import read_metrics
-from bertsmith.train.state import FACTS_NAME, TENSORS_NAME
 
 
 def result_of(directory: Path, seed: int, guessing: Guessing) -> RunResult:
@@ -108,13 +106,9 @@ def ensemble_of(
 def keep_best_model(search: Path, name: str) -> None:
     """Puts a copy of the run's model where whoever loads the search's directory finds it."""
     chosen = find_model(search / name)
-    there = search / BEST / WEIGHTS
-    if there.is_file() and filecmp.cmp(chosen / WEIGHTS, there, shallow=False):
-        return
-    with atomic_directory(search / BEST) as directory:
-        for file in chosen.iterdir():
-            if file.name not in (TENSORS_NAME, FACTS_NAME):
-                shutil.copyfile(file, directory / file.name)
+    if not holds_model(search / BEST, chosen):
+        with atomic_directory(search / BEST) as directory:
+            copy_model(chosen, directory)
 
 
 def _as_tuned(

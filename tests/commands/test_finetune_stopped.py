@@ -53,6 +53,31 @@ def test_killed_and_resumed_gives_the_same_bytes(
     assert (directory / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
 
 
+def test_the_best_model_is_one_that_the_run_goes_on_from_however_seldom_it_saves(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed behind the first evaluation, with no other checkpoint due before the end."""
+    write = MetricsLog.write
+
+    class Killed(BaseException):
+        pass
+
+    def killed(log: MetricsLog, row: Record) -> None:
+        write(log, row)
+        if row["step"] == 7:
+            raise Killed
+
+    monkeypatch.setattr(MetricsLog, "write", killed)
+    with pytest.raises(Killed):
+        bertsmith(*begun(folder, tmp_path), "--save-every", "9")
+    assert reached(tmp_path) == 5
+    last, best = (
+        (tmp_path / place / "model.safetensors").read_bytes()
+        for place in ("checkpoints/step-00000005", "best")
+    )
+    assert last == best
+
+
 def test_ctrl_c_saves_after_the_step_and_says_how_to_go_on(
     folder: Path,
     tmp_path: Path,

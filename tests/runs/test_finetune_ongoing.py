@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.directory import checkpoint_path
 from bertsmith.runs.finetune_ongoing import DevProgress, OngoingFinetuning
-from tests.runs.test_finetuning import PLAN
+from bertsmith.runs.finetuning import TaskCheckpoint
+from tests.checkpoints.tiny import tiny_tokenizer
+from tests.runs.test_finetuning import PLAN, RUN, begun, loaded_from, trained
 
 
 def ongoing(run: FinetuneRun) -> OngoingFinetuning:
@@ -72,3 +76,41 @@ def test_what_is_kept_is_the_best_or_the_last() -> None:
     run.progress.best_step, run.progress.last_step = 2, 6
     assert run.kept_step == 2
     assert replace(run, run=FinetuneRun(batch_size=5, keep_best=False)).kept_step == 6
+
+
+def test_the_best_model_is_a_copy_of_a_checkpoint_wherever_a_run_dies(tmp_path: Path) -> None:
+    """Of none before its checkpoint is whole; an older one is made good where the run goes on."""
+    scores = iter([0.5, 0.4, 0.6])
+    parts, run, best = (
+        begun(RUN, loaded_from(tmp_path / "m")),
+        tmp_path / "run",
+        "model.safetensors",
+    )
+
+    def going_on() -> OngoingFinetuning:
+        keeper = TaskCheckpoint(tokenizer=tiny_tokenizer(), task={"kind": "none"})
+        return OngoingFinetuning.set_up(
+            run, RUN, parts, PLAN, keeper, lambda model: {"accuracy": next(scores)}
+        )
+
+    def weights(place: Path) -> bytes:
+        return (place / best).read_bytes()
+
+    ongoing = going_on()
+    for step, kept in ((2, 2), (4, 2), (6, 6)):
+        trained(parts, step - 2, step)
+        before = weights(run / "best") if step > 2 else b""
+        ongoing.evaluate(step)
+        assert ongoing.is_best(step) is (step == kept)
+        assert (weights(run / "best") if (run / "best").exists() else b"") == before
+        if step == 6:
+            shutil.copytree(run / "best", tmp_path / "older")
+        ongoing.save(step)
+        expected = weights(checkpoint_path(run, step)) if step == kept else before
+        assert weights(run / "best") == expected
+    ongoing.close()
+    assert not list((run / "best").glob("trainer*"))
+    shutil.rmtree(run / "best")
+    shutil.copytree(tmp_path / "older", run / "best")  # as if it had died before the copy
+    going_on().close()
+    assert weights(run / "best") == weights(checkpoint_path(run, 6)) != weights(tmp_path / "older")
