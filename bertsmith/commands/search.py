@@ -74,8 +74,10 @@ class _Search(Generic[ExampleT, EncodedT, AnswerT]):
     results: Results
 
     def write(self) -> None:
-        """Keeps what has ended."""
+        """Keeps what has ended, and the model of the best of it."""
         write_results(self.job.directory, self.results)
+        if best := best_of(self.results):
+            keep_best_model(self.job.directory, best.name)
         origin = [f"{name}: {value}" if name else value for name, value in self.first.about]
         task, options = self.learning.task, self.learning.options
         write_readme(self.job.directory, self.record, self.results, task, options, origin)
@@ -144,12 +146,9 @@ def search_runs(
         write_search_record(job.directory, record)
         _run_all(going, console)
         going.write()
-        best = best_of(results)
-        if best is not None:
-            keep_best_model(job.directory, best.name)
     for line in ["", *table(record, results, learning.task)]:
         say(console, line)
-    if best is None:
+    if best_of(results) is None:
         raise ValueError(f"all {len(jobs)} runs in {job.directory} failed, and none was chosen")
     say(console, f"{job.directory / 'best'} holds its model; to score it again, or elsewhere:")
     say(console, f"bertsmith evaluate {shlex.quote(str(job.directory))} {learning.options}")

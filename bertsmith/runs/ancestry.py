@@ -15,8 +15,7 @@ from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import read_json
 from bertsmith.runs.directory import RECORD, is_pretraining, read_record
 from bertsmith.runs.finetune_record import SCORES, read_finetune_record
-from bertsmith.runs.search_record import read_results, read_search_record
-from bertsmith.runs.search_table import best_of
+from bertsmith.runs.search_record import chosen_run, read_search_record
 from bertsmith.train.config import PrecisionChoice
 
 _CHECKPOINTS = "checkpoints"
@@ -54,15 +53,15 @@ def ancestry(model: Path) -> tuple[str, ...]:
 def precision_of(model: Path) -> PrecisionChoice:
     """What the run that made a fine-tuned model computed and scored it in; else `auto`.
 
-    Of a search, what the chosen run did, where its directory is still there. Raises as
+    Of a search, what the run of its model did, where its directory is still there. Raises as
     `read_finetune_record` does.
     """
     run = _run_around(model)
     if run is not None and (run / SEARCH).is_file():
-        best = best_of(read_results(run))
-        if best is None or not (run / best.name / RECORD).is_file():
+        chosen = chosen_run(run)
+        if chosen is None or not (run / chosen / RECORD).is_file():
             return read_search_record(run).run.precision
-        run = run / best.name
+        run = run / chosen
     if run is None or is_pretraining(run):
         return "auto"
     return read_finetune_record(run).run.precision
@@ -70,12 +69,12 @@ def precision_of(model: Path) -> PrecisionChoice:
 
 def _of_search(search: Path) -> tuple[str, ...]:
     """A search's model is that of the run that was chosen, whose directory may be gone."""
-    record, best = read_search_record(search), best_of(read_results(search))
-    if best is None or not (search / best.name / RECORD).is_file():
+    record, chosen = read_search_record(search), chosen_run(search)
+    if chosen is None or not (search / chosen / RECORD).is_file():
         return (f"{search.name}: the best of `{record.command}`",)
-    chosen = read_finetune_record(search / best.name)
-    first = f"{search.name}: the best on Dev, {best.name}, of `{record.command}`"
-    return (f"{first}, from {chosen.model}", *chosen.ancestry)
+    begun = read_finetune_record(search / chosen)
+    first = f"{search.name}: the best on Dev, {chosen}, of `{record.command}`"
+    return (f"{first}, from {begun.model}", *begun.ancestry)
 
 
 def _which(run: Path, model: Path) -> str:

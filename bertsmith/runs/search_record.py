@@ -1,7 +1,8 @@
 """The directory of a search: what stands in it, its `search.json`, and what its runs reached.
 
 SEARCH/search.json, results.json (a row for every run that has ended), README.md, best/ (the model
-of the run that was chosen), and a directory for each run, which is one of finetune.
+of the best of these runs, and which it is of), and a directory for each run, which is one of
+finetune.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertsmith.checkpoints.places import BEST
 from bertsmith.checkpoints.searches import RESULTS, SEARCH
 from bertsmith.files import read_json, write_json
 from bertsmith.recipes.finetuning import FinetuneRun, Grid, from_json, restarts, to_json
+
+CHOSEN = "chosen.json"
+"""Beside the model in `best/`, and written with it: which run it is of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +126,12 @@ def read_search_record(directory: Path) -> SearchRecord:
             f"{path} was not written by this version of bertsmith ({error}); start the search "
             f"again in another directory"
         ) from error
+
+
+def chosen_run(directory: Path) -> str | None:
+    """The run whose model `best/` holds, whatever else has ended since; None where none says so."""
+    path = directory / BEST / CHOSEN
+    return str(read_json(path)["run"]) if path.is_file() else None
 
 
 def write_results(directory: Path, results: Results) -> None:

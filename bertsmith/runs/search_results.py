@@ -14,7 +14,7 @@ import torch
 
 from bertsmith.checkpoints import store
 from bertsmith.checkpoints.places import BEST, find_model
-from bertsmith.files import atomic_directory, read_json
+from bertsmith.files import atomic_directory, read_json, write_json
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.directory import copy_model, holds_model
 from bertsmith.runs.ensemble import ItemScores, Member, as_one
@@ -24,9 +24,11 @@ from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.finetune_start import Start
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
 from bertsmith.runs.search_record import (
+    CHOSEN,
     PointEnsemble,
     Results,
     RunResult,
+    chosen_run,
     name_of,
     point_name,
 )
@@ -104,11 +106,16 @@ def ensemble_of(
 
 
 def keep_best_model(search: Path, name: str) -> None:
-    """Puts a copy of the run's model where whoever loads the search's directory finds it."""
+    """Puts a copy of the run's model where whoever loads the search's directory finds it.
+
+    The run's name is written with it, so that both change at once.
+    """
     chosen = find_model(search / name)
-    if not holds_model(search / BEST, chosen):
-        with atomic_directory(search / BEST) as directory:
-            copy_model(chosen, directory)
+    if chosen_run(search) == name and holds_model(search / BEST, chosen):
+        return
+    with atomic_directory(search / BEST) as directory:
+        copy_model(chosen, directory)
+        write_json(directory / CHOSEN, {"run": name})
 
 
 def _as_tuned(

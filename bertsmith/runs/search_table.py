@@ -19,6 +19,7 @@ from bertsmith.runs.search_record import (
     Results,
     RunResult,
     SearchRecord,
+    chosen_run,
     name_of,
     point_name,
 )
@@ -53,9 +54,7 @@ def write_readme(
     origin: Sequence[str],
 ) -> None:
     """Writes what the directory holds, where it comes from and what was reached."""
-    where = shlex.quote(str(directory))
-    is_chosen = best_of(results) is not None
-    chosen = "`best/` holds the model of the run that was chosen.\n"
+    where, chosen = shlex.quote(str(directory)), chosen_run(directory)
     write_text(
         directory / "README.md",
         "\n".join(
@@ -70,12 +69,12 @@ def write_readme(
                 *table(record, results, task),
                 "```",
                 "",
-                *([chosen] if is_chosen else []),
+                *([f"`best/` holds the model of `{chosen}`.", ""] if chosen else []),
                 "Each run is a directory of its own, of the same making as those of `bertsmith "
                 "finetune`; `results.json` holds the table.",
                 "",
                 "```bash",
-                *([f"bertsmith evaluate {where} {options}"] if is_chosen else []),
+                *([f"bertsmith evaluate {where} {options}"] if chosen else []),
                 f"bertsmith search --resume {where}",
                 "```",
                 "",

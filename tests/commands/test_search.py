@@ -7,7 +7,9 @@ import json
 import shlex
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +19,8 @@ from bertsmith.checkpoints.store import load
 from bertsmith.commands import search
 from bertsmith.commands.search_options import defaults_of, grid_of
 from bertsmith.recipes.finetuning import GLUE_GRID, PAPER_GRID
-from bertsmith.runs.search_record import read_results
+from bertsmith.runs.ancestry import ancestry, precision_of
+from bertsmith.runs.search_record import RunResult, chosen_run, read_results, write_results
 from bertsmith.train.log import MetricsLog, Record
 from tests.commands.small_run import killed_at
 from tests.commands.small_task import RUN, bertsmith, write_glue, write_model
@@ -178,6 +181,51 @@ def test_ctrl_c_says_how_the_search_goes_on(
     assert f"run 1 of 4: {NAMES[0]}" not in told
     assert f"run 2 of 4: {NAMES[1]}\ngoing on after step 3 of 10" in told
     assert trained(tmp_path / "search") == trained(folder / "search")
+
+
+def test_a_search_that_stops_again_has_the_model_that_it_calls_the_best(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever tells of it: the README, what the model came out of and was computed in."""
+    out, result_of = tmp_path / "search", search.result_of
+    shutil.copytree(folder / "search", out)
+    for made in ("results.json", "README.md"):
+        (out / made).unlink()
+    shutil.rmtree(out / "best")
+    scores = iter([0.6, 0.4, 0.9])
+
+    def scored(*arguments: Any) -> RunResult:
+        score = next(scores, None)
+        if score is None:
+            raise KeyboardInterrupt
+        return replace(result_of(*arguments), scores={"accuracy": score}, failure="")
+
+    def require_told(name: str) -> None:
+        model = "best/model.safetensors"
+        assert (out / model).read_bytes() == (out / name / model).read_bytes()
+        assert f"`best/` holds the model of `{name}`" in (out / "README.md").read_text()
+        assert ancestry(out / "best")[0].startswith(f"search: the best on Dev, {name}, of ")
+
+    monkeypatch.setattr(search, "result_of", scored)
+    write_readme, seen = search.write_readme, []
+
+    def written(*arguments: Any) -> None:
+        write_readme(*arguments)
+        seen.append(chosen_run(out))
+        require_told(str(seen[-1]))
+
+    monkeypatch.setattr(search, "write_readme", written)
+    assert bertsmith("search", "--resume", out) == cli.EXIT_INTERRUPTED
+    assert seen == [NAMES[0], NAMES[0], NAMES[2]]
+    path = out / NAMES[2] / "run.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "run": {**record["run"], "precision": "bf16"}}))
+    # As if it had died when a better run was noted down, and not yet copied.
+    results = read_results(out)
+    results.runs[NAMES[1]] = replace(results.runs[NAMES[1]], scores={"accuracy": 1.0})
+    write_results(out, results)
+    require_told(NAMES[2])
+    assert precision_of(out / "best") == "bf16"
 
 
 def test_more_restarts_go_on_from_those_that_ended_and_fewer_are_refused(
