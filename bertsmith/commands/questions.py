@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
-from bertsmith.reading.compressed import checked_utf8, is_compressed_start
+from bertsmith.reading.compressed import checked_utf8
+from bertsmith.reading.decompression import is_compressed_start
 from bertsmith.reading.lines import numbered_lines, require_line_feeds
 
 Question = TypeVar("Question")

@@ -6,11 +6,9 @@ same. It knows neither formats nor documents.
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import gzip
 import io
-import lzma
 import re
 import tarfile
 import zlib
@@ -19,16 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, Self
+from typing import IO, Self
 
+from bertsmith.reading.decompression import decompressed, is_compressed_start
 from bertsmith.reading.folders import HIDDEN, NO_FILES
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
 BLOCK_BYTES = 1 << 20
-_ZSTANDARD_INPUT = 1 << 14
-"""Small, because one piece of input is decompressed whole, up to several thousand times longer."""
 _TAR_MAGIC_AT = 257
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -56,11 +50,11 @@ def open_members(path: Path, skipped: Counter[str] | None = None) -> Iterator[Me
 
     What is hidden, or lies in a hidden folder, is left out as in folders, and what is neither file
     nor folder: both are counted. Each stream must be read before the next is asked for. Raises
-    ValueError for damaged compression and a damaged or cut archive.
+    ValueError for damaged compression, a damaged or cut archive, and what stands behind its end.
     """
     skipped = Counter() if skipped is None else skipped
     with path.open("rb") as raw, naming_damage(str(path)):
-        stream = io.BufferedReader(_decompressed(raw), BLOCK_BYTES)
+        stream = decompressed(raw, BLOCK_BYTES)
         if stream.peek(_TAR_MAGIC_AT + 5)[_TAR_MAGIC_AT:][:5] != b"ustar":
             yield Member(name=str(path), stream=stream, position=raw.tell)
             return
@@ -80,17 +74,13 @@ def open_members(path: Path, skipped: Counter[str] | None = None) -> Iterator[Me
                         position=raw.tell,
                         is_empty=info.size == 0,
                     )
+            _require_end(archive)
 
 
 def is_compressed(path: Path) -> bool:
     """Whether the file begins like a gzip, xz, bzip2 or Zstandard file."""
     with path.open("rb") as file:
         return is_compressed_start(file.read(6))
-
-
-def is_compressed_start(start: bytes) -> bool:
-    """Whether these are the first bytes of such a file."""
-    return _compression(start) is not None
 
 
 def text_blocks(
@@ -174,7 +164,7 @@ def naming_damage(name: str) -> Iterator[None]:
     """Turns every decompressor's own error into one ValueError that names the file."""
     try:
         yield
-    except (EOFError, gzip.BadGzipFile, tarfile.TarError) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
         raise ValueError(f"{name}: damaged or cut-short compression ({error})") from error
 
 
@@ -193,86 +183,13 @@ class _StrictInfo(tarfile.TarInfo):
             raise tarfile.ReadError(f"inside the archive: {error}") from error
 
 
+def _require_end(archive: tarfile.TarFile) -> None:
+    """Raises ReadError for more than zeros behind an archive's end, as of another archive."""
+    assert archive.fileobj is not None
+    while block := archive.fileobj.read(BLOCK_BYTES):
+        if any(block):
+            raise tarfile.ReadError("behind the archive's end stands more, which no tar reads")
+
+
 def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") and part not in (".", "..") for part in name.split("/"))
-
-
-class _Readable(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
-
-
-class _RawView(io.RawIOBase):
-    """A raw view of any decompressor, so that one BufferedReader gives all of them `peek`.
-
-    The decompressor's own kind of damage becomes EOFError, which `naming_damage` knows. bzip2's is
-    a bare OSError: it has no error number, as the disk's own errors have.
-    """
-
-    def __init__(self, inner: _Readable, damage: type[Exception]) -> None:
-        self._inner = inner
-        self._damage = damage
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        view = memoryview(buffer).cast("B")
-        try:
-            data = self._inner.read(len(view))
-        except self._damage as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            raise EOFError(str(error)) from error
-        view[: len(data)] = data
-        return len(data)
-
-
-class _ZstandardReader:
-    """Decompresses one Zstandard frame after the other.
-
-    The library's own file reader takes an end in the middle of a frame for the end of the text.
-    """
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        import zstandard
-
-        self._raw = raw
-        self._next_frame = zstandard.ZstdDecompressor().decompressobj
-        self._frame = self._next_frame()
-        self._output = b""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Returns up to `size` bytes, none at the end; raises EOFError for a frame cut short."""
-        while not self._output:
-            data = self._frame.unused_data if self._frame.eof else b""
-            data = data or self._raw.read(_ZSTANDARD_INPUT)
-            if not data and self._frame.eof:
-                return b""
-            if not data:
-                raise EOFError("the file ends inside a Zstandard frame")
-            if self._frame.eof:
-                self._frame = self._next_frame()
-            self._output = self._frame.decompress(data)
-        data, self._output = self._output[:size], self._output[size:]
-        return data
-
-
-def _compression(start: bytes) -> str | None:
-    magics = {b"\x1f\x8b": "gz", b"\xfd7zXZ\0": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst"}
-    return next((name for magic, name in magics.items() if start.startswith(magic)), None)
-
-
-def _decompressed(raw: IO[bytes]) -> _RawView:
-    compression = _compression(raw.read(6))
-    raw.seek(0)
-    if compression == "gz":
-        return _RawView(gzip.GzipFile(fileobj=raw), zlib.error)
-    if compression == "xz":
-        return _RawView(lzma.LZMAFile(raw), lzma.LZMAError)
-    if compression == "bz2":
-        return _RawView(bz2.BZ2File(raw), OSError)
-    if compression == "zst":
-        import zstandard
-
-        return _RawView(_ZstandardReader(raw), zstandard.ZstdError)
-    return _RawView(raw, EOFError)

@@ -15,6 +15,12 @@ from bertsmith.reading.compressed import Member, open_members, text_blocks
 from bertsmith.reading.folders import HIDDEN, NO_FILES
 
 TEXT = "첫 문장이다.\nA second line.\n" * 500
+COMPRESSIONS = [
+    gzip.compress,
+    lzma.compress,
+    bz2.compress,
+    zstandard.ZstdCompressor(write_checksum=True).compress,
+]
 
 
 def read(path: Path, block_bytes: int = 64) -> list[tuple[str, str]]:
@@ -27,17 +33,14 @@ def member_of(data: bytes) -> Member:
     return Member(name="book.txt", stream=io.BytesIO(data), position=lambda: 0)
 
 
-@pytest.mark.parametrize(
-    "compress",
-    [bytes, gzip.compress, lzma.compress, bz2.compress, zstandard.ZstdCompressor().compress],
-)
+@pytest.mark.parametrize("compress", [bytes, *COMPRESSIONS])
 def test_compression_is_told_by_content_not_by_name(compress, tmp_path):
     path = tmp_path / "named_by_nobody"
     path.write_bytes(compress(TEXT.encode()))
     assert read(path) == [(str(path), TEXT)]
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("compress", COMPRESSIONS)
 def test_files_of_several_compressed_parts_are_read_to_the_end(compress, tmp_path):
     path = tmp_path / "parts"
     path.write_bytes(compress(b"one ") + compress(b"two"))
@@ -88,6 +91,15 @@ def test_an_archive_ends_where_it_says(tmp_path):
     assert [name for name, _ in read(path)] == [f"{path}:{number}.txt" for number in range(3)]
 
 
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_what_stands_behind_an_archives_end_is_named(compress, tmp_path):
+    path, twice = tmp_path / "books.tar", compress(tar_of(3)) + compress(tar_of(3))
+    for content in (twice, compress(tar_of(3)) + b"notes" * 200):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"books\.tar: damaged or cut-short"):
+            read(path)
+
+
 def test_what_an_archive_holds_besides_files_is_counted_as_in_folders(tmp_path):
     path, skipped = tmp_path / "books.tar", Counter()
     with tarfile.open(path, "w") as archive:
@@ -116,10 +128,7 @@ def test_members_of_an_archive_come_in_its_order_without_hidden_ones(mode, tmp_p
     assert read(path) == [(f"{path}:b/2.txt", "two"), (f"{path}:a/1.txt", "one")]
 
 
-@pytest.mark.parametrize(
-    "compress",
-    [gzip.compress, lzma.compress, bz2.compress, zstandard.ZstdCompressor().compress],
-)
+@pytest.mark.parametrize("compress", COMPRESSIONS)
 def test_a_cut_short_file_is_named(compress, tmp_path):
     path = tmp_path / "cut.txt"
     path.write_bytes(compress(bytes(range(32, 127)) * 997)[:-20])
@@ -139,15 +148,7 @@ def test_zstandard_cut_at_any_byte_is_an_error_and_never_a_shorter_text(tmp_path
             read(path)
 
 
-@pytest.mark.parametrize(
-    "compress",
-    [
-        gzip.compress,
-        lzma.compress,
-        bz2.compress,
-        zstandard.ZstdCompressor(write_checksum=True).compress,
-    ],
-)
+@pytest.mark.parametrize("compress", COMPRESSIONS)
 def test_a_flipped_bit_anywhere_is_an_error_with_the_name_or_changes_nothing(compress, tmp_path):
     path = tmp_path / "flipped.txt"
     whole = compress(TEXT.encode())
@@ -162,15 +163,34 @@ def test_a_flipped_bit_anywhere_is_an_error_with_the_name_or_changes_nothing(com
     assert all("flipped.txt" in refusal for refusal in refusals)
 
 
-def test_an_error_of_the_disk_is_not_taken_for_damage(tmp_path, monkeypatch):
-    def read_nothing(self, size=-1):
-        raise OSError(5, "Input/output error")
+@pytest.mark.parametrize("compress", COMPRESSIONS)
+def test_what_is_no_stream_behind_a_whole_one_is_named(compress, tmp_path):
+    path, whole = tmp_path / "a.txt", compress(TEXT.encode())
+    for rest in (
+        b"a note in plain text\n",
+        b"B",
+        b"\xfd7zXZ\0",
+        compress(b"")[:-1],
+        b"\0" * 9 + b"a",
+    ):
+        path.write_bytes(whole + rest)
+        with pytest.raises(ValueError, match=r"a\.txt: damaged or cut-short compression"):
+            read(path)
 
-    path = tmp_path / "a.bz2"
-    path.write_bytes(bz2.compress(TEXT.encode()))
-    monkeypatch.setattr(bz2.BZ2File, "read", read_nothing)
-    with pytest.raises(OSError, match="Input/output error"):
+
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress, COMPRESSIONS[-1]])
+def test_an_error_behind_a_whole_stream_says_up_to_where_the_file_is_whole(compress, tmp_path):
+    path, whole = tmp_path / "a.txt", compress(b"text")
+    path.write_bytes(whole + b"\0" * 40_000 + b"a note in plain text\n")
+    with pytest.raises(ValueError, match=f"whole up to byte {len(whole) + 40_000:,} of the file"):
         read(path)
+
+
+@pytest.mark.parametrize("compress", COMPRESSIONS)
+def test_zeros_between_streams_and_behind_them_are_padding(compress, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(compress(b"one ") + b"\0" * 40_000 + compress(b"two") + b"\0" * 8)
+    assert read(path) == [(str(path), "one two")]
 
 
 def test_zstandard_parts_without_text_are_passed_over(tmp_path):
