@@ -116,7 +116,7 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
     ) -> dict[str, Interval | None]:
         """What each metric would be on other examples of the same kind, 95 times in 100.
 
-        None for one that is the same of all draws, which does not say how far others would be.
+        None for one that draws have alike, which does not say how far others would be.
         From `num_draws` draws; a class of one's own, which scores each draw anew, takes fewer where
         there are many examples.
         """

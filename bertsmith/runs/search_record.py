@@ -80,7 +80,7 @@ class PointEnsemble:
     """Of the runs."""
     scores: dict[str, float]
     intervals: dict[str, tuple[float, float] | None]
-    """95% of each score, over draws of the Dev examples; None where all of them score alike."""
+    """95% of each score, over draws of the Dev examples; None where they score alike."""
 
 
 @dataclass(kw_only=True)

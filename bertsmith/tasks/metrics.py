@@ -126,8 +126,14 @@ def bootstrap(
     """The middle 95% of `score` over 1,000 draws of the examples with replacement.
 
     `score` takes the numbers of the drawn examples. The draws are a function of the seed. None is
-    told where all draws score alike, as those of one example do, or of answers that are all right:
-    they do not say how far other examples would be.
+    told where these draws score alike, as those of one example do, or of answers that are all
+    right: they do not say how far other examples would be. A correlation or an F1 of right answers
+    is no exception for the few draws of one class, which score 0; where they are more than a few,
+    as of a handful of examples, they are told: other examples could be of one class too.
+
+    Draws repeat some examples and lack others, so a score that repetition itself moves, such as a
+    count of different words, can lie beyond all of them: the interval then reaches to the score,
+    which is known to be possible.
     """
     return intervals(lambda numbers: {"": score(numbers)}, num_examples, seed=seed)[""]
 
@@ -139,27 +145,30 @@ def intervals(
     num_draws: int = _RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Interval | None]:
-    """As `bootstrap`, of each of the scores by name, all of the same draws.
+    """As `bootstrap`, of each of the scores of all examples by name, all of the same draws.
 
     A score that a draw has not (of a kind of entity that is not in it) comes of the other draws.
     """
     places = np.arange(num_examples)
+    whole = score(places)
     found = [
         score(integers(num_examples, seed, Stream.RESAMPLE, draw, places))
         for draw in range(num_draws)
     ]
     return {
-        name: _middle([each[name] for each in found if name in each])
-        for name in dict.fromkeys(name for each in found for name in each)
+        name: _middle([each[name] for each in found if name in each], value)
+        for name, value in whole.items()
     }
 
 
-def _middle(scores: Sequence[float]) -> Interval | None:
-    """95% of them; None where they are equal but for rounding."""
-    if math.isclose(min(scores), max(scores), rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+def _middle(drawn: Sequence[float], value: float) -> Interval | None:
+    """95% of the drawn scores, and that of all examples; None of equal ones, but for rounding."""
+    if not drawn:
         return None
-    low, high = np.quantile(scores, (0.025, 0.975))
-    return Interval(low=float(low), high=float(high))
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    if math.isclose(low, high, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+        return None
+    return Interval(low=min(float(low), value), high=max(float(high), value))
 
 
 def _centred(values: npt.ArrayLike) -> Reals:

@@ -106,3 +106,23 @@ def test_draws_that_all_score_alike_tell_no_interval(is_right: list[float]) -> N
         return float((values * weights[drawn]).sum() / weights[drawn].sum())
 
     assert metrics.bootstrap(rounded, len(is_right)) is None
+
+
+@pytest.mark.parametrize("score", [metrics.matthews, metrics.binary_f1])
+def test_right_answers_tell_no_interval_for_the_few_draws_of_one_class(score) -> None:
+    gold = np.arange(8) % 2
+    assert score(gold, gold) == 1.0
+    assert metrics.bootstrap(lambda drawn: score(gold[drawn], gold[drawn]), 8) is None
+
+
+def test_draws_of_one_class_are_told_where_they_are_many() -> None:
+    gold = np.arange(4) % 2
+    found = metrics.bootstrap(lambda drawn: metrics.matthews(gold[drawn], gold[drawn]), 4)
+    assert found == metrics.Interval(low=0.0, high=1.0)
+
+
+def test_an_interval_holds_the_score_where_repetition_alone_lowers_it() -> None:
+    found = metrics.bootstrap(lambda drawn: len(set(drawn.tolist())) / 50, 50)
+    assert found is not None
+    assert found.low < 0.6
+    assert found.high == 1.0
