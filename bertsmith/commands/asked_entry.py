@@ -38,7 +38,7 @@ class Entry:
     asked: Asked | None
     """None where nothing in it can be read."""
     fault: str = ""
-    """Why there is none."""
+    """Why there is none; or what of it is nothing to read, where it is asked all the same."""
     kept: dict[str, object] = field(default_factory=dict)
     """The values of the columns that are kept; of a broken row those that could be read."""
 

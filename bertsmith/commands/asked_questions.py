@@ -35,9 +35,10 @@ class AskedQuestions:
         self._arguments, self._rows, self._how = arguments, rows, how
         self._files = files if files or arguments else (STANDARD_INPUT,)
         self._unreadable: Callable[[Asked], str] = lambda asked: ""
+        self._asks_all = False
         require_files(self._files)
-        self.num_asked = self.num_left_out = 0
-        """Rows up to the window in hand, and those of them that ask nothing."""
+        self.num_asked = self.num_faults = 0
+        """Rows up to the window in hand, and those of them that ask nothing, or only in part."""
         self.first_fault = ""
         self.bytes_read = 0
 
@@ -47,12 +48,13 @@ class AskedQuestions:
         sizes = [file.stat().st_size for file in self._files if can_be_read_twice(file)]
         return sum(sizes) if len(sizes) == len(self._files) else 0
 
-    def check(self, unreadable: Callable[[Asked], str]) -> None:
+    def check(self, unreadable: Callable[[Asked], str], *, asks_all: bool = False) -> None:
         """Reads arguments and files once, so that a mistake in them shows before the long work.
 
-        `unreadable` says why the model at hand reads nothing of a question, empty where it does.
+        `unreadable` says why the model at hand reads nothing of a side of a question, empty where
+        it reads all. Such a question is left out; with `asks_all` it is asked, and told.
         """
-        self._unreadable = unreadable
+        self._unreadable, self._asks_all = unreadable, asks_all
         for _ in self._units([file for file in self._files if can_be_read_twice(file)]):
             pass
 
@@ -82,23 +84,23 @@ class AskedQuestions:
             raise mistake
 
     def report(self) -> None:
-        """Says on standard error which rows have no answer."""
-        if self.num_left_out:
+        """Says on standard error which rows have no answer, or one to a part of them."""
+        if self.num_faults:
+            what = "are answered by what else is there" if self._asks_all else "have no answer"
             print(
-                f"{self.num_left_out:,} of {self.num_asked:,} have no answer; the first: "
-                f"{self.first_fault}",
+                f"{self.num_faults:,} of {self.num_asked:,} {what}; the first: {self.first_fault}",
                 file=sys.stderr,
             )
 
     def _units(self, files: Sequence[Path]) -> Iterator[list[Entry]]:
-        self.num_asked = self.num_left_out = self.bytes_read = 0
+        self.num_asked = self.num_faults = self.bytes_read = 0
         self.first_fault = ""
         located = enumerate(self._located(files), start=1)
         for number, ((unit, num_bytes), before) in located:
             entries = [self._checked(entry, number) for entry in unit]
-            faults = [entry.fault for entry in entries if entry.asked is None]
+            faults = [entry.fault for entry in entries if entry.fault]
             self.num_asked += len(entries)
-            self.num_left_out += len(faults)
+            self.num_faults += len(faults)
             self.first_fault = self.first_fault or next(iter(faults), "")
             self.bytes_read = before + num_bytes
             yield entries
@@ -118,7 +120,8 @@ class AskedQuestions:
         if asked is None:
             return entry
         if fault := self._unreadable(asked):
-            return replace(entry, asked=None, fault=f"{entry.place}: {fault}")
+            kept = asked if self._asks_all else None
+            return replace(entry, asked=kept, fault=f"{entry.place}: {fault}")
         return replace(
             entry,
             asked=replace(asked, document=number) if isinstance(asked, TextToTag) else asked,

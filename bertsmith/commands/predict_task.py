@@ -82,7 +82,7 @@ def ask_task(run: AskTask) -> None:
         skip_malformed=run.skip_malformed,
     )
     questions = AskedQuestions(run.texts, files, rows, how)
-    questions.check(model.unreadable)
+    questions.check(model.unreadable, asks_all=run.squad is not None)  # as `evaluate` does
     num_cut = 0
     with shown(run, model.task, num_texts) as show:
         for entry, answer in answered(questions, predictor, WINDOW):
@@ -145,8 +145,8 @@ def shown(run: AskTask, task: AnyTask | AnyOwnTask, num_texts: int) -> Iterator[
         with squad_files(run.out, task.config) as add:
 
             def show(entry: Entry, answer: TaskAnswer | None) -> None:
-                assert answer is None or isinstance(answer, AnsweredQuestion)
-                add(str(entry.kept[KEY]), None if answer is None else answer.found)
+                assert isinstance(answer, AnsweredQuestion)
+                add(str(entry.kept[KEY]), answer.found)
 
             yield show
     elif run.out is not None:

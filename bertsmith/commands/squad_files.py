@@ -25,8 +25,8 @@ from bertsmith.tasks.squad_evaluation import HIGHEST_ODDS
 
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 
-Add = Callable[[str, FoundAnswer | None], None]
-"""Told of every question's id, with its answer; None where the question could not be read."""
+Add = Callable[[str, FoundAnswer], None]
+"""Told of every question's id, with its answer."""
 
 
 def write_squad_files(
@@ -43,19 +43,14 @@ def write_squad_files(
 
 @contextlib.contextmanager
 def squad_files(directory: Path, config: SquadConfig) -> Iterator[Add]:
-    """Takes answers one by one; the files appear when all are whole.
-
-    A question that could not be read has the empty answer.
-    """
+    """Takes answers one by one; the files appear when all are whole."""
     names = [PREDICTIONS, NBEST, *([NULL_ODDS] if config.with_null else [])]
     with contextlib.ExitStack() as files:
         written = [files.enter_context(_json_object(directory / name)) for name in names]
 
-        def add(key: str, answer: FoundAnswer | None) -> None:
-            values: list[object] = ["", [], HIGHEST_ODDS]
-            if answer is not None:
-                nbest = [_candidate(each) for each in answer.candidates]
-                values = [answer.text, nbest, min(answer.null_odds, HIGHEST_ODDS)]
+        def add(key: str, answer: FoundAnswer) -> None:
+            nbest = [_candidate(each) for each in answer.candidates]
+            values = (answer.text, nbest, min(answer.null_odds, HIGHEST_ODDS))
             for file, value in zip(written, values, strict=False):
                 file.add(key, value)
 

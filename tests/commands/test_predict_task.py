@@ -286,6 +286,40 @@ def test_the_evaluators_files_hold_every_question(
         ask_task(asked(models / kind, squad=squad, out=out))
 
 
+@pytest.mark.parametrize("kind", ["question_answering", "null"])
+def test_a_question_of_nothing_is_answered_as_evaluate_does_and_told(
+    kind: str, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    squad, out, scored = squad_json(tmp_path / "dev.json", 3), tmp_path / "out", tmp_path / "scored"
+    content = json.loads(squad.read_text(encoding="utf-8"))
+    (paragraph,) = content["data"][0]["paragraphs"]
+    paragraph["qas"][1]["question"] = "\u200b"
+    blank = {"context": " ", "qas": [{"id": "blank", "question": "is he ?", "answers": []}]}
+    content["data"].append({"paragraphs": [blank]})
+    squad.write_text(json.dumps(content), encoding="utf-8")
+    ask_task(asked(models / kind, squad=squad, out=out))
+    told = capsys.readouterr().err
+    assert "2 of 4 are answered by what else is there; the first: " in told
+    assert f"{squad}: data[0].paragraphs[0].qas[1]: '\\u200b' has no token" in told
+    options = ("--squad", squad, "--out", scored, "--precision", "fp32", "--device", "cpu")
+    assert cli.main(["evaluate", *map(str, (models / kind, *options))]) == 0
+    files, expected = (
+        {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.iterdir()}
+        for folder in (out, scored)
+    )
+    assert list(files["predictions.json"]) == ["q0", "q1", "q2", "blank"]
+    assert files["predictions.json"] == expected["predictions.json"]
+    assert files.keys() == expected.keys()
+    for key, listed in files["nbest_predictions.json"].items():
+        others = expected["nbest_predictions.json"][key]
+        assert [each["text"] for each in listed] == [each["text"] for each in others]
+    if kind == "null":
+        assert files["null_odds.json"] == pytest.approx(expected["null_odds.json"], abs=1e-4)
+    else:
+        assert files["predictions.json"]["q1"] in PASSAGE
+        assert files["predictions.json"]["q1"]
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
