@@ -18,14 +18,15 @@ from bertsmith.commands.task_files import TaskFiles, TaskValues
 from bertsmith.reading.squad_gold import Gold, read_gold, read_null_odds, read_predictions
 from bertsmith.tasks.own import questions
 from bertsmith.tasks.squad_evaluation import official_scores
-from bertsmith.tasks.squad_scores import SquadVersion
+from bertsmith.tasks.squad_scores import EVALUATORS, SquadVersion
 
 
 def score_predictions(options: Evaluate, predictions: Path) -> None:
-    """Prints the scores as the official evaluator does, as JSON.
+    """Prints the scores as the official evaluator does, as JSON; whose rules, on standard error.
 
-    Version 2.0 is scored where the file marks questions that cannot be answered, unless another is
-    named. Raises FileNotFoundError and ValueError for files that are none of the three.
+    Version 2.0 is scored where the file marks questions that cannot be answered, KorQuAD where its
+    version says so, unless another is named. Raises FileNotFoundError and ValueError for files that
+    are none of the three.
     """
     for name, place in (("--report", options.report), ("--out", options.out)):
         if place is not None:
@@ -65,6 +66,7 @@ def score_predictions(options: Evaluate, predictions: Path) -> None:
     ):
         if count:
             print(f"note: {count:,} {told}", file=sys.stderr)
+    print(f"note: {EVALUATORS[decided]}", file=sys.stderr)
     print(json.dumps(official_scores(found, gold.answers, decided, odds), indent=2))
 
 

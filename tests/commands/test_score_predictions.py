@@ -61,11 +61,38 @@ def test_null_odds_give_the_best_threshold_too(
     captured = capsys.readouterr()
     found = json.loads(captured.out)
     assert (found["exact"], found["best_f1"], found["best_f1_thresh"]) == (50.0, 100.0, -1.5)
-    assert (
-        captured.err == f"note: 1 are of no question of {tmp_path / 'dev.json'}, and not scored\n"
+    assert captured.err == (
+        f"note: 1 are of no question of {tmp_path / 'dev.json'}, and not scored\n"
+        f"note: scored as SQuAD 2.0, where no answer may be one\n"
     )
     assert score(*options, "--squad-version", "1.1") == 0
     assert list(json.loads(capsys.readouterr().out)) == ["exact_match", "f1"]
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "told", "f1"),
+    [
+        ("KorQuAD_v1.0_dev", (), "scored as KorQuAD, whose F1 counts characters", 80.0),
+        ("KorQuAD_v1.0_dev", ("--squad-version", "1.1"), "scored as SQuAD 1.1", 0.0),
+        ("1.1", (), "scored as SQuAD 1.1", 0.0),
+    ],
+)
+def test_whose_rules_are_taken_is_told(
+    version: str, options: tuple[str, ...], told: str, f1: float,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    question = {"id": "a", "answers": [{"text": "한강", "answer_start": 0}]}
+    content = {
+        "version": version,
+        "data": [{"paragraphs": [{"context": "한강", "qas": [question]}]}],
+    }
+    (tmp_path / "dev.json").write_text(json.dumps(content), encoding="utf-8")
+    (tmp_path / "p.json").write_text(json.dumps({"a": "한강은"}), encoding="utf-8")
+    files = ("--predictions", tmp_path / "p.json", "--squad", tmp_path / "dev.json")
+    assert score(*files, *options) == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"note: {told}\n"
+    assert json.loads(captured.out)["f1"] == pytest.approx(f1)
 
 
 def test_questions_in_rows_are_scored_too(
