@@ -165,7 +165,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
         notes=(
             *config_notes,
             *decoder_notes,
-            *_pooler_notes(weights),
+            *_pooler_notes(config, weights),
             *found.notes,
             *_sentence_notes(sentence or SentenceConfig()),
             *notes_on(left_aside, str(name_or_path)),
@@ -227,11 +227,18 @@ def _as_stored(config: BertConfig, weights: Weights) -> tuple[BertConfig, tuple[
     return replace(config, tie_word_embeddings=False), (note,)
 
 
-def _pooler_notes(weights: Weights) -> tuple[str, ...]:
-    """What is not there; silent for a checkpoint of our own, whose model never had one."""
-    has_one = any(name.startswith(POOLER) for name in weights.tensors)
-    if has_one or DIRECTION_FIELD in weights.config:
+def _pooler_notes(config: BertConfig, weights: Weights) -> tuple[str, ...]:
+    """What is not there, or reads another token than there; silent for a checkpoint of our own."""
+    if DIRECTION_FIELD in weights.config:
         return ()
+    if any(name.startswith(POOLER) for name in weights.tensors):
+        if config.direction != "left_to_right":
+            return ()
+        return (
+            "is_decoder makes it a left-to-right model, whose pooler reads the last token here; in "
+            "transformers it reads the first, which has seen only itself, so that all texts have "
+            "one pooled vector there",
+        )
     missing = f"{weights.source.name(f'{POOLER}dense.weight')} and its bias"
     return (
         f"the file holds no pooler ({missing}): there are hidden states, but no pooled vectors",

@@ -160,6 +160,18 @@ def test_an_encoder_without_a_pooler_loads_without_one(saved):
     assert note.startswith("the file holds no pooler (bert.pooler.dense.weight and its bias)")
 
 
+def test_a_pooler_that_reads_another_token_than_in_transformers_is_told(tmp_path):
+    model = tiny_model("left_to_right_lm", "next_sentence", direction="left_to_right")
+    config = tiny_config(direction="left_to_right")
+    store.save(tmp_path / "m", model, config, tiny_tokenizer())
+    assert store.load(tmp_path / "m").notes == ()  # ours was trained so
+    content = json.loads((tmp_path / "m/config.json").read_text())
+    del content["bertsmith_direction"]
+    (tmp_path / "m/config.json").write_text(json.dumps(content))
+    (note,) = store.load(tmp_path / "m").notes
+    assert "whose pooler reads the last token here; in transformers it reads the first" in note
+
+
 @pytest.mark.parametrize("is_said", [True, False])
 def test_a_decoder_of_its_own_survives_loading_and_saving(saved, tmp_path, is_said):
     tensors = load_file(saved / "model.safetensors")

@@ -96,6 +96,23 @@ def test_a_decoder_that_transformers_writes_computes_the_same_here(tmp_path):
     torch.testing.assert_close(ours(loaded.model)[0], theirs(peer)[0], **TOLERANCE)
 
 
+def test_a_pooled_vector_of_a_decoder_is_told_to_be_the_first_tokens_in_transformers(tmp_path):
+    torch.manual_seed(0)
+    peer = transformers.BertModel(peer_config(is_decoder=True)).eval()
+    peer.save_pretrained(tmp_path)
+    tiny_tokenizer().save(tmp_path)
+    ids, mask, types = (torch.from_numpy(array) for array in tokens())
+    loaded = store.load(tmp_path)
+    stream = Stream.of(PackedBatch.from_padded(*tokens()))
+    with torch.no_grad(), unfused():
+        pooled = peer(input_ids=ids, attention_mask=mask, token_type_ids=types).pooler_output
+        first = loaded.model.bert.pool_rows(loaded.model.bert(stream, stream.first_rows))
+    torch.testing.assert_close(first, pooled, **TOLERANCE)
+    torch.testing.assert_close(pooled, pooled[:1].expand_as(pooled), **TOLERANCE)
+    (note,) = loaded.notes
+    assert "all texts have one pooled vector there" in note
+
+
 @pytest.mark.parametrize(
     ("kind", "objectives", "direction"),
     [
