@@ -20,7 +20,7 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.heads import TaskHead
 from bertsmith.packing import Packing, Watch
 from bertsmith.reading.squad_json import Question
-from bertsmith.tasks import given, tag
+from bertsmith.tasks import tag
 from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.answered import (
     AnsweredQuestion,
@@ -37,6 +37,7 @@ from bertsmith.tasks.asked import (
     questions_of,
     texts_to_classify,
     texts_to_tag,
+    unreadable,
 )
 from bertsmith.tasks.assumed import assumed_task, fitted, require_same_head
 from bertsmith.tasks.choose import ChoiceExample
@@ -155,14 +156,8 @@ class TaskPredictor:
                 return self._chosen(_all(asked, ChoiceExample), self.task, watch)
 
     def unreadable(self, asked: Asked) -> str:
-        """Why the model would read nothing of a side of the question; empty where it reads all."""
-        for text in _sides(asked):
-            # A letter or a digit is always a token, if only [UNK]: most texts need no second look.
-            if not any(map(str.isalnum, text)):
-                _, counts = self.tokenizer.ids([text])
-                if not counts[0]:
-                    return f"{given.short(text)} has no token: nothing in it can be read"
-        return ""
+        """As `asked.unreadable`, of the model's tokenizer."""
+        return unreadable(asked, self.tokenizer)
 
     def require(self, kind: type[TaskT]) -> TaskT:
         """The task. Raises ValueError where it is of another kind."""
@@ -253,16 +248,3 @@ def _all(asked: Sequence[Asked], kind: type[AskedT]) -> list[AskedT]:
     found: list[AskedT] = [each for each in asked if isinstance(each, kind)]
     assert len(found) == len(asked), f"not all questions are of the kind {kind.__name__}"
     return found
-
-
-def _sides(asked: Asked) -> tuple[str, ...]:
-    """The texts that must hold something to read; of words to tag there may be none."""
-    match asked:
-        case TextExample():
-            return asked.texts
-        case Question():
-            return asked.question, asked.passage
-        case ChoiceExample():
-            return asked.text, *asked.choices
-        case TextToTag():
-            return ()

@@ -181,7 +181,13 @@ def _read(
     for each, more in zip(sources, added, strict=True):
         try:
             labelled = labelled_examples({**each, **more}, task, options.split)
-            read = read_examples(labelled.task, labelled.examples, loaded, labelled.name)
+            read = read_examples(
+                labelled.task,
+                labelled.examples,
+                loaded,
+                labelled.name,
+                skip_malformed=options.files.skip_malformed,
+            )
         except ValueError as error:
             raise ValueError(f"{error} (scoring {name})") from error
         if more:

@@ -54,8 +54,9 @@ def read_start(
     Raises as `store.load`, `read_examples`, `require_learnable` and `try_out` do.
     """
     loaded = store.load(model)
-    train = read_examples(learning.task, learning.train, loaded, "training")
-    dev = read_examples(learning.task, learning.dev, loaded, "Dev")
+    skips = learning.skip_malformed
+    train = read_examples(learning.task, learning.train, loaded, "training", skip_malformed=skips)
+    dev = read_examples(learning.task, learning.dev, loaded, "Dev", skip_malformed=skips)
     for each in (train, dev):
         require_learnable(each, loaded.config.vocab_size)
     try_out(dev)

@@ -18,14 +18,20 @@ from bertsmith.checkpoints.store import Loaded
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Packing, Watch
+from bertsmith.reading.counted import counted
 from bertsmith.tasks import metrics
+from bertsmith.tasks.asked import unreadable
+from bertsmith.tasks.choose import ChoiceExample
+from bertsmith.tasks.classify import TextExample
 from bertsmith.tasks.judge import judged
 from bertsmith.tasks.judged import Judged
 from bertsmith.tasks.metrics import Interval, Numbers, Scorer
+from bertsmith.tasks.own.files import FileOptions, LeftOut
 from bertsmith.tasks.own_faults import failures_named, is_own
 from bertsmith.tasks.scores import KeptStates, item_scores
 from bertsmith.tasks.task import AnyTask, Encoded, Task
 from bertsmith.text.tally import TokenTally
+from bertsmith.text.tokenizer import Tokenizer
 
 ExampleT = TypeVar("ExampleT")
 EncodedT = TypeVar("EncodedT", bound=Encoded)
@@ -58,6 +64,8 @@ class LearningSet(Generic[ExampleT, EncodedT, AnswerT]):
     GLUE's tasks, whose labels are known."""
     notes: tuple[str, ...] = ()
     """What was seen while reading, a sentence each."""
+    skip_malformed: bool = False
+    """Whether examples of which the model's tokenizer leaves nothing are left out, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,14 +162,20 @@ def read_examples(
     examples: Sequence[ExampleT],
     loaded: Loaded,
     what: str,
+    *,
+    skip_malformed: bool = False,
 ) -> ReadExamples[ExampleT, EncodedT, AnswerT]:
     """Encodes the examples with the model's own tokenizer; `what` names them in errors.
 
     Raises ValueError where there are none, where one has no label, and where the model cannot read
-    them: sequences beyond its positions, or a second text without a second segment.
+    them: sequences beyond its positions, a second text without a second segment, or a text without
+    a token; with `skip_malformed` the latter are left out, and told.
     """
+    left_out: tuple[str, ...] = ()
+    if not is_own(type(task)):  # one's own class may read what it likes
+        examples, left_out = _with_tokens(examples, loaded.tokenizer, skip_malformed)
     if not examples:
-        raise ValueError(f"there are no {what} examples")
+        raise ValueError("; ".join((f"there are no {what} examples", *left_out)))
     with failures_named(type(task), "encode"):
         encoded = task.encode(examples, loaded.tokenizer)
         labelled, notes = encoded.labelled, encoded.notes
@@ -182,8 +196,29 @@ def read_examples(
         )
     tally = TokenTally(loaded.tokenizer)
     tally.add(item.token_ids for item in labelled.items)
-    notes = (*notes, *tally.notes("of the examples"))
+    notes = (*left_out, *notes, *tally.notes("of the examples"))
     return ReadExamples(task=task, examples=examples, encoded=encoded, notes=notes)
+
+
+def _with_tokens(
+    examples: Sequence[ExampleT], tokenizer: Tokenizer, skip_malformed: bool
+) -> tuple[list[ExampleT], tuple[str, ...]]:
+    """The examples but those with a text, or a choice, of which no token is left; and a note.
+
+    Of a question without a token the passage is read, and words without one are not scored.
+    """
+    left_out = LeftOut(FileOptions(skip_malformed=skip_malformed))
+    kept = []
+    for each in examples:
+        example: object = each
+        if isinstance(example, TextExample | ChoiceExample) and (
+            fault := unreadable(example, tokenizer)
+        ):
+            left_out.malformed(f"{example.place}: {fault}")
+        else:
+            kept.append(each)
+    told = f"{counted(len(left_out.faults), 'row')} without a token left out; the first: "
+    return kept, tuple(f"{told}{fault}" for fault in left_out.faults[:1])
 
 
 def fingerprint(*sets: LabelledItems) -> str:

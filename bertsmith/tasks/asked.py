@@ -16,6 +16,7 @@ from bertsmith.tasks import given
 from bertsmith.tasks.choose import ChoiceExample
 from bertsmith.tasks.classify import TextExample
 from bertsmith.tasks.words_of_text import Span, word_spans
+from bertsmith.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,6 +116,30 @@ def choices_of(questions: Iterable[tuple[str, Sequence[str]]]) -> list[ChoiceExa
         )
         for number, (text, choices) in enumerate(questions, start=1)
     ]
+
+
+def unreadable(asked: Asked, tokenizer: Tokenizer) -> str:
+    """Why nothing would be read of a side of the question; empty where all have a token."""
+    for text in _sides(asked):
+        # A letter or a digit is always a token, if only [UNK]: most texts need no second look.
+        if not any(map(str.isalnum, text)):
+            _, counts = tokenizer.ids([text])
+            if not counts[0]:
+                return f"{given.short(text)} has no token: nothing in it can be read"
+    return ""
+
+
+def _sides(asked: Asked) -> tuple[str, ...]:
+    """The texts that must hold something to read; of words to tag there may be none."""
+    match asked:
+        case TextExample():
+            return asked.texts
+        case Question():
+            return asked.question, asked.passage
+        case ChoiceExample():
+            return asked.text, *asked.choices
+        case TextToTag():
+            return ()
 
 
 def _listed(texts: Iterable[object], name: str, kind: str) -> list[object]:

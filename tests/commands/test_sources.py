@@ -669,12 +669,40 @@ def test_malformed_rows_of_glue_are_left_out_where_that_is_asked_for(
         file.write("the dog\t2\n \t1\n")
     begin = ("finetune", model, "--glue", glue, "--task", "SST-2", "--plan-only")
     assert bertsmith(*begin) == 2
-    assert "dev.tsv:23: no word in the text" in capsys.readouterr().err
+    assert "dev.tsv:23: ' ' has no token" in capsys.readouterr().err
     assert bertsmith(*begin, "--skip-malformed") == 0
     told = capsys.readouterr().out
-    assert "dev: 2 rows left out: " in told
-    assert "dev.tsv:22: label '2'" in told
-    assert "dev.tsv:23: a text is empty" in told
+    assert f"dev: 1 row left out: {glue}/SST-2/dev.tsv:22: label '2'" in told
+    assert "Dev: 1 row without a token left out; the first: " in told
+    assert "dev.tsv:23: ' ' has no token" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "header", "row"),
+    [
+        (("--texts",), "text,label", "{},no"),
+        (("--text-columns", "asked", "--choice-columns", "one", "two", "--choices"),
+         "asked,one,two,label", "he,{},my,0"),
+    ],
+)  # fmt: skip
+def test_rows_of_which_no_token_is_left_stop_before_training_or_are_left_out(
+    options: tuple[str, ...], header: str, row: str, model: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = tmp_path / "rows.csv"
+    words = ("dog", "cat", "paris", "\u0301")  # an accent alone, which an uncased model strips
+    last = len(words) + 1
+    lines = [header, *(row.format(word) for word in words), row.format("the").replace("no", "yes")]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    begin = ("finetune", model, *options, path, "--dev", path, "--max-tokens", "16", "--plan-only")
+    assert bertsmith(*begin) == 2
+    told = capsys.readouterr().err
+    assert f"{path}:{last}: " in told
+    assert "has no token: nothing in it can be read; mend it, or leave such rows out with" in told
+    assert bertsmith(*begin, "--skip-malformed") == 0
+    told = capsys.readouterr().out
+    for which in ("training", "Dev"):
+        assert f"{which}: 1 row without a token left out; the first: {path}:{last}" in told
 
 
 def test_what_is_odd_in_glues_files_is_told_in_training_and_in_dev(

@@ -79,6 +79,7 @@ class GlueFiles:
             train_balance=classify.balance(train, row.scheme),
             dev_balance=classify.balance(dev, row.scheme),
             notes=(*train_notes, *dev_notes),
+            skip_malformed=self.files.skip_malformed,
         )
 
     def labelled(
@@ -121,9 +122,7 @@ class GlueFiles:
 
 
 def _fault(example: TextExample, scheme: LabelScheme) -> str:
-    """Why an example cannot be learned; empty where it can."""
-    if not all(text.strip() for text in example.texts):
-        return f"{example.place}: a text is empty"
+    """Why an example's label cannot be learned; empty where it can."""
     try:
         scheme.target(example)
     except ValueError as error:

@@ -121,6 +121,7 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
                 *sets.notes,
                 *kind.set_notes(sets.train, sets.dev),
             ),
+            skip_malformed=self.files.skip_malformed,
         )
 
     def labelled(self, task: object, split: Split | None) -> Labelled[ExampleT, EncodedT, AnswerT]:
