@@ -121,7 +121,8 @@ def _readme(
     lines = [f"# {described.title}", "", *described.before, "## Results", ""]
     lines += [f"On {scores.num_examples:,} examples, {described.examples}:", ""]
     lines += [*_markdown(("", "score", "95% interval"), rows), ""]
-    lines += [f"{scores.lacks}.", ""] if scores.lacks else []
+    for remark in scores.remarks:
+        lines += [f"{remark}.", ""]
     for picture in pictures:
         lines += [f"![{picture.stem.replace('-', ' ')}]({picture.name})", ""]
     for groups in judged.groups:

@@ -25,6 +25,7 @@ from bertsmith.runs.directory import RECORD, changed_versions, versions
 from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_plan import described_examples, described_model, described_steps
 from bertsmith.runs.finetune_record import FinetuneRecord, read_finetune_record
+from bertsmith.runs.finetune_report import whose_f1
 from bertsmith.runs.finetune_start import Start, read_start
 from bertsmith.runs.finetuning import begin_task_model
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet, ReadExamples
@@ -204,6 +205,7 @@ def _about_examples(
 ) -> list[tuple[str, str]]:
     return [
         ("task", f"{learning.name}: {learning.task.head.kind.replace('_', ' ')}"),
+        *(("", told) for told in filter(None, [whose_f1(learning.task)])),
         ("training", described_examples(len(start.train.examples), start.train.labelled)),
         ("", learning.train_balance),
         ("Dev", described_examples(len(start.dev.examples), start.dev.labelled)),

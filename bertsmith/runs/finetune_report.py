@@ -20,7 +20,7 @@ from bertsmith.model.layer import forget
 from bertsmith.model.task_model import TaskModel
 from bertsmith.runs.finetune_record import SCORES
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
-from bertsmith.tasks.classify import TextExample, absent
+from bertsmith.tasks.classify import TextExample, absent, told_f1
 from bertsmith.tasks.metrics import Interval
 from bertsmith.tasks.own_faults import is_own
 from bertsmith.tasks.task import Classification
@@ -38,17 +38,17 @@ class Scores:
     intervals: dict[str, Interval | None]
     """What each would be on other examples of the same kind, 95 times in 100; None where these
     examples cannot say it, as one alone, or those that are all answered rightly."""
-    lacks: str = ""
-    """Which labels that were learned the examples lack; empty for none."""
+    remarks: tuple[str, ...] = ()
+    """Which label's F1 is told, and which labels that were learned the examples lack."""
 
     def lines(self) -> list[str]:
-        """A line for each metric, and one on what the examples lack."""
+        """A line for each metric, then the remarks."""
         width = max(map(len, self.values))
         lines = [
             f"  {name:<{width}}  {value:.4g}{told_interval(self.intervals.get(name))}"
             for name, value in self.values.items()
         ]
-        return [*lines, *([f"  {self.lacks}"] if self.lacks else [])]
+        return [*lines, *(f"  {remark}" for remark in self.remarks)]
 
 
 def told_interval(interval: Interval | None) -> str:
@@ -99,15 +99,22 @@ def report(
 ) -> Scores:
     """Scores the answers, and resamples the examples."""
     task: object = examples.task
-    lacks = ""
+    lacking = ""
     if isinstance(task, Classification) and not is_own(type(task)):
-        lacks = absent(cast(Sequence[TextExample], examples.examples), task.scheme)
+        lacking = absent(cast(Sequence[TextExample], examples.examples), task.scheme)
     return Scores(
         num_examples=len(examples.examples),
         values=examples.scores(answers),
         intervals=examples.intervals(answers),
-        lacks=lacks,
+        remarks=tuple(filter(None, (whose_f1(task), lacking))),
     )
+
+
+def whose_f1(task: object) -> str:
+    """Which label's F1 a task tells; empty for one that tells none, or is a person's own class."""
+    if not isinstance(task, Classification) or is_own(type(task)):
+        return ""
+    return told_f1(task.scheme, task.metrics)
 
 
 def write_scores(directory: Path, scores: Scores, step: int, *, tuned: str, chosen: str) -> None:

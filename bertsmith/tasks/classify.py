@@ -205,6 +205,17 @@ def balance(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
     return told
 
 
+def told_f1(scheme: LabelScheme, wanted: Sequence[str]) -> str:
+    """Which label's F1 is told as `f1`; empty where it is not asked for, or is that of all."""
+    is_asked_for = "f1" in (wanted or metric_names(scheme.problem))
+    if scheme.problem != "single_label" or not is_asked_for:
+        return ""
+    return (
+        f"f1 is that of the label {scheme.names[1]!r} alone, the second of {len(scheme.names)} in "
+        f"ascending order; macro_f1 is the mean over all"
+    )
+
+
 def absent(examples: Sequence[TextExample], scheme: LabelScheme) -> str:
     """How many of the labels that were learned the examples lack; empty where they lack none."""
     found = {label for example in examples for label in _labels(example)}

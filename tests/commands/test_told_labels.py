@@ -55,6 +55,26 @@ def test_many_labels_are_listed_once_and_short_and_kept_whole_in_the_runs_direct
     assert counts["Dev"] == {"topic 7": 1}
 
 
+def test_whose_f1_is_measured_is_told_in_the_plan_with_the_scores_and_in_the_readme(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, run = table(tmp_path / "a.csv", *("spam", "ham") * 8), tmp_path / "run"
+    begin = ("finetune", model, "--texts", train, "--dev", train, *RUN, "--epochs", "0.2")
+    said = (
+        "f1 is that of the label 'spam' alone, the second of 2 in ascending order; macro_f1 is the "
+        "mean over all"
+    )
+    assert bertsmith(*begin, "--metrics", "f1", "accuracy", "--out", run) == 0
+    told = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    at = next(number for number, line in enumerate(told) if line.startswith("task"))
+    assert told[at + 1] == said
+    assert told.count(said) == 2  # the other below the scores
+    assert f"\n{said}.\n" in (run / "README.md").read_text(encoding="utf-8")
+    assert bertsmith("evaluate", run, "--texts", train) == 0
+    assert said in capsys.readouterr().out
+    assert said not in "\n".join(planned(model, capsys, "--texts", train, "--dev", train))
+
+
 def test_labels_that_are_nearly_the_same_are_told_with_the_labels(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

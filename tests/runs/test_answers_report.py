@@ -52,7 +52,7 @@ def test_tables_have_columns_and_the_calibration_error_is_explained() -> None:
 
 
 def test_what_the_scored_examples_lack_is_told(tmp_path: Path) -> None:
-    lacking = replace(SCORES, lacks="1 of the 3 labels")
+    lacking = replace(SCORES, remarks=("1 of the 3 labels",))
     assert lacking.lines()[1:] == ["  1 of the 3 labels"]
     write_report(tmp_path, DESCRIBED, lacking, JUDGED)
     assert "\n1 of the 3 labels.\n" in (tmp_path / "README.md").read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ from bertsmith.tasks.classify import (
     balance,
     encode,
     scorer,
+    told_f1,
 )
 from bertsmith.tasks.task import Classification
 from bertsmith.text.tokenizer import Tokenizer
@@ -179,3 +180,12 @@ def test_of_many_labels_the_balance_lists_the_most_frequent() -> None:
     told = balance([*examples, examples[7]], LabelScheme.of(examples))
     assert told.startswith("x7 2 (6.5%), x0 1 (3.2%), ")
     assert told.endswith(", and 10 more, the rarest x9 1 (3.2%)")
+
+
+def test_f1_is_one_labels_where_each_text_has_one_label() -> None:
+    scheme = LabelScheme(("no", "yes"))
+    assert told_f1(scheme, ("f1",)).startswith("f1 is that of the label 'yes' alone")
+    assert told_f1(scheme, ()) == told_f1(scheme, ("accuracy", "f1"))
+    assert told_f1(scheme, ("macro_f1",)) == ""
+    assert told_f1(LabelScheme(("no", "yes"), "multi_label"), ("f1",)) == ""
+    assert told_f1(NUMBERS, ()) == ""
