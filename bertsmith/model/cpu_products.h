@@ -20,6 +20,8 @@ constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
+// Rows of so many tiles give time to ask for the next columns.
+constexpr int MANY_TILES = 4;
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
@@ -132,6 +134,12 @@ inline void multiply_by_tiles(
       const int64_t stride = rows.row * BYTES, part = std::min(DEEP, depth - k);
       const Number* from = rows.first + first * rows.row + k;
       const Number* columns = panel + k * VECTORS * LANES;
+      if (count >= MANY_TILES * TALL) {  // the next ones lie behind these
+        const int64_t piece = parts(part * VECTORS * LANES, parts(count, TALL));
+        const Number* next = columns + part * VECTORS * LANES + first / TALL * piece;
+        for (int64_t line = 0; line < piece; line += LINE_BYTES / BYTES)
+          __builtin_prefetch(next + line, 0, 2);  // the second cache is near enough
+      }
       Tiles::are_of(here);
       constexpr bool IS_BROAD = VECTORS == 2;
       auto* multiply = here > SIDE ? multiply_tiles<true, IS_BROAD, Number>
