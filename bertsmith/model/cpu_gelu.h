@@ -1,4 +1,5 @@
-// GELU and its slope, from tables, on a CPU: as exact as numbers of bfloat16 can tell, in half the time.
+// GELU and its slope, from tables, on a CPU: as exact as numbers of bfloat16 can tell. Layers that only
+// answer have a rougher one, with no slope, among what happens to their rows (cpu_rows.h).
 //
 // Below a negative x lies as much of either as is missing above -x. What is missing is a polynomial of
 // degree 4 in each half unit from 0 to 8, that meets it at Chebyshev's points: within 6e-7 (GELU's share)
@@ -62,6 +63,7 @@ alignas(64) constexpr Missing OF_SLOPE = {
      -2.55651612e-08f, -1.55665361e-09f, -7.11010230e-11f, -2.45294251e-12f},
 };
 
+// Of each place its value.
 inline Floats looked_up(const float (&values)[HALF_UNITS], Integers places) {
 #if defined(__GNUC__) && !defined(__clang__)
   if constexpr (LANES == HALF_UNITS) return __builtin_shuffle(load(values), places);

@@ -120,6 +120,14 @@ inline void multiply_deep(
   multiply_part<VECTORS>(from(), count, panel + k * VECTORS * LANES, depth - k, kept, then);
 }
 
+// Asks for so many numbers to come to the second cache, which is near enough, while others are
+// multiplied.
+template <typename Number>
+inline void ask_for(const Number* numbers, int64_t count) {
+  for (int64_t at = 0; at < count; at += LINE_BYTES / int64_t(sizeof(Number)))
+    __builtin_prefetch(numbers + at, 0, 2);
+}
+
 #if HAS_TILES
 // Rows, at most a block of them, by a panel of one tile or two. Of a long sum so much is made at a
 // time as the first cache holds of the panel.
@@ -135,10 +143,8 @@ inline void multiply_by_tiles(
       const Number* from = rows.first + first * rows.row + k;
       const Number* columns = panel + k * VECTORS * LANES;
       if (count >= MANY_TILES * TALL) {  // the next ones lie behind these
-        const int64_t piece = parts(part * VECTORS * LANES, parts(count, TALL));
-        const Number* next = columns + part * VECTORS * LANES + first / TALL * piece;
-        for (int64_t line = 0; line < piece; line += LINE_BYTES / BYTES)
-          __builtin_prefetch(next + line, 0, 2);  // the second cache is near enough
+        const int64_t size = part * VECTORS * LANES, piece = parts(size, parts(count, TALL));
+        ask_for(columns + size + first / TALL * piece, piece);
       }
       Tiles::are_of(here);
       constexpr bool IS_BROAD = VECTORS == 2;

@@ -125,6 +125,17 @@ void write(const float* sums, int64_t rows, int64_t columns, Number* to, int64_t
     }
 }
 
+// What a thread works in, for so many columns: a part of them as panels, and all of their sums.
+template <typename Number>
+struct Room {
+  Number* panels;
+  float* sums;  // (N / TALL, MOST_COLUMNS / PANEL, TALL, PANEL)
+
+  Room(Cutter& cutter, int64_t columns, int64_t high)
+      : panels(cutter.numbers<Number>(PART * columns)),
+        sums(cutter.numbers<float>(high * MOST_COLUMNS)) {}
+};
+
 // (T, N) and (T, B) -> gradients of the weights: (N, B), or turned.
 template <typename Number>
 struct Product {
@@ -140,13 +151,12 @@ struct Share {
   static constexpr int64_t BROAD = PANEL<Number>;
   const Product<Number>& of;
   int64_t first, columns;
-  Number* panels;  // of a part of the rows
-  float* sums;     // (N / TALL, MOST_COLUMNS / PANEL, TALL, PANEL)
+  const Room<Number>& room;
 
   void make() const {
     for (int64_t start = 0; start < of.deep; start += PART) {
       const int64_t part = std::min(PART, of.deep - start);
-      lay_out_part(of.broad, start, part, first, columns, panels);
+      lay_out_part(of.broad, start, part, first, columns, room.panels);
       for (int64_t k = 0; k < part; k += DEEP) multiply(start, part, k);
     }
   }
@@ -159,11 +169,10 @@ struct Share {
       const Number* from = row + n * part;
       const Number* next = n + TALL < of.high ? from + TALL * part : row + depth * TALL;
       for (int64_t c = 0; c < columns; c += BROAD, next += piece) {
-        for (int64_t line = 0; line < piece; line += 64 / int64_t(sizeof(Number)))
-          __builtin_prefetch(next + line, 0, 2);  // the second cache is near enough
+        ask_for(next, piece);
         const int64_t count = std::min(BROAD, columns - c), wide = rounded_up(count);
-        const Number* panel = panels + c * part + k * wide;
-        float* to = sums + n * MOST_COLUMNS + c * TALL;
+        const Number* panel = room.panels + c * part + k * wide;
+        float* to = room.sums + n * MOST_COLUMNS + c * TALL;
         const bool is_first = start + k == 0, is_last = start + k + depth == of.deep;
         const int64_t rows = std::min<int64_t>(TALL, of.narrow.width - n);
         if (is_last)
@@ -190,12 +199,8 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
   const int64_t columns = parts(parts(broad.width, shares), PANEL<Number>) * PANEL<Number>;
   const int64_t high = parts(narrow.width, TALL) * TALL, deep = parts(of.num_rows, DEPTH) * DEPTH;
   const int64_t wide = rounded_up(of.outputs), num_totals = IS_TURNED ? 1 : deep / DEPTH;
-  auto cut = [=](Cutter& cutter) {
-    return std::pair(
-        cutter.numbers<Number>(PART * columns), cutter.numbers<float>(high * MOST_COLUMNS));
-  };
   Cutter counter{nullptr};
-  cut(counter);
+  Room<Number>(counter, columns, high);
   const int64_t bytes = counter.next - static_cast<char*>(nullptr);
   counter.numbers<Number>(deep * high);
   counter.numbers<float>(num_totals * wide);
@@ -213,7 +218,7 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
   {
     [[maybe_unused]] Tiles tiles;
     Cutter own{cutter.next + omp_get_thread_num() * bytes};
-    const auto [panels, sums] = cut(own);
+    const Room<Number> room(own, columns, high);
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < deep; row += DEPTH) {
       const int64_t start = row / PART * PART, part = std::min(PART, deep - start);
@@ -222,7 +227,7 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < broad.width; first += columns)
       Share<IS_TURNED, Number>{
-          product, first, std::min(columns, broad.width - first), panels, sums}.make();
+          product, first, std::min(columns, broad.width - first), room}.make();
   }
   for (int64_t number = 1; number < num_totals; number++)
     for (int64_t o = 0; o < of.outputs; o++) totals[o] += totals[number * wide + o];

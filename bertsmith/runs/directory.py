@@ -28,6 +28,7 @@ from bertsmith.checkpoints.places import WEIGHTS, checkpoints_of, newest_checkpo
 from bertsmith.files import read_json, sha256, write_json
 from bertsmith.model import (
     cpu_attention,
+    cpu_gelu,
     cpu_layer,
     cpu_norm,
     cpu_vocabulary_loss,
@@ -197,7 +198,8 @@ def _has_fp16_products() -> bool:
 
 
 def _has_cpu_functions() -> bool:
-    modules = (cpu_attention, cpu_norm, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates)
+    layers = (cpu_attention, cpu_gelu, cpu_norm)
+    modules = (*layers, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates)
     return all(library(each.SOURCE) is not None for each in modules)
 
 

@@ -203,9 +203,10 @@ def _features(
 def _about_examples(
     learning: LearningSet[ExampleT, EncodedT, AnswerT], start: Start[ExampleT, EncodedT, AnswerT]
 ) -> list[tuple[str, str]]:
+    told_f1 = whose_f1(learning.task)
     return [
         ("task", f"{learning.name}: {learning.task.head.kind.replace('_', ' ')}"),
-        *(("", told) for told in filter(None, [whose_f1(learning.task)])),
+        *([("", told_f1)] if told_f1 else []),
         ("training", described_examples(len(start.train.examples), start.train.labelled)),
         ("", learning.train_balance),
         ("Dev", described_examples(len(start.dev.examples), start.dev.labelled)),
