@@ -44,7 +44,7 @@ _ABOUT = (
     "A row a cell: ours, on Dev, is the mean over seeds of fine-tuning with half its 95% interval "
     "(Student); a seed is guessing where it is no better than one answer to all, or than "
     "frequencies. A cell's runs begin with one pre-trained model; cells of a row that were made on "
-    "other machines begin with one made there by the same recipe, whose perplexity moved by 0.6% "
+    "other machines begin with one made there by the same recipe, whose perplexity moved by up "
     "to 4%: no interval knows that, so a verdict is of these models.\n"
     '"-" is what is not ours, or what the paper has not; "not yet" is not measured, its set '
     "perhaps not at hand. **MNLI, QQP, QNLI and SQuAD's Dev are not the official sets here** "
