@@ -23,7 +23,15 @@ from torch.profiler import record_function
 
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.data.plan import Plan
-from bertsmith.model import attention, cpu_linear, float16, layer, linear, objectives
+from bertsmith.model import (
+    attention,
+    cpu_linear,
+    cpu_training_layer,
+    float16,
+    layer,
+    linear,
+    objectives,
+)
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.heads import LanguageModelHead, TaskHead
 from bertsmith.model.objectives import PretrainModel
@@ -33,6 +41,7 @@ from bertsmith.train import optimizer
 from bertsmith.train.optimizer import Optimizer
 
 LINEAR, ATTENTION, NORM = "linear layers", "attention", "norm, residual, dropout"
+LAYERS = "layers, each in one call"
 GELU, EMBEDDINGS, HEAD = "GELU", "embeddings", "head and loss"
 DRAWING, LAYOUT = "data: drawing", "data: laid out as tensors"
 GRADIENT_NORM, UPDATE = "optimizer: norm of the gradient", "optimizer: update"
@@ -46,6 +55,7 @@ RANGES: tuple[tuple[object, str, str], ...] = (
     (linear.Linear, "forward", LINEAR),
     (cpu_linear, "linear", LINEAR),
     (float16, "linear", LINEAR),
+    (cpu_training_layer, "through", LAYERS),
     (attention, "attend", ATTENTION),
     (linear, "add_and_norm", NORM),
     (attention, "site_words", NORM),
@@ -62,7 +72,7 @@ RANGES: tuple[tuple[object, str, str], ...] = (
 )
 """A class or module, the function of it, and the part that what it does belongs to."""
 
-_WITH_BACKWARD = (LINEAR, ATTENTION, NORM, GELU, EMBEDDINGS, HEAD)
+_WITH_BACKWARD = (LINEAR, LAYERS, ATTENTION, NORM, GELU, EMBEDDINGS, HEAD)
 _FORWARD, _BACKWARD = ", forward", ", backward"
 _LINEAR_GRADIENTS = (", input gradients", ", weight gradients", ", bias gradients")
 ORDER = (
@@ -72,7 +82,7 @@ ORDER = (
 )  # fmt: skip
 """Every part, as tables list them."""
 
-_MARK, _OWN_PRODUCT = "part: ", "product: "
+_MARK, _OWN_PRODUCT, _OWN_LAYER = "part: ", "product: ", "product: layer"
 _OWN_PRODUCTS = ("row_gradients", "weight_gradients", "product")
 """Functions of `float16`, in the order of `_LINEAR_GRADIENTS`; its forward product is the last."""
 _OWN_GRADIENTS = "_LinearBackward"
@@ -138,6 +148,8 @@ def ranges() -> Iterator[None]:
             stack.enter_context(mock.patch.object(owner, name, _ranged(owner, name, part)))
         for name in _OWN_PRODUCTS:
             stack.enter_context(mock.patch.object(float16, name, _told(name)))
+        in_one_call = _told_layer(cpu_training_layer.through)
+        stack.enter_context(mock.patch.object(cpu_training_layer, "through", in_one_call))
         yield
 
 
@@ -175,6 +187,8 @@ def _add(event: Event, place: _Place, found: _Step) -> None:
     part.flops += product_flops(event)
     if place.is_ours:  # those of weights are as many, of which the profiler sees nothing
         found.parts[LINEAR + _LINEAR_GRADIENTS[1]].flops += product_flops(event)
+    if event.name.startswith(_OWN_LAYER):  # on the way back gradients of rows and of weights
+        found.parts[LAYERS + _BACKWARD].flops += 2 * product_flops(event)
     for child in event.cpu_children:
         _add(child, place, found)
 
@@ -206,6 +220,26 @@ def _told(name: str) -> Callable[..., object]:
         flops = 2 * left.numel() * right.shape[0 if name == "product" else 1]
         with record_function(f"{_OWN_PRODUCT}{name} {flops}"):
             return function(left, right, *more, **kwargs)
+
+    return within
+
+
+def _told_layer(through: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A layer in one call with a range that tells the operations of its maps around it."""
+
+    @functools.wraps(through)
+    def within(
+        hidden: Tensor,
+        stream: Stream,
+        rows: Tensor | None,
+        weights: Sequence[Tensor],
+        rules: object,
+    ) -> Tensor:
+        width, inner = weights[2].shape[0], weights[4].shape[0]
+        asked = stream.num_tokens if rows is None else len(rows)
+        macs = stream.num_tokens * 2 * width * width + asked * 2 * width * (width + inner)
+        with record_function(f"{_OWN_LAYER} {2 * macs}"):
+            return through(hidden, stream, rows, weights, rules)
 
     return within
 

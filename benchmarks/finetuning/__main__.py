@@ -2,10 +2,12 @@
 
     python -m benchmarks.finetuning --data $BERTSMITH_DATA --work WORK
     python -m benchmarks.finetuning --data $BERTSMITH_DATA --work WORK --set RTE --system bertsmith
+    python -m benchmarks.finetuning --data $BERTSMITH_DATA --system bertsmith --model NAME=FOLDER
     python -m benchmarks.finetuning --table
 
 Every system starts from the same weights and learns the same items with the same optimizer (AdamW),
 the same rates, batches of the same size and as many steps; the model of the last step is measured.
+NAME=FOLDER is a model that lies elsewhere; the table leaves it out.
 Each run appends a row, and a run whose row is there is not made again: stop it whenever, and go on
 with the same command. A run of ours that was stopped goes on where it was, in WORK.
 
@@ -68,11 +70,23 @@ def wanted(options: argparse.Namespace) -> list[tuple[ProofSet, Key]]:
     return [
         (row, Key(set=row.name, model=model, system=system, seed=seed, precision=precision))
         for row in rows
-        for model in row.models
-        if model in (options.model or row.models)
+        for model in _models(row, options)
         for seed in range(row.seeds)
         for system in SYSTEMS
         if system in (options.system or SYSTEMS) and _is_made(row, system, seed)
+    ]
+
+
+def _models(row: ProofSet, options: argparse.Namespace) -> list[str]:
+    """By name: those of the set, or of the ones that were asked for these, and what lies elsewhere.
+
+    What lies elsewhere learns the sets that the English models learn.
+    """
+    if not options.model:
+        return list(row.models)
+    known = [name for name in row.models if name in options.model]
+    return known + [
+        name for name in options.model if options.model[name] and "mini-en" in row.models
     ]
 
 
@@ -84,10 +98,10 @@ def measured(row: ProofSet, key: Key, options: argparse.Namespace) -> Result:
     directory = options.work / name.replace(" ", "-")
     is_resumed = directory.is_dir()
     began = time.perf_counter()
+    begin = (options.model or {}).get(key.model) or model_directory(key.model)
     if key.system == "transformers":
-        scores = _peer_result(examples, run, model_directory(key.model), key.precision)
+        scores = _peer_result(examples, run, begin, key.precision)
     else:
-        begin = model_directory(key.model)
         if key.system == "random weights":
             begin = _random_model(begin, directory.with_suffix(".random"), key.seed)
         scores = _own_result(examples, run, begin, directory, key)
@@ -182,12 +196,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="the folder that BERTSMITH_DATA names")
     parser.add_argument("--work", type=Path, default=Path("runs/proof"))
     parser.add_argument("--set", action="append", choices=[row.name for row in SETS])
-    parser.add_argument("--model", action="append")
+    parser.add_argument("--model", action="append", metavar="NAME or NAME=FOLDER")
     parser.add_argument("--system", action="append", choices=SYSTEMS)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--examples", type=int, help="the first ones only, and no row: a try")
     parser.add_argument("--table", action="store_true", help="print the rows so far, and end")
     options = parser.parse_args()
+    if options.model:
+        options.model = {
+            name: Path(folder) if folder else None
+            for name, _, folder in (each.partition("=") for each in options.model)
+        }
     if options.data is None and not options.table:
         parser.error("--data: name the folder of the labelled sets")
     return options

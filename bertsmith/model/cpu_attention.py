@@ -82,7 +82,7 @@ class _Heads(ctypes.Structure):
         return _Heads(queries.data_ptr(), keys, values, queries.shape[1], stride)
 
 
-class _Sequences(ctypes.Structure):
+class NativeSequences(ctypes.Structure):
     """`Sequences` of the source."""
 
     _fields_ = (
@@ -93,11 +93,11 @@ class _Sequences(ctypes.Structure):
     )
 
     @staticmethod
-    def of(stream: Stream, rows: Tensor | None) -> _Sequences:
+    def of(stream: Stream, rows: Tensor | None) -> NativeSequences:
         """Of a stream, of which these rows are asked for; None: all."""
         firsts, lasts = stream.first_rows, stream.last_rows
         where, count = (None, -1) if rows is None else (rows.data_ptr(), len(rows))
-        return _Sequences(firsts.data_ptr(), lasts.data_ptr(), len(firsts), where, count)
+        return NativeSequences(firsts.data_ptr(), lasts.data_ptr(), len(firsts), where, count)
 
 
 def suits(numbers: Tensor, hidden_size: int, stream: Stream, rules: AttentionRules) -> bool:
@@ -215,7 +215,7 @@ def _call(
         contexts,
         ctypes.byref(heads),
         pointer(words),
-        ctypes.byref(_Sequences.of(stream, rows)),
+        ctypes.byref(NativeSequences.of(stream, rows)),
         ctypes.byref(NativeRules.of(rules, contexts.shape[1], words)),
         *arguments,
     )

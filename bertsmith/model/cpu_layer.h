@@ -109,9 +109,9 @@ void transform(
   auto into = [](Number* all, int64_t stride, const Matrix& by, int activation) {
     return [=, &by](int64_t row, int64_t column, const auto& sums) {
       const float* bias = by.bias + column;
-      Number* to = all + row * stride + column;
-      for (const Floats& each : sums)
-        put(to, activated<IS_ROUGH>(each + load(bias), activation)), to += LANES, bias += LANES;
+      put_pairs(all + row * stride + column, sums, [=](int at, const Floats& sum) {
+        return activated<IS_ROUGH>(sum + load(bias + at), activation);
+      });
     };
   };
   auto added = [&](const Number* residual, int64_t stride, const Matrix& by) {

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
+from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.int8_weights import ZERO, Int8Weights
 from bertsmith.model.linear import Linear
 from bertsmith.native import call, has_fast_products, pointer, size, takes
@@ -65,19 +66,9 @@ class _LevelPanels(ctypes.Structure):
     )
 
 
-class _Norm(ctypes.Structure):
-    """`Norm` of the source."""
-
-    _fields_ = (
-        ("weight", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        ("epsilon", ctypes.c_float),
-    )
-
-
 _MATRICES = ("queries", "keys_values", "output", "up", "down")
 _REST = (
-    *((name, _Norm) for name in ("attention_norm", "output_norm")),
+    *((name, NativeNorm) for name in ("attention_norm", "output_norm")),
     ("rules", NativeRules),
     ("activation", ctypes.c_int),
 )
@@ -191,9 +182,9 @@ class ReadyLayer:
         room[: len(values)] = values
         return self._keep(room)
 
-    def _norm(self, norm: nn.LayerNorm) -> _Norm:
+    def _norm(self, norm: nn.LayerNorm) -> NativeNorm:
         weight, bias = (each.detach().float().clone() for each in (norm.weight, norm.bias))
-        return _Norm(self._keep(weight), self._keep(bias), norm.eps)
+        return NativeNorm(self._keep(weight), self._keep(bias), norm.eps)
 
     def _keep(self, tensor: Tensor) -> int:
         """Where it lies, as long as this lives."""

@@ -1,177 +1,32 @@
-// A sub-layer's end on a CPU, forward and backward: what cpu_norm.py calls.
-//
-//     drop after(LayerNorm(residual + drop before(rows)))
-//
-// in one pass over memory: a row is widened to float32 and stays in the cache from its first
-// number to its last. The backward pass makes sums and masks again from what the forward pass read,
-// and keeps two numbers a row. The sums over rows, for the gradients of the norm's own weights, are
-// made of blocks of rows in their order, so the number of threads changes no bit. It knows no
-// layers and no Python.
-//
-// Source: Ba et al. 2016 (layer normalization), section 3; Devlin et al. 2018, section 3.
-//
-// Legend: T rows, H columns, W = H rounded up to vectors.
+// A sub-layer's end on a CPU, forward and backward, in one pass over memory (cpu_norm.h): what
+// cpu_norm.py calls. The sums over rows, for the gradients of the norm's own weights, are made of
+// blocks of rows in their order, so the number of threads changes no bit. It knows no layers and no
+// Python.
 
 #include <omp.h>
 
-#include "cpu_rows.h"
+#include "cpu_norm.h"
 
 namespace {
 
-constexpr int64_t BLOCK_ROWS = 32;
-
-struct Rules {
-  int width;  // H
-  float epsilon;
-  Dropout before, after;
-};
-
-// The tensors of a pass; a null pointer is a part that is not there.
-template <typename Number>
-struct Rows {
-  const Number *rows, *residual;  // (T, H)
-  const int32_t *before, *after;  // (T,) words of dropout
-  const float *weight, *bias;     // (H,)
-  int64_t count;                  // T
-};
-
-// What a thread works in: rows of W floats; the norm's weights are zero past H.
-struct Room {
-  static constexpr int ROWS = 5;
-  int wide;
-  float *sums, *other, *kept, *weight, *bias;
-
-  Room(float* floats, const Rules& rules, const float* weights, const float* biases)
-      : wide(rounded_up(rules.width)) {
-    sums = floats;
-    other = sums + wide;
-    kept = other + wide;
-    weight = kept + wide;
-    bias = weight + wide;
-    std::fill(floats, floats + ROWS * wide, 0.0f);
-    std::copy(weights, weights + rules.width, weight);
-    std::copy(biases, biases + rules.width, bias);
-  }
-};
-
-// One row: what stands in it before its norm, the residual and what was added to it. It has pointers
-// of its own, which no store can have changed.
-template <typename Number>
-struct Row {
-  const Number *row, *residual;
-  int32_t before, after;
-  bool is_dropped_before, is_dropped_after;
-  int width;
-  Dropout before_rules, after_rules;
-  float* kept;
-
-  Row(const Rows<Number>& of, int64_t t, const Rules& rules, const Room& room)
-      : row(of.rows + t * rules.width),
-        residual(of.residual ? of.residual + t * rules.width : nullptr),
-        before(of.before ? of.before[t] : 0),
-        after(of.after ? of.after[t] : 0),
-        is_dropped_before(of.before),
-        is_dropped_after(of.after),
-        width(rules.width),
-        before_rules(rules.before),
-        after_rules(rules.after),
-        kept(room.kept) {}
-
-  // What is kept of it, where it is dropped, is remembered.
-  Floats added_up(int h) const {
-    Floats value = get(row + h, width - h);
-    if (is_dropped_before) {
-      Floats factors = keep_factors(before, h, before_rules);
-      store(kept + h, factors);
-      value *= factors;
-    }
-    return residual ? value + get(residual + h, width - h) : value;
-  }
-
-  Floats dropped(Floats value, int h) const {
-    return is_dropped_after ? value * keep_factors(after, h, after_rules) : value;
-  }
-};
-
-template <typename Number>
-void forward(
-    const Rows<Number>& of, int64_t t, const Rules& rules, const Room& room, Number* normed,
-    float* statistics) {
-  const Row<Number> row(of, t, rules, room);
-  const float *weight = room.weight, *bias = room.bias;
-  float* sums = room.sums;
-  int width = rules.width, wide = room.wide;
-  Number* to = normed + t * width;
-  Floats total = {}, squares = {};
-  for (int h = 0; h < wide; h += LANES) {
-    Floats value = row.added_up(h);
-    store(sums + h, value);
-    total += value;
-  }
-  float mean = sum_of(total) / width;
-  for (int h = width; h < wide; h++) sums[h] = mean;  // no part of the variance
-  for (int h = 0; h < wide; h += LANES) {
-    Floats centred = load(sums + h) - mean;
-    squares += centred * centred;
-  }
-  float factor = 1.0f / std::sqrt(sum_of(squares) / width + rules.epsilon);
-  for (int h = 0; h < wide; h += LANES) {
-    Floats value = (load(sums + h) - mean) * factor * load(weight + h) + load(bias + h);
-    put(to + h, row.dropped(value, h), width - h);
-  }
-  statistics[2 * t] = mean;
-  statistics[2 * t + 1] = factor;
-}
-
-// Row t's part of both gradients, and what it adds to the weight's and the bias's, (2, W).
-template <typename Number>
-void backward(
-    const Rows<Number>& of, int64_t t, const Rules& rules, const Room& room,
-    const float* statistics, const Number* grad_normed, Number* grad_rows, Number* grad_residual,
-    float* grad_weights) {
-  const Row<Number> row(of, t, rules, room);
-  const float* weight = room.weight;
-  float *normal = room.sums, *gradient = room.other, *grad_biases = grad_weights + room.wide;
-  int width = rules.width, wide = room.wide;
-  int64_t place = t * width;
-  float mean = statistics[2 * t], factor = statistics[2 * t + 1];
-  Floats total = {}, inner = {};
-  for (int h = 0; h < wide; h += LANES) {
-    Floats there = (row.added_up(h) - mean) * factor;
-    Floats arrived = row.dropped(get(grad_normed + place + h, width - h), h);  // zero past H
-    store(grad_weights + h, load(grad_weights + h) + arrived * there);
-    store(grad_biases + h, load(grad_biases + h) + arrived);
-    Floats scaled = arrived * load(weight + h);
-    store(normal + h, there);
-    store(gradient + h, scaled);
-    total += scaled;
-    inner += scaled * there;
-  }
-  float mean_gradient = sum_of(total) / width, mean_inner = sum_of(inner) / width;
-  for (int h = 0; h < wide; h += LANES) {
-    Floats value = (load(gradient + h) - mean_gradient - load(normal + h) * mean_inner) * factor;
-    if (row.residual) put(grad_residual + place + h, value, width - h);
-    if (row.is_dropped_before) value *= load(row.kept + h);
-    put(grad_rows + place + h, value, width - h);
-  }
-}
+constexpr int64_t NORM_BLOCK = 32;
 
 // Every row, in blocks.
 template <typename Number, typename Each>
-float over_rows(const Rows<Number>& of, const Rules& rules, int num_threads, Each each) {
-  int64_t num_blocks = (of.count + BLOCK_ROWS - 1) / BLOCK_ROWS;
+float over_rows(const NormRows<Number>& of, const NormRules& rules, int num_threads, Each each) {
+  int64_t num_blocks = (of.count + NORM_BLOCK - 1) / NORM_BLOCK;
   num_threads = int(std::min<int64_t>(num_threads, num_blocks));
-  int room_size = Room::ROWS * rounded_up(rules.width);
+  int room_size = NormRoom::ROWS * rounded_up(rules.width);
   Memory memory(int64_t(num_threads) * room_size);
   if (!memory.floats) return NO_ROOM;
 #pragma omp parallel num_threads(num_threads)
   {
     float* floats = memory.floats + int64_t(omp_get_thread_num()) * room_size;
-    Room room(floats, rules, of.weight, of.bias);
+    NormRoom room(floats, rules.width, of.weight, of.bias);
 #pragma omp for
     for (int64_t block = 0; block < num_blocks; block++) {
-      int64_t end = std::min(of.count, (block + 1) * BLOCK_ROWS);
-      for (int64_t t = block * BLOCK_ROWS; t < end; t++) each(t, block, room);
+      int64_t end = std::min(of.count, (block + 1) * NORM_BLOCK);
+      for (int64_t t = block * NORM_BLOCK; t < end; t++) each(t, block, room);
     }
   }
   return DONE;
@@ -179,17 +34,18 @@ float over_rows(const Rows<Number>& of, const Rules& rules, int num_threads, Eac
 
 template <typename Number>
 float all_backward(
-    const Rows<Number>& of, const Rules& rules, int num_threads, const float* statistics,
+    const NormRows<Number>& of, const NormRules& rules, int num_threads, const float* statistics,
     const Number* grad_normed, Number* grad_rows, Number* grad_residual, float* grad_weights) {
   int wide = rounded_up(rules.width);
-  int64_t num_blocks = (of.count + BLOCK_ROWS - 1) / BLOCK_ROWS, size = num_blocks * 2 * wide;
+  int64_t num_blocks = (of.count + NORM_BLOCK - 1) / NORM_BLOCK, size = num_blocks * 2 * wide;
   Memory memory(size);
   float* sums = memory.floats;
   if (!sums) return NO_ROOM;
   std::fill(sums, sums + size, 0.0f);
-  float status = over_rows(of, rules, num_threads, [=](int64_t t, int64_t block, Room& room) {
-    backward(of, t, rules, room, statistics, grad_normed, grad_rows, grad_residual,
-             sums + block * 2 * wide);
+  float status = over_rows(of, rules, num_threads, [=](int64_t t, int64_t block, NormRoom& room) {
+    norm_row_backward(
+        of, t, rules, room, statistics, grad_normed, grad_rows, grad_residual,
+        sums + block * 2 * wide);
   });
   for (int which = 0; which < 2; which++)
     for (int64_t block = 0; block < num_blocks; block++)
@@ -202,14 +58,14 @@ float all_backward(
 
 #define NORM(TYPE, NUMBER)                                                                         \
   extern "C" float norm_forward_##TYPE(                                                            \
-      const Rows<NUMBER>* of, const Rules* rules, NUMBER* normed, float* statistics,               \
+      const NormRows<NUMBER>* of, const NormRules* rules, NUMBER* normed, float* statistics,       \
       int num_threads) {                                                                           \
-    return over_rows(*of, *rules, num_threads, [=](int64_t t, int64_t, Room& room) {               \
-      forward(*of, t, *rules, room, normed, statistics);                                           \
+    return over_rows(*of, *rules, num_threads, [=](int64_t t, int64_t, NormRoom& room) {           \
+      norm_row(*of, t, *rules, room, normed, statistics);                                          \
     });                                                                                            \
   }                                                                                                \
   extern "C" float norm_backward_##TYPE(                                                           \
-      const Rows<NUMBER>* of, const Rules* rules, const float* statistics,                         \
+      const NormRows<NUMBER>* of, const NormRules* rules, const float* statistics,                 \
       const NUMBER* grad_normed, NUMBER* grad_rows, NUMBER* grad_residual, float* grad_weights,    \
       int num_threads) {                                                                           \
     return all_backward(*of, *rules, num_threads, statistics, grad_normed, grad_rows,              \

@@ -33,6 +33,16 @@ class NormRules:
     """Of dropout, where there are words for it."""
 
 
+class NativeNorm(ctypes.Structure):
+    """`Norm` of the sources: where its weights lie."""
+
+    _fields_ = (
+        ("weight", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("epsilon", ctypes.c_float),
+    )
+
+
 class _Rules(ctypes.Structure):
     """`Rules` of the source."""
 

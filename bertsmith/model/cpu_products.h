@@ -20,6 +20,8 @@ constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
+// A matrix of so many bytes stays in the second cache beside what is made with it.
+constexpr int64_t NEAR_MATRIX = 1 << 20;
 // Rows of so many tiles give time to ask for the next columns.
 constexpr int MANY_TILES = 4;
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
@@ -128,12 +130,19 @@ inline void ask_for(const Number* numbers, int64_t count) {
     __builtin_prefetch(numbers + at, 0, 2);
 }
 
+// Who asks may be told of rows before they are multiplied: nobody is.
+struct Untold {
+  template <typename... Where>
+  void operator()(Where...) const {}
+};
+
 #if HAS_TILES
 // Rows, at most a block of them, by a panel of one tile or two. Of a long sum so much is made at a
 // time as the first cache holds of the panel.
-template <int VECTORS, typename Number, typename Then>
+template <int VECTORS, typename Number, typename Then, typename Before>
 inline void multiply_by_tiles(
-    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then) {
+    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then,
+    const Before& before) {
   constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
   alignas(VECTOR_BYTES) typename Factors<Number>::Sums sums[BLOCK_ROWS<Number>][VECTORS];
   for (int64_t k = 0; k == 0 || k < depth; k += DEEP)  // of no depth sums are zero
@@ -146,6 +155,7 @@ inline void multiply_by_tiles(
         const int64_t size = part * VECTORS * LANES, piece = parts(size, parts(count, TALL));
         ask_for(columns + size + first / TALL * piece, piece);
       }
+      if (k + part == depth) before(first, here);
       Tiles::are_of(here);
       constexpr bool IS_BROAD = VECTORS == 2;
       auto* multiply = here > SIDE ? multiply_tiles<true, IS_BROAD, Number>
@@ -157,10 +167,12 @@ inline void multiply_by_tiles(
 }
 #endif
 
-// Rows by a panel of so many vectors; `then` is told a row's number and its sums.
-template <int VECTORS, typename Number, typename Then>
+// Rows by a panel of so many vectors; `then` is told a row's number and its sums, and, where there are
+// tiles, `before` of so many rows from one on.
+template <int VECTORS, typename Number, typename Then, typename Before = Untold>
 inline void multiply_panel(
-    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then) {
+    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then,
+    const Before& before = {}) {
 #if HAS_TILES
   if constexpr (HAS_TILES_OF<Number>) {
     bool is_whole = rows.step == Factors<Number>::STEP && depth % TILE_DEPTH<Number> == 0;
@@ -168,7 +180,8 @@ inline void multiply_panel(
       for (int block = 0; block < count; block += BLOCK_ROWS<Number>)
         multiply_by_tiles<VECTORS>(
             rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth,
-            [&](int row, const auto& sums) { then(block + row, sums); });
+            [&](int row, const auto& sums) { then(block + row, sums); },
+            [&](int row, int rows) { before(block + row, rows); });
       return;
     }
   }
@@ -236,24 +249,39 @@ inline void multiply(
   }
 }
 
+// How many rows a thread takes at a time: of many rows and a matrix that is near, few, which stay in the
+// first cache, and what becomes of them is written side by side. With tiles all take about as many.
+template <typename Number>
+inline int64_t block_of(int64_t count, int64_t matrix_bytes) {
+  constexpr int64_t MOST = BLOCK_ROWS<Number>;
+  if (!HAS_TILES_OF<Number>) return MOST;
+  const int64_t most = count > MOST && matrix_bytes <= NEAR_MATRIX ? TALL : MOST;
+  const int64_t num_blocks = std::max<int64_t>(parts(count, most), 1);
+  return std::max<int64_t>(parts(parts(count, num_blocks), SIDE), 1) * SIDE;
+}
+
 // (R, D) rows by (D, C) weights, in the threads of the parallel region around it, which wait for
-// one another at its end; `then` is told row, column and sums, of whole panels.
-template <typename Number, typename Then>
+// one another at its end; `then` is told row, column and sums, of whole panels, `before` rows and
+// column.
+template <typename Number, typename Then, typename Before = Untold>
 inline void multiply_together(
-    Left<Number> rows, int64_t count, const Panels<Number>& by, const Then& then) {
-  constexpr int BROAD = PANEL<Number>, TALLEST = BLOCK_ROWS<Number>;
+    Left<Number> rows, int64_t count, const Panels<Number>& by, const Then& then,
+    const Before& before = {}) {
+  constexpr int BROAD = PANEL<Number>;
   int64_t num_panels = (by.width + BROAD - 1) / BROAD;
-  int64_t num_blocks = (count + TALLEST - 1) / TALLEST;
+  const int64_t matrix_bytes = by.width * by.deep() * int64_t(sizeof(Number));
+  const int64_t tallest = block_of<Number>(count, matrix_bytes), num_blocks = parts(count, tallest);
 #pragma omp for schedule(static)
   for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
     // Of tiles a block of rows stays in the second cache, else a panel in the first.
     int64_t panel = HAS_TILES_OF<Number> ? unit % num_panels : unit / num_blocks;
     int64_t block = HAS_TILES_OF<Number> ? unit / num_panels : unit % num_blocks;
-    int64_t column = panel * BROAD, first = block * TALLEST;
-    int here = int(std::min<int64_t>(TALLEST, count - first));
+    int64_t column = panel * BROAD, first = block * tallest;
+    int here = int(std::min(tallest, count - first));
     multiply_panel<TILE_VECTORS<Number>>(
         rows.from(first), here, by.from(column), by.depth,
-        [&](int row, const auto& sums) { then(first + row, column, sums); });
+        [&](int row, const auto& sums) { then(first + row, column, sums); },
+        [&](int row, int rows) { before(first + row, rows, column); });
   }
 }
 

@@ -29,6 +29,33 @@ inline void put(uint16_t* to, Floats values) {
 #endif
 }
 
+// Two vectors side by side: of bfloat16 a line of the cache, written at once; past the caches where it
+// is not read soon, if it begins where a line does.
+template <typename Number>
+inline void put_both(Number* to, Floats low, Floats high, bool is_far = false) {
+#if MULTIPLIES_BF16
+  if constexpr (sizeof(Number) == 2) {
+    const __m512i line = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+    if (is_far)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
+    else
+      _mm512_storeu_si512(to, line);
+    return;
+  }
+#endif
+  put(to, low), put(to + LANES, high);
+}
+
+// An even number of vectors side by side, of which `change`, told how far on each is, makes others.
+template <typename Number, int VECTORS, typename Change>
+inline void put_pairs(Number* to, const Floats (&values)[VECTORS], const Change& change) {
+  static_assert(VECTORS % 2 == 0);
+  for (int v = 0; v < VECTORS; v += 2) {
+    const int low = v * LANES, high = low + LANES;
+    put_both(to + low, change(low, values[v]), change(high, values[v + 1]));
+  }
+}
+
 // The first of a vector's values, as many as there is room for.
 template <typename Number>
 inline void put(Number* to, Floats values, int64_t room) {

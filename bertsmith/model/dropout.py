@@ -60,8 +60,13 @@ def site_words(row_keys: Tensor | None, layer: int, site: int) -> Tensor | None:
     """One word a token for one place in the network, (T,) int32; None when dropout is off."""
     if row_keys is None:
         return None
+    return mix32(row_keys ^ signed32(site_number(layer, site)))
+
+
+def site_number(layer: int, site: int) -> int:
+    """What a row's key is combined with at one place in the network, 32 bits."""
     number = site if site < 0 else layer * SITES_PER_LAYER + site
-    return mix32(row_keys ^ signed32((number + 2) * _SITE_MULTIPLIER))
+    return (number + 2) * _SITE_MULTIPLIER % 2**32
 
 
 def keep_factors(words: Tensor, columns: Tensor, probability: float, dtype: torch.dtype) -> Tensor:

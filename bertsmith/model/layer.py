@@ -16,10 +16,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from bertsmith.model import cpu_layers
+from bertsmith.model import cpu_layers, cpu_training_layer
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
+from bertsmith.model.cpu_training_layer import LayerRules
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.linear import Linear, linears, project_and_norm
@@ -43,9 +44,36 @@ class Layer(nn.Module):
         ready = self._ready
         if ready is not None and cpu_layers.suits([ready], hidden, stream, rows):
             return cpu_layers.through([ready], hidden, stream, rows)
+        if cpu_training_layer.may_suit(hidden) and (rules := self._rules_in_one_call()):
+            weights = [each for part in self._parts() for each in (part.weight, part.bias)]
+            if cpu_training_layer.suits(hidden, stream, rows, weights, rules):
+                return cpu_training_layer.through(hidden, stream, rows, weights, rules)
         attended = self.attention(hidden, stream, rows)  # (R, H)
         output: Tensor = self.feed_forward(attended, stream.keys_of(rows))  # (R, H)
         return output
+
+    def _parts(self) -> tuple[Linear | nn.LayerNorm, ...]:
+        """All that have weights: the maps in turn, then the norms."""
+        attention, feed_forward = self.attention, self.feed_forward
+        maps = (attention.qkv, attention.output, feed_forward.up, feed_forward.down)
+        return (*maps, attention.norm, feed_forward.norm)
+
+    def _rules_in_one_call(self) -> LayerRules | None:
+        """How it is to learn in one call; None where somebody hooked into a part or changed it."""
+        attention, feed_forward = self.attention, self.feed_forward
+        kinds = (SelfAttention, FeedForward, *[Linear] * 4, *[nn.LayerNorm] * 2)
+        parts = (attention, feed_forward, *self._parts())
+        if any(type(part) is not kind for part, kind in zip(parts, kinds, strict=True)):
+            return None
+        if attention.dropout != feed_forward.dropout or any(map(_is_watched, parts)):
+            return None
+        return LayerRules(
+            number=self.number,
+            attention=attention.rules,
+            activation=feed_forward.activation,
+            probability=feed_forward.dropout,
+            epsilons=(attention.norm.eps, feed_forward.norm.eps),
+        )
 
     def lay_out(self) -> None:
         """Lays the weights out for answers: for one call, or where that is not to be, map by map.
@@ -118,10 +146,12 @@ def forget(model: nn.Module) -> None:
             module.forget()
 
 
-def _is_watched(layer: Layer) -> bool:
-    """Whether calling it would call other functions than its own."""
-    hooks = layer._forward_hooks or layer._forward_pre_hooks
-    return bool(hooks) or "forward" in vars(layer) or _has_any_global_hook()  # type: ignore[no-untyped-call]
+def _is_watched(module: nn.Module) -> bool:
+    """Whether calling it would call other functions than its own, now or on the way back."""
+    there = module._forward_hooks or module._forward_pre_hooks
+    back = module._backward_hooks or module._backward_pre_hooks
+    is_changed = "forward" in vars(module)
+    return bool(there or back) or is_changed or _has_any_global_hook()  # type: ignore[no-untyped-call]
 
 
 class FeedForward(nn.Module):

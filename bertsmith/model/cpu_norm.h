@@ -1,0 +1,155 @@
+// A sub-layer's end, row by row, forward and backward, on a CPU:
+//
+//     drop after(LayerNorm(residual + drop before(rows)))
+//
+// A row is widened to float32 and stays in the cache from its first number to its last. The backward
+// pass makes sums and masks again from what the forward pass read, and keeps two numbers a row. It
+// knows no threads and no layers.
+//
+// Source: Ba et al. 2016 (layer normalization), section 3; Devlin et al. 2018, section 3.
+//
+// Legend: T rows, H columns, W = H rounded up to vectors.
+
+#pragma once
+
+#include "cpu_rows.h"
+
+namespace {
+
+struct NormRules {
+  int width;  // H
+  float epsilon;
+  Dropout before, after;
+};
+
+// The tensors of a pass; a null pointer is a part that is not there.
+template <typename Number>
+struct NormRows {
+  const Number *rows, *residual;  // (T, H)
+  const int32_t *before, *after;  // (T,) words of dropout
+  const float *weight, *bias;     // (H,)
+  int64_t count;                  // T
+};
+
+// What a thread works in: rows of W floats; the norm's weights are zero past H.
+struct NormRoom {
+  static constexpr int ROWS = 5;
+  int wide;
+  float *sums, *other, *kept, *weight, *bias;
+
+  NormRoom(float* floats, int width, const float* weights, const float* biases)
+      : wide(rounded_up(width)) {
+    sums = floats;
+    other = sums + wide;
+    kept = other + wide;
+    weight = kept + wide;
+    bias = weight + wide;
+    std::fill(floats, floats + ROWS * wide, 0.0f);
+    std::copy(weights, weights + width, weight);
+    std::copy(biases, biases + width, bias);
+  }
+};
+
+// One row: what stands in it before its norm, the residual and what was added to it. It has pointers
+// of its own, which no store can have changed.
+template <typename Number>
+struct NormRow {
+  const Number *row, *residual;
+  int32_t before, after;
+  bool is_dropped_before, is_dropped_after;
+  int width;
+  Dropout before_rules, after_rules;
+  float* kept;
+
+  NormRow(const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room)
+      : row(of.rows + t * rules.width),
+        residual(of.residual ? of.residual + t * rules.width : nullptr),
+        before(of.before ? of.before[t] : 0),
+        after(of.after ? of.after[t] : 0),
+        is_dropped_before(of.before),
+        is_dropped_after(of.after),
+        width(rules.width),
+        before_rules(rules.before),
+        after_rules(rules.after),
+        kept(room.kept) {}
+
+  // What is kept of it, where it is dropped, is remembered.
+  Floats added_up(int h) const {
+    Floats value = get(row + h, width - h);
+    if (is_dropped_before) {
+      Floats factors = keep_factors(before, h, before_rules);
+      store(kept + h, factors);
+      value *= factors;
+    }
+    return residual ? value + get(residual + h, width - h) : value;
+  }
+
+  Floats dropped(Floats value, int h) const {
+    return is_dropped_after ? value * keep_factors(after, h, after_rules) : value;
+  }
+};
+
+template <typename Number>
+void norm_row(
+    const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room, Number* normed,
+    float* statistics) {
+  const NormRow<Number> row(of, t, rules, room);
+  const float *weight = room.weight, *bias = room.bias;
+  float* sums = room.sums;
+  int width = rules.width, wide = room.wide;
+  Number* to = normed + t * width;
+  Floats total = {}, squares = {};
+  for (int h = 0; h < wide; h += LANES) {
+    Floats value = row.added_up(h);
+    store(sums + h, value);
+    total += value;
+  }
+  float mean = sum_of(total) / width;
+  for (int h = width; h < wide; h++) sums[h] = mean;  // no part of the variance
+  for (int h = 0; h < wide; h += LANES) {
+    Floats centred = load(sums + h) - mean;
+    squares += centred * centred;
+  }
+  float factor = 1.0f / std::sqrt(sum_of(squares) / width + rules.epsilon);
+  for (int h = 0; h < wide; h += LANES) {
+    Floats value = (load(sums + h) - mean) * factor * load(weight + h) + load(bias + h);
+    put(to + h, row.dropped(value, h), width - h);
+  }
+  statistics[2 * t] = mean;
+  statistics[2 * t + 1] = factor;
+}
+
+// Row t's part of both gradients, and what it adds to the weight's and the bias's, (2, W).
+template <typename Number>
+void norm_row_backward(
+    const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room,
+    const float* statistics, const Number* grad_normed, Number* grad_rows, Number* grad_residual,
+    float* grad_weights) {
+  const NormRow<Number> row(of, t, rules, room);
+  const float* weight = room.weight;
+  float *normal = room.sums, *gradient = room.other, *grad_biases = grad_weights + room.wide;
+  int width = rules.width, wide = room.wide;
+  int64_t place = t * width;
+  float mean = statistics[2 * t], factor = statistics[2 * t + 1];
+  Floats total = {}, inner = {};
+  for (int h = 0; h < wide; h += LANES) {
+    Floats there = (row.added_up(h) - mean) * factor;
+    Floats arrived = row.dropped(get(grad_normed + place + h, width - h), h);  // zero past H
+    store(grad_weights + h, load(grad_weights + h) + arrived * there);
+    store(grad_biases + h, load(grad_biases + h) + arrived);
+    Floats scaled = arrived * load(weight + h);
+    store(normal + h, there);
+    store(gradient + h, scaled);
+    total += scaled;
+    inner += scaled * there;
+  }
+  float mean_gradient = sum_of(total) / width, mean_inner = sum_of(inner) / width;
+  for (int h = 0; h < wide; h += LANES) {
+    Floats value = (load(gradient + h) - mean_gradient - load(normal + h) * mean_inner) * factor;
+    if (row.residual) put(grad_residual + place + h, value, width - h);
+    if (row.is_dropped_before) value *= load(row.kept + h);
+    put(grad_rows + place + h, value, width - h);
+  }
+}
+
+}  // namespace

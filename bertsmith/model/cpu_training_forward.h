@@ -1,0 +1,158 @@
+// A Transformer layer that learns, forward, on a CPU: cpu_training_layer.cpp says how.
+//
+// Legend: that of cpu_training_layer.h.
+
+#pragma once
+
+#include <omp.h>
+
+#include "cpu_gelu.h"
+#include "cpu_training_layer.h"
+
+namespace {
+
+// (O, I) weights as products of rows with them read them, in the threads around it.
+inline void lay_out_turned(const Number* weights, int64_t depth, int64_t width, Number* panels) {
+  constexpr int64_t BROAD = PANEL<Number>;
+#pragma omp for schedule(static) nowait
+  for (int64_t c = 0; c < width; c += BROAD)
+    lay_out_columns(weights + c * depth, depth, depth, BROAD, panels + c * depth);
+}
+
+// Words of dropout of each row asked for, in the threads around it.
+inline void draw_words(const Layer& layer, const Input& input, const Kept& kept) {
+  const int64_t count = input.num_asked();
+  for (int site = 0; site < NUM_SITES; site++) {
+    int32_t* words = kept.words[site];
+    if (!words) continue;
+#pragma omp for schedule(static) nowait
+    for (int64_t first = 0; first < count; first += LANES) {
+      Words keys = {};
+      for (int64_t i = first; i < std::min<int64_t>(first + LANES, count); i++) {
+        const int64_t row = input.sequences.are_all_asked() ? i : input.sequences.rows[i];
+        keys[i - first] = uint32_t(input.keys[row]);
+      }
+      keys = mix32(keys ^ layer.sites[site]);
+      std::memcpy(words + first, &keys, sizeof keys);
+    }
+  }
+}
+
+inline auto with_bias(Number* to, int64_t stride, const Number* bias) {
+  return put_into(to, stride, [=](int64_t, int64_t column, Floats sum) {
+    return sum + load(bias + column);
+  });
+}
+
+// Sums with their bias are kept, past the caches if they are many, and become GELU of them.
+inline auto activation(
+    Number* inner, Number* activated, int64_t stride, const Number* bias, bool are_many) {
+  return [=](int64_t row, int64_t column, const auto& sums) {
+    for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES) {
+      const int64_t at = row * stride + column;
+      const Floats low = sums[v] + load(bias + column);
+      const Floats high = sums[v + 1] + load(bias + column + LANES);
+      put_both(inner + at, low, high, are_many);
+      put_both(activated + at, gelu(low), gelu(high));
+    }
+  };
+}
+
+struct Forward {
+  const Layer& layer;
+  const Input& input;
+  const Stream& stream;
+  const Kept& kept;
+  Number* const (&maps)[NUM_MAPS];  // panels
+  Number* output;
+
+  // In the threads around it.
+  void lay_out() const {
+    for (int map = 0; map < NUM_MAPS; map++)
+      lay_out_turned(layer.weights[map], layer.depth(map), layer.width(map), maps[map]);
+    draw_words(layer, input, kept);
+#pragma omp barrier
+  }
+
+  void chunk(const Chunk& of, const Own& own) const {
+    const int64_t width = layer.hidden, from = of.asked * width, token = of.token * width;
+    const int64_t inner = of.asked * layer.inner;
+    Number* activated = kept.activated + inner;
+    if (kept.asked) copy_asked(of);
+    const Panels<Number> queries = panels(maps[QKV], width, width);
+    const Panels<Number> keys_values = panels(queries.from(width), width, 2 * width);
+    multiply_together(
+        {kept.residual + from, width}, of.num_asked, queries,
+        with_bias(kept.queries + from, width, layer.biases[QKV]));
+    multiply_together(
+        {input.hidden + token, width}, of.num_tokens, keys_values,
+        with_bias(kept.keys_values + 2 * token, 2 * width, layer.biases[QKV] + width));
+    attention(of, own);
+    multiply_together(
+        {kept.contexts + from, width}, of.num_asked, panels(maps[OUTPUT], width, width),
+        with_bias(kept.projected + from, width, layer.biases[OUTPUT]));
+    norm(of, ATTENTION, own, kept.attended);
+    multiply_together(
+        {kept.attended + from, width}, of.num_asked, panels(maps[UP], width, layer.inner),
+        activation(kept.inner + inner, activated, layer.inner, layer.biases[UP], kept.is_large));
+    multiply_together(
+        {activated, layer.inner}, of.num_asked, panels(maps[DOWN], layer.inner, width),
+        with_bias(kept.fed + from, width, layer.biases[DOWN]));
+    norm(of, FEED_FORWARD, own, output);
+  }
+
+ private:
+  void copy_asked(const Chunk& of) const {
+    const int64_t width = layer.hidden;
+#pragma omp for schedule(static)
+    for (int64_t i = of.asked; i < of.asked + of.num_asked; i++)
+      std::copy_n(input.hidden + stream.sequences.rows[i] * width, width, kept.asked + i * width);
+  }
+
+  void attention(const Chunk& of, const Own& own) const {
+    Room<Number> room = own.heads;
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t number = 0; number < (of.end - of.first) * layer.rules.num_heads; number++) {
+      const Task<Number> task = task_of(layer, stream, kept, of, number);
+      Number* contexts = kept.contexts + (task.queries - kept.queries);
+      attend(task, layer.rules, room, contexts, layer.hidden);
+    }
+  }
+
+  void norm(const Chunk& of, int which, const Own& own, Number* to) const {
+    const NormRows<Number> rows = kept.end(layer, which, input.num_asked());
+    const NormRules rules = norm_rules(layer, which);
+#pragma omp for schedule(static)
+    for (int64_t i = of.asked; i < of.asked + of.num_asked; i++)
+      norm_row(rows, i, rules, own.of(which), to, kept.statistics[which]);
+  }
+};
+
+inline float forward(const Layer& layer, const Input& input, Number* output, int num_threads) {
+  const Stream stream(input.sequences, num_threads);
+  Cutter keeper{input.kept}, counter{nullptr};
+  const Kept kept(keeper, layer, input);
+  auto cut = [&](Cutter& cutter, int map) {
+    return cutter.numbers<Number>(layer.depth(map) * layer.width(map));
+  };
+  for (int map = 0; map < NUM_MAPS; map++) cut(counter, map);
+  const int64_t shared = counter.next - static_cast<char*>(nullptr);
+  const int64_t own_bytes = Own::bytes(layer, stream, false);
+  Memory memory((shared + num_threads * own_bytes + 64) / sizeof(float) + 1);
+  if (!memory.floats) return NO_ROOM;
+  Cutter cutter{memory.lined()};
+  Number* maps[NUM_MAPS];
+  for (int map = 0; map < NUM_MAPS; map++) maps[map] = cut(cutter, map);
+  const Forward pass{layer, input, stream, kept, maps, output};
+#pragma omp parallel num_threads(num_threads)
+  {
+    [[maybe_unused]] Tiles tiles;
+    Cutter own_cutter{cutter.next + omp_get_thread_num() * own_bytes};
+    const Own own(own_cutter, layer, stream, false);
+    pass.lay_out();
+    for (const Chunk& each : stream.chunks) pass.chunk(each, own);
+  }
+  return DONE;
+}
+
+}  // namespace

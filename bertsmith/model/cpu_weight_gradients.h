@@ -1,0 +1,248 @@
+// Rows and the gradients of what a linear map made of them -> gradients of its weights and bias, on a
+// CPU.
+//
+// Both are factors of one product over all rows. The narrower one changes rows for columns once, in
+// blocks as the matrix unit takes them. Of the broader one a thread lays out so many columns as leave
+// them and their sums in its second cache, a part of all rows at a time, and asks for the next blocks
+// of the other while it multiplies. Sums of the bias are made on the way. Every sum is made in the order
+// of rows, in float32, so the number of threads changes no bit. It knows no layers and no Python.
+//
+// Legend: T rows, I width of a row, O outputs; N and B widths of the narrower and the broader factor.
+
+#pragma once
+
+#include <omp.h>
+
+#include "cpu_products.h"
+#include "cpu_rows.h"
+
+namespace {
+
+// Rows of a part, and columns of the broader factor that a thread takes at a time, at most.
+constexpr int64_t PART = 512, MOST_COLUMNS = 256;
+// A block of what changed rows for columns: TALL columns of so many rows, one behind the other.
+template <typename Number>
+constexpr int64_t BLOCK = TALL * TILE_DEPTH<Number>;
+
+template <typename Number>
+struct Given {
+  const Number *gradients, *rows;     // (T, O), (T, I)
+  Number* grad_weight;                // (O, I)
+  float* grad_bias;                   // (O,)
+  int64_t num_rows, width, outputs;  // T, I, O
+};
+
+// (T, W) numbers; where they are gradients, what they add up to for the bias: (W,), or as much of every
+// TILE_DEPTH rows, so far apart.
+template <typename Number>
+struct Factor {
+  const Number* numbers;
+  int64_t num_rows, width;
+  float* totals = nullptr;
+  int64_t totals_apart = 0;
+
+  int64_t rows_from(int64_t row) const { return std::min(TILE_DEPTH<Number>, num_rows - row); }
+  const Number* from(int64_t row, int64_t column) const { return numbers + row * width + column; }
+
+  void add_up(int64_t row, int64_t column, int64_t count) const {
+    if (!totals) return;
+    float* to = totals + row / TILE_DEPTH<Number> * totals_apart + column;
+    for (int64_t c = 0; c < count; c += LANES) {
+      Floats total = load(to + c);
+      for (int64_t k = 0; k < rows_from(row); k++)
+        total += get(from(row + k, column + c), count - c);
+      store(to + c, total);
+    }
+  }
+};
+
+// TILE_DEPTH rows of all columns, as blocks so far apart; zeros past the last row and column.
+template <typename Number>
+void turn_depth(const Factor<Number>& narrow, int64_t row, Number* blocks, int64_t apart) {
+  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
+  const int64_t here = narrow.rows_from(row);
+  for (int64_t n = 0; n < narrow.width; n += TALL, blocks += apart) {
+    const int64_t count = std::min<int64_t>(TALL, narrow.width - n);
+    if (here < DEPTH || count < TALL) std::fill_n(blocks, BLOCK<Number>, Number{});
+    turn_rows(narrow.from(row, n), narrow.width, here, count, blocks, DEPTH);
+    narrow.add_up(row, n, count);
+  }
+}
+
+// Rows of a part and so many columns, as panels so far apart.
+template <typename Number>
+void lay_out_part(
+    const Factor<Number>& broad, int64_t start, int64_t depth, int64_t first, int64_t columns,
+    Number* panels) {
+  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
+  for (int64_t k = 0; k < depth; k += DEPTH) {
+    const int64_t row = start + k, next = row + DEPTH;
+    if (next < broad.num_rows)
+      expect<0>(broad.from(next, first), broad.width, broad.rows_from(next), columns);
+    for (int64_t c = 0; c < columns; c += PANEL<Number>) {
+      const int64_t count = std::min<int64_t>(PANEL<Number>, columns - c), wide = rounded_up(count);
+      lay_out_rows(
+          broad.from(row, first + c), broad.width, broad.rows_from(row), count,
+          panels + c * depth + k * wide, wide, DEPTH);
+    }
+    broad.add_up(row, first, columns);
+  }
+}
+
+// TALL columns of blocks by a panel of so many vectors: put to, or added to, (TALL, PANEL) sums.
+template <typename Number>
+void multiply_blocks(
+    const Number* blocks, const Number* panel, int vectors, int64_t depth, float* sums,
+    bool is_first) {
+  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
+#if HAS_TILES
+  if (may_use_tiles()) {
+    Tiles::are_of(TALL);
+    auto* multiply = vectors == 2 ? multiply_tiles<true, true, Number>
+                                  : multiply_tiles<true, false, Number>;
+    return multiply(
+        blocks, 64, panel, vectors * VECTOR_BYTES, depth, sums, PANEL<Number> * sizeof(float),
+        is_first, BLOCK<Number> * sizeof(Number));
+  }
+#endif
+  for (int64_t k = 0; k < depth; k += DEPTH)
+    multiply_long(
+        Left<Number>{blocks + k * TALL, DEPTH}, TALL, panel + k * vectors * LANES, vectors, DEPTH,
+        sums, is_first && k == 0);
+}
+
+// (TALL, PANEL) sums to numbers whose rows are so far apart: (rows, columns), or turned.
+template <bool IS_TURNED, typename Number>
+void write(const float* sums, int64_t rows, int64_t columns, Number* to, int64_t stride) {
+  for (int64_t row = 0; row < rows; row += LANES)
+    for (int64_t column = 0; column < columns; column += LANES) {
+      Square square;
+      for (int r = 0; r < LANES; r++)
+        square[r] = (Words)load(sums + (row + r) * PANEL<Number> + column);
+      if (IS_TURNED) turn(square);
+      int64_t down = row, across = column, bottom = rows, side = columns;
+      if (IS_TURNED) std::swap(down, across), std::swap(bottom, side);
+      for (int64_t r = 0; r < std::min<int64_t>(LANES, bottom - down); r++)
+        put(to + (down + r) * stride + across, (Floats)square[r], side - across);
+    }
+}
+
+// What a thread works in, for so many columns: a part of them as panels, and all of their sums.
+template <typename Number>
+struct ShareRoom {
+  Number* panels;
+  float* sums;  // (N / TALL, MOST_COLUMNS / PANEL, TALL, PANEL)
+
+  ShareRoom(Cutter& cutter, int64_t columns, int64_t high)
+      : panels(cutter.numbers<Number>(PART * columns)),
+        sums(cutter.numbers<float>(high * MOST_COLUMNS)) {}
+};
+
+// (T, N) and (T, B) -> gradients of the weights: (N, B), or turned.
+template <typename Number>
+struct Product {
+  Factor<Number> narrow, broad;
+  int64_t high, deep;    // N in whole blocks, T in whole steps of depth
+  const Number* blocks;  // (parts, N / TALL, steps of a part)
+  Number* output;
+};
+
+// What one thread makes at a time: all that so many columns of the broader factor lead to.
+template <bool IS_TURNED, typename Number>
+struct Share {
+  static constexpr int64_t BROAD = PANEL<Number>;
+  const Product<Number>& of;
+  int64_t first, columns;
+  const ShareRoom<Number>& room;
+
+  void make() const {
+    for (int64_t start = 0; start < of.deep; start += PART) {
+      const int64_t part = std::min(PART, of.deep - start);
+      lay_out_part(of.broad, start, part, first, columns, room.panels);
+      for (int64_t k = 0; k < part; k += DEEP) multiply(start, part, k);
+    }
+  }
+
+  // By DEEP rows of a part: so much of a block stays in the first cache.
+  void multiply(int64_t start, int64_t part, int64_t k) const {
+    const int64_t depth = std::min(DEEP, part - k), piece = parts(depth * TALL, parts(columns, BROAD));
+    const Number* row = of.blocks + start * of.high + k * TALL;
+    for (int64_t n = 0; n < of.high; n += TALL) {
+      const Number* from = row + n * part;
+      const Number* next = n + TALL < of.high ? from + TALL * part : row + depth * TALL;
+      for (int64_t c = 0; c < columns; c += BROAD, next += piece) {
+        ask_for(next, piece);
+        const int64_t count = std::min(BROAD, columns - c), wide = rounded_up(count);
+        const Number* panel = room.panels + c * part + k * wide;
+        float* to = room.sums + n * MOST_COLUMNS + c * TALL;
+        const bool is_first = start + k == 0, is_last = start + k + depth == of.deep;
+        const int64_t rows = std::min<int64_t>(TALL, of.narrow.width - n);
+        if (is_last)
+          expect(place(n, c), stride(), IS_TURNED ? count : rows, IS_TURNED ? rows : count);
+        multiply_blocks(from, panel, int(wide / LANES), depth, to, is_first);
+        if (is_last) write<IS_TURNED>(to, rows, count, place(n, c), stride());
+      }
+    }
+  }
+
+  int64_t stride() const { return IS_TURNED ? of.narrow.width : of.broad.width; }
+  Number* place(int64_t n, int64_t c) const {
+    return of.output + (IS_TURNED ? (first + c) * stride() + n : n * stride() + first + c);
+  }
+};
+
+template <bool IS_TURNED, typename Number>
+float weight_gradients(const Given<Number>& of, int num_threads) {
+  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
+  Factor<Number> narrow{of.rows, of.num_rows, of.width};
+  Factor<Number> broad{of.gradients, of.num_rows, of.outputs};
+  if (!IS_TURNED) std::swap(narrow, broad);
+  const int64_t shares = parts(parts(broad.width, MOST_COLUMNS), num_threads) * num_threads;
+  const int64_t columns = parts(parts(broad.width, shares), PANEL<Number>) * PANEL<Number>;
+  const int64_t high = parts(narrow.width, TALL) * TALL, deep = parts(of.num_rows, DEPTH) * DEPTH;
+  const int64_t wide = rounded_up(of.outputs), num_totals = IS_TURNED ? 1 : deep / DEPTH;
+  Cutter counter{nullptr};
+  ShareRoom<Number>(counter, columns, high);
+  const int64_t bytes = counter.next - static_cast<char*>(nullptr);
+  counter.numbers<Number>(deep * high);
+  counter.numbers<float>(num_totals * wide);
+  counter.next += num_threads * bytes;
+  Memory memory((counter.next - static_cast<char*>(nullptr)) / sizeof(float) + 16);
+  if (!memory.floats) return NO_ROOM;
+  Cutter cutter{memory.lined()};
+  Number* blocks = cutter.numbers<Number>(deep * high);
+  float* totals = cutter.numbers<float>(num_totals * wide);
+  std::fill_n(totals, num_totals * wide, 0.0f);
+  (IS_TURNED ? broad : narrow).totals = totals;
+  narrow.totals_apart = wide;
+  const Product<Number> product{narrow, broad, high, deep, blocks, of.grad_weight};
+#pragma omp parallel num_threads(num_threads)
+  {
+    [[maybe_unused]] Tiles tiles;
+    Cutter own{cutter.next + omp_get_thread_num() * bytes};
+    const ShareRoom<Number> room(own, columns, high);
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < deep; row += DEPTH) {
+      const int64_t start = row / PART * PART, part = std::min(PART, deep - start);
+      turn_depth(narrow, row, blocks + start * high + (row - start) * TALL, part * TALL);
+    }
+#pragma omp for schedule(static)
+    for (int64_t first = 0; first < broad.width; first += columns)
+      Share<IS_TURNED, Number>{
+          product, first, std::min(columns, broad.width - first), room}.make();
+  }
+  for (int64_t number = 1; number < num_totals; number++)
+    for (int64_t o = 0; o < of.outputs; o++) totals[o] += totals[number * wide + o];
+  std::copy_n(totals, of.outputs, of.grad_bias);
+  return DONE;
+}
+
+// The narrower factor changes rows for columns.
+template <typename Number>
+float weight_gradients(const Given<Number>& of, int num_threads) {
+  const auto make = of.outputs > of.width ? weight_gradients<true, Number>
+                                          : weight_gradients<false, Number>;
+  return make(of, num_threads);
+}
+
+}  // namespace

@@ -1,0 +1,360 @@
+"""The functions of `cpu_training_layer.cpp`, beside a layer of torch's operators in float64."""
+
+import contextlib
+import copy
+import functools
+import shutil
+
+import pytest
+import torch
+from torch import nn
+
+from bertsmith import native
+from bertsmith.compiler import Build, without_native
+from bertsmith.model import cpu_training_layer
+from bertsmith.model.config import BertConfig
+from bertsmith.model.cpu_training_layer import MOST_NUMBERS, SOURCE
+from bertsmith.model.layer import Layer
+from bertsmith.model.linear import Linear
+from bertsmith.model.stream import Stream
+from bertsmith.native import has_fast_products
+from tests.builds import has_tiles, without_tiles
+from tests.model.plain import random_packed
+
+# bfloat16 has 8 bits; the way there rounds seven times, the way back as often, and sums of few rows
+# cancel.
+WITHIN = 1.5e-2
+LENGTHS = [5, 3, 40, 1, 77, 200, 64]
+TOKENS = sum(LENGTHS)
+DROPOUT = (3, 4)
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+
+@pytest.fixture(autouse=True)
+def anywhere(monkeypatch):
+    """As on a processor where these functions are the fastest."""
+    monkeypatch.setattr(cpu_training_layer, "has_fast_products", lambda *_, **__: True)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Names of the functions that are called."""
+    names = []
+    call = cpu_training_layer.call
+    monkeypatch.setattr(
+        cpu_training_layer,
+        "call",
+        lambda source, name, *rest: [names.append(name), call(source, name, *rest)][1],
+    )
+    return names
+
+
+def a_layer(hidden=64, heads=2, inner=128, **values):
+    torch.manual_seed(hidden)
+    config = BertConfig(
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        **{"vocab_size": 60, "num_hidden_layers": 1, **values},
+    )
+    layer = Layer(config, 1)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.1)
+    return in_half(layer)
+
+
+def in_half(layer):
+    """Matrices in bfloat16, norms in float32, as a model is trained."""
+    layer.bfloat16()
+    for norm in (layer.attention.norm, layer.feed_forward.norm):
+        norm.float()
+    return layer
+
+
+def a_stream(lengths=LENGTHS, dropout=DROPOUT, **given):
+    return Stream.of(random_packed(lengths, 60), dropout=dropout, **given)
+
+
+def drawn(count, width, seed):
+    torch.manual_seed(seed)
+    return torch.randn(count, width).bfloat16()
+
+
+def learned(layer, stream, rows=None):
+    """Output, gradient of the input's tokens, and of every weight, by name."""
+    width = layer.attention.norm.normalized_shape[0]
+    dtype = layer.attention.qkv.weight.dtype
+    hidden = drawn(len(stream.token_ids), width, 1).to(dtype).requires_grad_()
+    output = layer(hidden, stream, None if rows is None else torch.tensor(rows))
+    gradient = drawn(len(output), width, 2).to(dtype)
+    if rows is None:
+        gradient[stream.num_tokens :] = 0
+        output.backward(gradient)
+        output = output[: stream.num_tokens]
+    else:
+        output.backward(gradient)
+    found = {name: each.grad for name, each in layer.named_parameters()}
+    layer.zero_grad()
+    return {"output": output.detach(), "input": hidden.grad[: stream.num_tokens], **found}
+
+
+def assert_near(found, exact):
+    assert found.keys() == exact.keys()
+    for name, ours in found.items():
+        right = exact[name].double()
+        assert ours.shape == right.shape, name
+        assert (ours.double() - right).norm() <= WITHIN * right.norm(), name
+
+
+def assert_equal(found, others):
+    for name, ours in found.items():
+        assert torch.equal(ours, others[name]), name
+
+
+@pytest.mark.parametrize("way", [contextlib.nullcontext, without_tiles])
+@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
+@pytest.mark.parametrize(
+    "rows",
+    [None, [0], [0, 5, 8, 8, 389, 100, 3], [389, *range(390)] * 2],
+    ids=["all", "one", "some", "all twice"],
+)
+@pytest.mark.parametrize(("hidden", "heads", "inner"), [(64, 2, 128), (192, 3, 320)])
+def test_values_and_gradients_are_those_of_the_definition(
+    hidden, heads, inner, rows, direction, way, calls
+):
+    layer, stream = a_layer(hidden, heads, inner, direction=direction), a_stream()
+    exact = learned(copy.deepcopy(layer).double(), stream, rows)
+    assert not calls
+    with way():
+        found = learned(layer, stream, rows)
+    assert calls == ["training_layer_forward", "training_layer_backward"]
+    assert_near(found, exact)
+    dtypes = {name: each.dtype for name, each in layer.named_parameters()}
+    assert {name: found[name].dtype for name in dtypes} == dtypes
+
+
+@pytest.mark.parametrize("hidden_rate", [0.0, 0.5])
+@pytest.mark.parametrize("attention_rate", [0.0, 0.5])
+@pytest.mark.parametrize("rows", [None, [8, 5, 0]], ids=["all", "some"])
+def test_dropout_masks_are_those_of_the_definition(hidden_rate, attention_rate, rows, calls):
+    rates = {
+        "hidden_dropout_prob": hidden_rate,
+        "attention_probs_dropout_prob": attention_rate,
+    }
+    layer, stream = a_layer(**rates), a_stream()
+    found, exact = (
+        learned(layer, stream, rows),
+        learned(copy.deepcopy(layer).double(), stream, rows),
+    )
+    assert_near(found, exact)
+    without = learned(layer, a_stream(dropout=None), rows)
+    is_dropped = hidden_rate > 0.0 or attention_rate > 0.0
+    assert torch.equal(without["output"], found["output"]) is not is_dropped
+
+
+def test_many_rows_are_kept_past_the_caches_with_the_same_values(calls):
+    lengths = [128] * 40
+    layer = a_layer(64, 2, 512)
+    assert 512 * sum(lengths) * 2 > 2**22
+    exact = learned(copy.deepcopy(layer).double(), a_stream(lengths))
+    assert_near(learned(layer, a_stream(lengths)), exact)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("rows", [None, [0, 5, 8, 8, 389, 100, 3]], ids=["all", "some"])
+def test_the_number_of_threads_changes_no_bit(rows):
+    layer, stream = a_layer(), a_stream()
+    together = learned(layer, stream, rows)
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            assert_equal(learned(layer, stream, rows), together)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_a_sequence_depends_on_no_other():
+    layer, stream = a_layer(), a_stream(dropout=None)
+    hidden = drawn(TOKENS, 64, 1).requires_grad_()
+    gradient = drawn(TOKENS, 64, 2)
+    output = layer(hidden, stream)
+    output.backward(gradient)
+    for start, length in zip(stream.first_rows.tolist(), LENGTHS, strict=True):
+        own = slice(start, start + length)
+        alone = hidden.detach()[own].requires_grad_()
+        of_alone = layer(alone, a_stream([length], dropout=None))
+        assert torch.equal(of_alone, output[own])
+        of_alone.backward(gradient[own])
+        assert torch.equal(alone.grad, hidden.grad[own])
+
+
+def test_a_number_that_is_none_spoils_its_own_sequence_alone():
+    layer, stream = a_layer(), a_stream()
+    given = drawn(TOKENS, 64, 1)
+    together = layer(given, stream)
+    given[0, 3] = float("nan")
+    spoilt = layer(given, stream)
+    assert torch.isnan(spoilt[: LENGTHS[0]]).all()
+    assert torch.equal(spoilt[LENGTHS[0] :], together[LENGTHS[0] :])
+
+
+def test_spare_rows_are_never_read_and_have_no_gradient(calls):
+    layer, stream = a_layer(), a_stream(is_rounded=True)
+    assert len(stream.token_ids) > TOKENS
+    exact = learned(copy.deepcopy(layer).double(), a_stream())
+    hidden = drawn(len(stream.token_ids), 64, 1)
+    hidden[:TOKENS] = drawn(TOKENS, 64, 1)
+    hidden[TOKENS:] = float("nan")
+    hidden.requires_grad_()
+    output = layer(hidden, stream)
+    assert not output[TOKENS:].any()
+    gradient = torch.full_like(output, float("nan"))
+    gradient[:TOKENS] = drawn(TOKENS, 64, 2)
+    output.backward(gradient)
+    assert not hidden.grad[TOKENS:].any()
+    found = {name: each.grad for name, each in layer.named_parameters()}
+    assert_near({"output": output[:TOKENS], "input": hidden.grad[:TOKENS], **found}, exact)
+    assert len(calls) == 2
+
+
+def test_a_spare_row_cannot_be_asked_for():
+    layer, stream = a_layer(), a_stream(is_rounded=True)
+    with pytest.raises(AssertionError, match="a spare row has no sequence"):
+        layer(drawn(len(stream.token_ids), 64, 1), stream, torch.tensor([TOKENS]))
+
+
+def test_a_gradient_cannot_be_differentiated_again():
+    layer, stream = a_layer(), a_stream()
+    output = layer(drawn(TOKENS, 64, 1), stream)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        torch.autograd.grad(output.sum(), layer.attention.qkv.weight, create_graph=True)
+
+
+def test_gradients_of_two_parts_of_a_batch_add_up(calls):
+    layer, stream = a_layer(), a_stream()
+    once = learned(layer, stream)
+    for _ in range(2):
+        layer(drawn(TOKENS, 64, 1), stream).backward(drawn(TOKENS, 64, 2))
+    for name, each in layer.named_parameters():
+        assert torch.equal(each.grad, once[name] * 2), name
+    assert len(calls) == 6
+
+
+def test_weights_that_changed_are_not_gone_back_through():
+    layer, stream = a_layer(), a_stream()
+    output = layer(drawn(TOKENS, 64, 1), stream)
+    with torch.no_grad():
+        layer.feed_forward.up.weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+class Doubled(Linear):
+    """A map that somebody changed."""
+
+    def forward(self, input):
+        return 2 * super().forward(input)
+
+
+def hooked(layer):
+    layer.feed_forward.up.register_forward_hook(lambda *_: None)
+
+
+def hooked_on_the_way_back(layer):
+    layer.attention.register_full_backward_hook(lambda *_: None)
+
+
+def changed(layer):
+    layer.attention.output.__class__ = Doubled
+
+
+def patched(layer):
+    layer.feed_forward.forward = functools.partial(
+        type(layer.feed_forward).forward, layer.feed_forward
+    )
+
+
+def parametrized(layer):
+    nn.utils.parametrize.register_parametrization(layer.attention.qkv, "weight", nn.Identity())
+
+
+def frozen(layer):
+    layer.feed_forward.down.bias.requires_grad_(False)
+
+
+def dropping_in_one_place(layer):
+    layer.feed_forward.dropout = 0.3
+
+
+def in_float32(layer):
+    layer.float()
+
+
+def norms_in_half(layer):
+    layer.bfloat16()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        hooked, hooked_on_the_way_back, changed, patched, parametrized, frozen,
+        dropping_in_one_place, in_float32, norms_in_half,
+    ],
+)  # fmt: skip
+def test_a_layer_that_is_not_as_it_was_goes_operator_by_operator(change, calls):
+    layer, stream = a_layer(), a_stream()
+    change(layer)
+    hidden = drawn(TOKENS, 64, 1).to(layer.attention.qkv.weight.dtype)
+    layer(hidden, stream).sum().backward()
+    assert not calls
+    assert layer.feed_forward.up.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "lengths"),
+    [
+        ({"hidden_act": "relu"}, LENGTHS),
+        ({"inner": 96}, LENGTHS),
+        ({"hidden": 96, "heads": 2}, LENGTHS),
+        ({"inner": MOST_NUMBERS // 64 + 64}, [3]),
+        ({}, [2049]),
+    ],
+)
+def test_what_it_was_not_made_for_goes_operator_by_operator(values, lengths, calls):
+    layer, stream = a_layer(**values), a_stream(lengths)
+    width = layer.attention.norm.normalized_shape[0]
+    layer(drawn(sum(lengths), width, 1), stream).sum().backward()
+    assert not calls
+
+
+def test_it_takes_no_part_where_nobody_learns_or_another_type_is_asked_for(calls):
+    layer, stream, hidden = a_layer(), a_stream(), drawn(TOKENS, 64, 1)
+    with torch.no_grad():
+        layer(hidden, stream)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(hidden, stream)
+    with without_native():
+        layer(hidden, stream)
+    assert not calls
+    layer(hidden, stream)
+    assert calls == ["training_layer_forward"]
+
+
+def test_a_hook_on_the_layer_itself_is_called(calls):
+    layer, stream, seen = a_layer(), a_stream(), []
+    layer.register_forward_hook(lambda *_: seen.append("there"))
+    layer.register_full_backward_hook(lambda *_: seen.append("back"))
+    learned(layer, stream)
+    assert seen == ["there", "back"]
+    assert len(calls) == 2
+
+
+def test_only_a_matrix_unit_makes_it_the_fastest(monkeypatch):
+    half = torch.zeros(1, 64).bfloat16()
+    assert has_fast_products(SOURCE, half, in_tiles=True) is has_tiles()
+    with without_tiles():
+        assert not has_fast_products(SOURCE, half, in_tiles=True)
+    monkeypatch.setattr(native, "build", lambda: Build(options=(), instructions=()))
+    assert not has_fast_products(SOURCE, half, in_tiles=True)
