@@ -144,12 +144,12 @@ class _Step:
 def ranges() -> Iterator[None]:
     """Lays the ranges of `RANGES` around their functions, for the block."""
     with contextlib.ExitStack() as stack:
+        in_one_call = _told_layer(cpu_training_layer.through)
+        stack.enter_context(mock.patch.object(cpu_training_layer, "through", in_one_call))
         for owner, name, part in RANGES:
             stack.enter_context(mock.patch.object(owner, name, _ranged(owner, name, part)))
         for name in _OWN_PRODUCTS:
             stack.enter_context(mock.patch.object(float16, name, _told(name)))
-        in_one_call = _told_layer(cpu_training_layer.through)
-        stack.enter_context(mock.patch.object(cpu_training_layer, "through", in_one_call))
         yield
 
 

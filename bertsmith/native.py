@@ -119,6 +119,11 @@ def multiplies_float16() -> bool:
     return _MORE["avx512_fp16"] in build().instructions and not compiler.is_off()
 
 
+def multiplies_in_tiles() -> bool:
+    """Whether this CPU has a matrix unit for bfloat16, and a compiler is there."""
+    return _MORE["amx_bf16"] in build().instructions and not compiler.is_off()
+
+
 def bf16_instructions() -> str:
     """Of those that choose between products of bfloat16, which this processor has, or `none`."""
     has = torch.cpu.get_capabilities()

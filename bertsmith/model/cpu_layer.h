@@ -168,23 +168,11 @@ void transform(
 
 // ---- all of them ----------------------------------------------------------------------------------
 
-// The first sequences of all chunks, and the end of the last.
-template <typename Number>
-std::vector<int64_t> chunks(const Stream<Number>& stream, int num_threads) {
-  std::vector<int64_t> borders{0};
-  for (int64_t n = 1; n < stream.count; n++) {
-    int64_t count = stream.lasts[n] + 1 - stream.firsts[borders.back()];
-    if (count > CHUNK_ROWS<Number> * num_threads) borders.push_back(n);
-  }
-  borders.push_back(stream.count);
-  return borders;
-}
-
 template <typename Number, typename Matrix>
 float forward(
     const Stream<Number>& stream, const Layer<Number, Matrix>& layer, Number* output,
     const int64_t* places, int num_threads) {
-  std::vector<int64_t> borders = chunks(stream, num_threads);
+  std::vector<int64_t> borders = stream.chunks(CHUNK_ROWS<Number> * num_threads);
   int64_t most = 0, most_asked = 0, longest = 0;
   for (size_t c = 1; c < borders.size(); c++) {
     most = std::max(most, stream.lasts[borders[c] - 1] + 1 - stream.firsts[borders[c - 1]]);

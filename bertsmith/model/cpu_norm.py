@@ -44,7 +44,7 @@ class NativeNorm(ctypes.Structure):
 
 
 class _Rules(ctypes.Structure):
-    """`Rules` of the source."""
+    """`NormRules` of the source."""
 
     _fields_ = (
         ("width", ctypes.c_int),
@@ -55,7 +55,7 @@ class _Rules(ctypes.Structure):
 
 
 class _Rows(ctypes.Structure):
-    """`Rows` of the source."""
+    """`NormRows` of the source."""
 
     _fields_ = (
         ("rows", ctypes.c_void_p),

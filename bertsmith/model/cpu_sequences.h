@@ -19,6 +19,15 @@ struct Sequences {
   bool are_all_asked() const { return num_rows < 0; }
   int64_t length(int64_t number) const { return lasts[number] - firsts[number] + 1; }
 
+  // The first sequences of chunks of no more rows than so many, or of one sequence, and the end.
+  std::vector<int64_t> chunks(int64_t most_rows) const {
+    std::vector<int64_t> borders{0};
+    for (int64_t n = 1; n < count; n++)
+      if (lasts[n] + 1 - firsts[borders.back()] > most_rows) borders.push_back(n);
+    borders.push_back(count);
+    return borders;
+  }
+
   // Where each sequence's queries begin among all, and where the last one's end.
   std::vector<int64_t> asked_starts() const {
     std::vector<int64_t> starts(firsts, firsts + count);

@@ -1,6 +1,6 @@
 // What a Transformer layer that learns reads, keeps and is cut into, on a CPU (cpu_training_layer.cpp).
 //
-// Numbers are bfloat16. It knows no arithmetic.
+// Numbers are bfloat16. It knows nothing of the order of a layer's parts.
 //
 // Legend: T tokens, R rows asked for (all T where none are named), H hidden size, F feed-forward size,
 // O width of a result, I width of a row.
@@ -110,17 +110,16 @@ struct Stream {
   int64_t longest = 0, most_tokens = 0, most_asked = 0, most_queries = 0;
 
   Stream(const Sequences& of, int num_threads) : sequences(of), starts(of.asked_starts()) {
-    for (int64_t n = 0, first = 0; n < of.count; n++) {
+    for (int64_t n = 0; n < of.count; n++) {
       longest = std::max(longest, of.length(n));
       most_queries = std::max(most_queries, starts[n + 1] - starts[n]);
       first_spans.push_back(spans.size());
       for (int64_t row = starts[n]; row < starts[n + 1]; row += SPAN_ROWS)
         spans.push_back({row, std::min(row + SPAN_ROWS, starts[n + 1])});
-      const bool is_last = n + 1 == of.count;
-      if (is_last || of.lasts[n + 1] + 1 - of.firsts[first] > CHUNK_ROWS * num_threads)
-        add(first, n + 1), first = n + 1;
     }
     first_spans.push_back(spans.size());
+    const std::vector<int64_t> borders = of.chunks(CHUNK_ROWS * num_threads);
+    for (size_t c = 1; c < borders.size(); c++) add(borders[c - 1], borders[c]);
   }
 
  private:
@@ -182,8 +181,6 @@ inline Task<Number> task_of(
       stream.sequences.length(sequence), stream.starts[sequence + 1] - asked,
       words ? words + asked : nullptr, head};
 }
-
-// ---- products -------------------------------------------------------------------------------------
 
 inline Panels<Number> panels(const Number* numbers, int64_t depth, int64_t width) {
   return {numbers, nullptr, depth, width};

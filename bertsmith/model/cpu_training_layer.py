@@ -7,7 +7,10 @@ of `layer.Layer` made of operators, which is the definition and takes what these
 types, devices and processors, broad layers, other activations than GELU, weights that do not learn,
 and parts that somebody watches or changed.
 
-Differs: in bfloat16 GELU is made of the sums themselves, not of what they were rounded to.
+Differs: GELU is made of the sums themselves, not of what they were rounded to, and what comes to a
+hidden state from queries, keys, values and the residual is added up before it is rounded. A bias
+may not be changed between the way there and the way back. Reentrant checkpointing, which goes there
+first without a gradient, computes that pass by operators, and so with other roundings.
 
 Legend: T tokens, R rows asked for, H hidden size, F feed-forward size.
 """
@@ -39,6 +42,7 @@ are ahead where tokens are many (docs/log.md)."""
 _NUM_MAPS, _NUM_NORMS = 4, 2
 _PANEL = 64
 """What widths are multiples of."""
+_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +116,13 @@ class _Gradients(ctypes.Structure):
 
 
 def may_suit(hidden: Tensor) -> bool:
-    """Whether it is worth asking: gradients are wanted, of such numbers."""
-    return torch.is_grad_enabled() and hidden.dtype == torch.bfloat16 and hidden.dim() == 2
+    """Whether it is worth asking: gradients are wanted, of such numbers, by such a processor."""
+    return (
+        torch.is_grad_enabled()
+        and hidden.dtype == torch.bfloat16
+        and hidden.is_cpu
+        and not torch.compiler.is_compiling()
+    )
 
 
 def suits(
@@ -125,21 +134,24 @@ def suits(
 ) -> bool:
     """Whether the functions are there for these weights, somebody learns them, and it pays."""
     maps, norms = weights[: 2 * _NUM_MAPS], weights[2 * _NUM_MAPS :]
-    width, inner = len(norms[0]), len(maps[4])
+    width, inner, num_heads = len(norms[0]), len(maps[4]), rules.attention.num_heads
+    others = [] if rows is None else [rows]
     return (
         may_suit(hidden)
         and rules.activation == "gelu"
         and all(each.requires_grad and each.is_contiguous() for each in weights)
         and all(each.dtype == torch.bfloat16 for each in maps)
         and all(each.dtype == torch.float32 for each in norms)
-        and width % _PANEL == inner % _PANEL == width // rules.attention.num_heads % 2 == 0
+        and [each.shape for each in weights] == _shapes(width, inner)
+        and hidden.shape == (len(stream.token_ids), width)
+        and width % _PANEL == inner % _PANEL == width % (2 * num_heads) == 0
         and width * inner <= MOST_NUMBERS
         and len(hidden) > 0
         and stream.longest <= LONGEST
         and (rows is None or (rows.dtype == torch.int64 and len(rows) > 0))
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
         and has_fast_products(SOURCE, hidden, in_tiles=True)
-        and takes(SOURCE, hidden, stream.first_rows, *weights)
+        and takes(SOURCE, hidden, stream.first_rows, *others, *weights)
     )
 
 
@@ -153,13 +165,15 @@ def through(
     """(T, H) hidden states -> (T, H), or with (R,) `rows` of these alone, (R, H).
 
     `weights`: weight and bias of the maps to queries, keys and values, from contexts, up and down,
-    and of both norms.
+    and of both norms. Raises IndexError for a row that belongs to no sequence.
     """
     given = (hidden.contiguous(), stream.row_keys)
     if rows is None:
         return _apply(*given, None, stream, rules, *weights)
     rising, order = rows.sort(stable=True)
-    assert int(rising[-1]) < stream.num_tokens, "a spare row has no sequence"
+    lowest, highest = int(rising[0]), int(rising[-1])
+    if lowest < 0 or highest >= stream.num_tokens:
+        raise IndexError(f"rows must be 0 to {stream.num_tokens - 1}: {lowest} to {highest}")
     output = _apply(*given, rising, stream, rules, *weights)
     return output.index_select(0, order.argsort())
 
@@ -187,7 +201,8 @@ class _TrainingLayer(torch.autograd.Function):
         count = size(
             SOURCE, "training_layer_bytes", hidden, ctypes.byref(layer), ctypes.byref(given)
         )
-        kept = torch.empty(count, dtype=torch.uint8)
+        kept = hidden.new_empty(count, dtype=torch.uint8)
+        assert kept.data_ptr() % _LINE_BYTES == 0, "what goes past the caches goes in whole lines"
         given.kept = kept.data_ptr()
         output = _room(hidden, rows, stream)
         call(
@@ -230,6 +245,15 @@ class _TrainingLayer(torch.autograd.Function):
         )
         rest = [each for of_norm in of_norms for each in of_norm.unbind()]
         return grad_hidden, None, None, None, None, *of_maps, *rest
+
+
+def _shapes(width: int, inner: int) -> list[tuple[int, ...]]:
+    """Of the weights of a layer of that hidden and that feed-forward size."""
+    outputs_inputs = ((3 * width, width), (width, width), (inner, width), (width, inner))
+    maps = [
+        shape for outputs, inputs in outputs_inputs for shape in ((outputs, inputs), (outputs,))
+    ]
+    return [*maps, *[(width,)] * 2 * _NUM_NORMS]
 
 
 def _room(hidden: Tensor, rows: Tensor | None, stream: Stream) -> Tensor:

@@ -1,7 +1,9 @@
 """One Transformer layer: attention and feed-forward, each with dropout, residual and LayerNorm.
 
 Post-LayerNorm, as in the original. The matrix multiplications run as they are; everything between
-them is fused into one pass over memory. It does not know what the hidden states are for.
+them is fused into one pass over memory. Where that is faster, all of it is one call: without
+gradients (`cpu_layer`), and where it learns (`cpu_training_layer`). It does not know what the
+hidden states are for.
 
 Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
 
@@ -65,7 +67,10 @@ class Layer(nn.Module):
         parts = (attention, feed_forward, *self._parts())
         if any(type(part) is not kind for part, kind in zip(parts, kinds, strict=True)):
             return None
-        if attention.dropout != feed_forward.dropout or any(map(_is_watched, parts)):
+        is_one = attention.dropout == feed_forward.dropout
+        if not is_one or {attention.number, feed_forward.number} != {self.number}:
+            return None
+        if any(map(_is_watched, parts)):
             return None
         return LayerRules(
             number=self.number,

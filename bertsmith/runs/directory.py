@@ -30,12 +30,19 @@ from bertsmith.model import (
     cpu_attention,
     cpu_gelu,
     cpu_layer,
+    cpu_linear,
     cpu_norm,
+    cpu_training_layer,
     cpu_vocabulary_loss,
     cpu_whole_loss,
     float16,
 )
-from bertsmith.native import bf16_instructions, library, multiplies_float16
+from bertsmith.native import (
+    bf16_instructions,
+    library,
+    multiplies_float16,
+    multiplies_in_tiles,
+)
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.train import cpu_updates
 from bertsmith.train.device import Processes
@@ -199,7 +206,9 @@ def _has_fp16_products() -> bool:
 
 def _has_cpu_functions() -> bool:
     layers = (cpu_attention, cpu_gelu, cpu_norm)
-    modules = (*layers, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates)
+    modules = [*layers, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates]
+    if multiplies_in_tiles():
+        modules += [cpu_linear, cpu_training_layer]
     return all(library(each.SOURCE) is not None for each in modules)
 
 

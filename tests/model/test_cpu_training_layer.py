@@ -2,12 +2,14 @@
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import shutil
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from bertsmith import native
 from bertsmith.compiler import Build, without_native
@@ -108,6 +110,7 @@ def assert_near(found, exact):
 
 
 def assert_equal(found, others):
+    assert found.keys() == others.keys()
     for name, ours in found.items():
         assert torch.equal(ours, others[name]), name
 
@@ -137,20 +140,30 @@ def test_values_and_gradients_are_those_of_the_definition(
 @pytest.mark.parametrize("hidden_rate", [0.0, 0.5])
 @pytest.mark.parametrize("attention_rate", [0.0, 0.5])
 @pytest.mark.parametrize("rows", [None, [8, 5, 0]], ids=["all", "some"])
-def test_dropout_masks_are_those_of_the_definition(hidden_rate, attention_rate, rows, calls):
+def test_dropout_is_that_of_the_definition(hidden_rate, attention_rate, rows, calls):
     rates = {
         "hidden_dropout_prob": hidden_rate,
         "attention_probs_dropout_prob": attention_rate,
     }
     layer, stream = a_layer(**rates), a_stream()
-    found, exact = (
-        learned(layer, stream, rows),
-        learned(copy.deepcopy(layer).double(), stream, rows),
-    )
-    assert_near(found, exact)
+    found = learned(layer, stream, rows)
+    assert_near(found, learned(copy.deepcopy(layer).double(), stream, rows))
     without = learned(layer, a_stream(dropout=None), rows)
     is_dropped = hidden_rate > 0.0 or attention_rate > 0.0
     assert torch.equal(without["output"], found["output"]) is not is_dropped
+
+
+def test_dropout_masks_are_those_of_the_definition_to_the_bit():
+    # Bias alone is large: what both sub-layers add is one number everywhere, or zero where dropped.
+    layer, stream = a_layer(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.0), a_stream()
+    with torch.no_grad():
+        for part in (layer.attention.output, layer.feed_forward.down):
+            part.weight.zero_()
+            part.bias.fill_(64.0)
+    hidden = torch.zeros(TOKENS, 64, dtype=torch.bfloat16)
+    exact = copy.deepcopy(layer).double()(hidden.double(), stream)
+    found = layer(hidden, stream)
+    assert (found - exact).abs().max() < 0.1 < exact.std()
 
 
 def test_many_rows_are_kept_past_the_caches_with_the_same_values(calls):
@@ -162,13 +175,23 @@ def test_many_rows_are_kept_past_the_caches_with_the_same_values(calls):
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("rows", [None, [1919], [0, 700, 1900, 700]], ids=["all", "last", "some"])
+def test_a_stream_of_several_chunks_is_one_stream(rows, calls):
+    lengths = [300, 1, 200, 512, 7, 100, 600, 200]
+    layer, stream = a_layer(), a_stream(lengths)
+    exact = learned(copy.deepcopy(layer).double(), stream, rows)
+    assert_near(learned(layer, stream, rows), exact)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("inner", [128, 1536])
 @pytest.mark.parametrize("rows", [None, [0, 5, 8, 8, 389, 100, 3]], ids=["all", "some"])
-def test_the_number_of_threads_changes_no_bit(rows):
-    layer, stream = a_layer(), a_stream()
+def test_the_number_of_threads_changes_no_bit(rows, inner):
+    layer, stream = a_layer(inner=inner), a_stream(LENGTHS * 4)
     together = learned(layer, stream, rows)
     threads = torch.get_num_threads()
     try:
-        for count in (1, 3):
+        for count in (1, 3, 7):
             torch.set_num_threads(count)
             assert_equal(learned(layer, stream, rows), together)
     finally:
@@ -219,10 +242,48 @@ def test_spare_rows_are_never_read_and_have_no_gradient(calls):
     assert len(calls) == 2
 
 
-def test_a_spare_row_cannot_be_asked_for():
+@pytest.mark.parametrize("row", [-1, TOKENS])
+def test_a_row_of_no_sequence_cannot_be_asked_for(row):
     layer, stream = a_layer(), a_stream(is_rounded=True)
-    with pytest.raises(AssertionError, match="a spare row has no sequence"):
-        layer(drawn(len(stream.token_ids), 64, 1), stream, torch.tensor([TOKENS]))
+    with pytest.raises(IndexError, match=f"rows must be 0 to {TOKENS - 1}: {min(row, 0)} to"):
+        layer(drawn(len(stream.token_ids), 64, 1), stream, torch.tensor([row, 0]))
+
+
+def test_what_is_kept_lies_in_memory_whatever_the_default_device(calls):
+    layer, stream, hidden = a_layer(), a_stream(), drawn(TOKENS, 64, 1)
+    right = layer(hidden, stream)
+    with torch.device("meta"):
+        assert torch.equal(layer(hidden, stream), right)
+    assert calls == ["training_layer_forward"] * 2
+
+
+def test_rows_that_lie_apart_are_taken_as_they_are(calls):
+    layer, stream = a_layer(), a_stream()
+    apart = drawn(TOKENS, 128, 1)[:, ::2]
+    assert torch.equal(layer(apart, stream), layer(apart.contiguous(), stream))
+    assert len(calls) == 2
+
+
+def test_one_way_there_is_gone_back_twice(calls):
+    layer, stream = a_layer(), a_stream()
+    output = layer(drawn(TOKENS, 64, 1), stream)
+    weights = list(layer.parameters())
+    once, again = (
+        torch.autograd.grad(output, weights, torch.ones_like(output), retain_graph=True)
+        for _ in range(2)
+    )
+    assert all(map(torch.equal, once, again))
+
+
+def test_what_is_computed_anew_for_the_way_back_is_the_same(calls):
+    layer, stream = a_layer(), a_stream()
+    hidden = drawn(TOKENS, 64, 1).requires_grad_()
+    right = learned(layer, stream)
+    output = checkpoint(layer, hidden, stream, use_reentrant=False)
+    output.backward(drawn(TOKENS, 64, 2))
+    assert torch.equal(output, right["output"])
+    assert torch.equal(hidden.grad, right["input"])
+    assert calls.count("training_layer_forward") == 3
 
 
 def test_a_gradient_cannot_be_differentiated_again():
@@ -288,6 +349,17 @@ def dropping_in_one_place(layer):
     layer.feed_forward.dropout = 0.3
 
 
+def with_heads_pruned(layer):
+    """Half of the heads are gone."""
+    attention = layer.attention
+    attention.rules = dataclasses.replace(attention.rules, num_heads=1)
+    attention.qkv, attention.output = Linear(64, 96).bfloat16(), Linear(32, 64).bfloat16()
+
+
+def of_another_number(layer):
+    layer.feed_forward.number = 2
+
+
 def in_float32(layer):
     layer.float()
 
@@ -300,7 +372,7 @@ def norms_in_half(layer):
     "change",
     [
         hooked, hooked_on_the_way_back, changed, patched, parametrized, frozen,
-        dropping_in_one_place, in_float32, norms_in_half,
+        dropping_in_one_place, with_heads_pruned, of_another_number, in_float32, norms_in_half,
     ],
 )  # fmt: skip
 def test_a_layer_that_is_not_as_it_was_goes_operator_by_operator(change, calls):
@@ -326,6 +398,13 @@ def test_what_it_was_not_made_for_goes_operator_by_operator(values, lengths, cal
     layer, stream = a_layer(**values), a_stream(lengths)
     width = layer.attention.norm.normalized_shape[0]
     layer(drawn(sum(lengths), width, 1), stream).sum().backward()
+    assert not calls
+
+
+def test_states_of_another_width_are_refused_as_by_the_operators(calls):
+    layer, stream = a_layer(), a_stream()
+    with pytest.raises(RuntimeError):
+        layer(drawn(TOKENS, 32, 1), stream)
     assert not calls
 
 
