@@ -189,8 +189,8 @@ def glue() -> FinetuneRun:
     Command: `bertsmith finetune MODEL --glue GLUE --task MRPC`
     tiny: 1 to 8 s a run of 1,000 examples; not measured; MNLI 32.5, SST-2 52.7, guessing.
     mini: 2 to 5 min a run of BASE on one thread; not measured; MNLI 47.4, SST-2 79.5.
-    paper: not measured; not measured; not measured (the paper's BASE: MNLI 84.6, SST-2 93.5 of the
-        tests).
+    paper: planned 8 min (CoLA) to 22 h (MNLI) a run of BASE on two cores; planned 3.0 GiB; not
+        measured (the paper's BASE: MNLI 84.6, SST-2 93.5 of the tests).
     """
     return FinetuneRun(name="glue")
 
@@ -202,7 +202,8 @@ def squad() -> FinetuneRun:
     Command: `bertsmith finetune MODEL --squad train-v1.1.json --dev dev-v1.1.json`
     tiny: 22 to 45 s a run of 1,000 questions; not measured; F1 8.0.
     mini: 36 min a run on one thread, beside other work; not measured; F1 11.0.
-    paper: not measured; not measured; not measured (the paper's BASE: F1 88.5).
+    paper: planned 23 h a run of BASE on two cores; planned 3.4 GiB; not measured (the paper's BASE:
+        F1 88.5).
     """
     return FinetuneRun(name="squad")
 
@@ -212,9 +213,10 @@ def squad2() -> FinetuneRun:
 
     Source: section 4.3.
     Command: `bertsmith finetune MODEL --squad train-v2.0.json --dev dev-v2.0.json --recipe squad2`
-    tiny: not measured; not measured; not measured (the set is not at hand).
-    mini: not measured; not measured; not measured (the set is not at hand).
-    paper: not measured; not measured; not measured (the paper's LARGE: F1 81.9).
+    tiny: not measured; not measured; not measured (its training set is not at hand).
+    mini: not measured; not measured; not measured (its training set is not at hand).
+    paper: planned 81 h a run of LARGE on two cores; planned 8.5 GiB; not measured (the paper's
+        LARGE: F1 81.9).
     """
     return FinetuneRun(name="squad2", epochs=2.0, batch_size=48)
 
@@ -226,7 +228,8 @@ def swag() -> FinetuneRun:
     Command: `bertsmith finetune MODEL --choices train.csv --dev val.csv`
     tiny: not measured; not measured; not measured (the set is not at hand).
     mini: not measured; not measured; not measured (the set is not at hand).
-    paper: not measured; not measured; not measured (the paper's BASE: 81.6).
+    paper: planned 14 h a run of BASE on two cores; planned 3.2 GiB; not measured (the paper's BASE:
+        81.6).
     """
     return FinetuneRun(name="swag", batch_size=16, optimizer=OptimizerConfig(learning_rate=2e-5))
 
@@ -238,7 +241,8 @@ def ner() -> FinetuneRun:
     Command: `bertsmith finetune MODEL --tagged TRAIN --dev DEV`
     tiny: 1 to 3 s a run of 1,000 sentences; not measured; F1 10.9.
     mini: 4 min a run on one thread; not measured; F1 74.9.
-    paper: not measured; not measured; not measured (the paper's BASE: F1 96.4).
+    paper: planned 32 min a run of BASE on two cores; planned 3.2 GiB; not measured (the paper's
+        BASE: F1 96.4).
     """
     return FinetuneRun(name="ner", batch_size=16)
 
@@ -254,7 +258,8 @@ def ner_features(layers: str) -> FinetuneRun:
     tiny: 13 to 24 s a run of 1,000 sentences; not measured; F1 0.0 of all choices.
     mini: 3 min a run on one thread; not measured; F1 76.2 of the weighted sum of all layers, the
         embeddings among them.
-    paper: not measured; not measured; not measured (the paper's BASE: F1 91.0 to 96.1).
+    paper: planned 2.4 h a run of BASE on two cores; planned 3.0 GiB; not measured (the paper's
+        BASE: F1 91.0 to 96.1).
     """
     return FinetuneRun(
         name=f"ner-features-{layers}",

@@ -44,8 +44,8 @@ def table7(scale: Scale) -> Experiment:
     mini: 63 min for LARGE's pre-training, 27 min for its cell and, with stops in one, 6 to 47 min
         for each of BASE's, of one thread beside another; 2.2 GiB; F1 77.4 of LARGE and 74.9 of BASE
         fine-tuned, 71.4 (the last layer) to 76.7 (the second-to-last) from BASE's features.
-    paper: planned 4,080 days on two cores; planned 13 GiB, 513 GB of disk; not measured (the
-        paper's: F1 96.4 fine-tuned, 91.0 to 96.1 from features).
+    paper: planned 4,080 days on two cores (several GPUs: README.md); planned 13 GiB, 513 GB of
+        disk; not measured (the paper's: F1 96.4 fine-tuned, 91.0 to 96.1 from features).
     """
     model, exam = scale.bert(cased=True), "CoNLL-2003"
     num_layers = scale.base.model.num_hidden_layers
@@ -124,8 +124,8 @@ def contemporaries(scale: Scale) -> Experiment:
         guess on MNLI.
     mini: planned 3 h 58 min of one thread; planned 1.5 GiB; MNLI 47.4 of BERT, 45.5 of
         left-to-right, NER features 76.2 and 79.0, of ELMo's LSTMs and of two Transformers 81.3.
-    paper: planned 7,860 days on two cores; planned 5.6 GiB, 202 GB of disk; not measured (the
-        paper's: MNLI 84.6 and 82.1, of other texts each).
+    paper: planned 7,860 days on two cores (several GPUs: README.md); planned 5.6 GiB, 202 GB of
+        disk; not measured (the paper's: MNLI 84.6 and 82.1, of other texts each).
     """
     columns = ("MNLI-m", "SST-2", "NER fine-tuned", "NER features")
     bert, gpt = scale.bert(), scale.left_to_right()
