@@ -36,6 +36,7 @@ from bertsmith.commands.trained_run import carry_out, held, measured, say_plan
 from bertsmith.runs.directory import RECORD
 from bertsmith.runs.finetune_job import Job, prepared, require_same_request
 from bertsmith.runs.finetune_record import read_finetune_record
+from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.one_batch import overfit_finetuning
@@ -51,7 +52,8 @@ def finetune(options: Finetune) -> None:
     """Reads the examples that the options name, and fine-tunes on them.
 
     A finished run is not trained again, only scored. Ctrl-C saves, says how to go on, and raises
-    KeyboardInterrupt; a batch that cannot be overfitted, where that is asked, SystemExit.
+    KeyboardInterrupt; in the last step it lets the run be finished and told first. A batch that
+    cannot be overfitted, where that is asked, raises SystemExit.
     """
     if processes_of_environment().world_size > 1:
         raise ValueError("finetune runs in one process: start it without torchrun")
@@ -93,7 +95,10 @@ def fine_tune(
     *,
     plan_only: bool = False,
 ) -> None:
-    """Prints the plan, trains what is left of the run, and leaves a directory that answers."""
+    """Prints the plan, trains what is left of the run, and leaves a directory that answers.
+
+    Raises KeyboardInterrupt as `finetune` does.
+    """
     with contextlib.nullcontext() if plan_only else held(job.directory):
         ready = prepared(job, learning)
         say_plan(console, ready.lines, ready.warnings)
@@ -103,9 +108,13 @@ def fine_tune(
             left = cost.seconds(ready.plan, ready.record.run, ready.dev.labelled, ready.state.step)
             say_plan(console, [("expected", cost.told(left))])
         if not plan_only:
-            ended = carry_out(job, ready, console, ["finetune", "--resume", str(job.directory)])
+            interruption = Interruption()
+            go_on = ["finetune", "--resume", str(job.directory)]
+            ended = carry_out(job, ready, console, go_on, interruption)
             for line in (*ended.scores, *ended.details):
                 say(console, line)
+            if interruption.requested:
+                raise KeyboardInterrupt
 
 
 def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:

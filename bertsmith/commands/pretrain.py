@@ -52,11 +52,13 @@ from bertsmith.train.loop import Step, train
 __all__ = ["Pretrain", "defaults_of", "directory_of", "pretrain"]
 
 
-def pretrain(options: Pretrain) -> None:
+def pretrain(options: Pretrain, interruption: Interruption | None = None) -> None:
     """Prepares what is missing, trains to the end, and leaves a directory that explains itself.
 
     A finished run is not trained again, only explained. Ctrl-C saves, says how to go on, and raises
-    KeyboardInterrupt; a batch that cannot be overfitted, where that is asked, SystemExit.
+    KeyboardInterrupt; in the last step it lets the run be finished and explained first. A batch
+    that cannot be overfitted, where that is asked, raises SystemExit. Whoever would go on after an
+    error looks at `interruption` first: Ctrl-C may have come before it.
     """
     directory = directory_of(options)
     request = None if options.resume else request_of(options)
@@ -84,7 +86,8 @@ def pretrain(options: Pretrain) -> None:
         elif not keeps_nothing:
             wait_for(directory / RECORD)
         if not keeps_nothing:
-            _carry_out(options, directory, processes, device, console)
+            asked = interruption or Interruption(is_told=processes.is_first)
+            _carry_out(options, directory, processes, device, console, asked)
 
 
 def directory_of(options: Pretrain) -> Path:
@@ -130,6 +133,7 @@ def _carry_out(
     processes: Processes,
     device: torch.device,
     console: Console,
+    interruption: Interruption,
 ) -> None:
     """The second half: trains what the directory says, from its newest checkpoint on."""
     record = read_record(directory)
@@ -146,26 +150,28 @@ def _carry_out(
             unigram=record.unigram_entropy,
             every=record.run.log_every,
         ) as shown:
-            is_finished = _train(ongoing, shown)
-        if processes.is_first and not is_finished:
+            is_asked = _train(ongoing, shown, interruption)
+        if not processes.is_first:
+            return
+        if reached(directory) == record.run.num_steps:
+            _explain(ongoing, console)
+        else:
             done = f"stopped after step {reached(directory):,}, saved; to go on:"
             go_on = command_line(["pretrain", "--resume", str(directory)], processes)
             say(console, f"{done}\n{go_on}")
+        if is_asked:
             raise KeyboardInterrupt
-        if processes.is_first:
-            _explain(ongoing, console)
 
 
-def _train(ongoing: OngoingRun, shown: progress.Display) -> bool:
-    """Takes every step that is left; False when stopped by Ctrl-C, with the last step saved."""
+def _train(ongoing: OngoingRun, shown: progress.Display, interruption: Interruption) -> bool:
+    """Takes the steps that are left, or those until Ctrl-C; True after Ctrl-C, all being saved."""
     run, parts = ongoing.record.run, ongoing.parts
     batches = batches_from(run, ongoing.corpus, ongoing.start)
     if ongoing.record.model and ongoing.processes.is_first:
         before = ongoing.evaluate_first()
         if before is not None:
             shown.note(f"before the first step  {before.sentence()}")
-    asked = Interruption(is_told=ongoing.processes.is_first)
-    with asked as interruption, contextlib.closing(batches):
+    with interruption, contextlib.closing(batches):
         begin_phase(run, ongoing.start, parts)
         for update in train(
             parts.learner,
@@ -176,17 +182,17 @@ def _train(ongoing: OngoingRun, shown: progress.Display) -> bool:
             start=ongoing.start,
             processes=ongoing.processes,
         ):
-            number, is_last = update.number, update.number == run.num_steps
-            is_recorded = is_last or number % run.record_every == 0
+            number = update.number
+            is_recorded = number == run.num_steps or number % run.record_every == 0
             is_stopping = is_recorded and agreed(interruption.requested, ongoing.processes)
             if is_recorded or number % run.save_every == 0:
                 require_finite(update, parts.optimizer, ongoing.directory, "--warmup-steps")
             if ongoing.processes.is_first:
                 _between_updates(ongoing, shown, update, is_recorded, is_stopping)
             if is_stopping:
-                return is_last
+                return True
             begin_phase(run, number, parts)
-    return True
+    return interruption.requested  # while the last weights were evaluated or saved
 
 
 def _between_updates(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic
 
@@ -31,7 +31,7 @@ from bertsmith.commands.finetune_request import (
 )
 from bertsmith.commands.paths import require_destination, require_no_others
 from bertsmith.commands.search_options import Search, defaults_of, grid_of
-from bertsmith.commands.trained_run import carry_out, held, measured, say_plan
+from bertsmith.commands.trained_run import carry_out, held, measured, say_how_to_go_on, say_plan
 from bertsmith.files import claimed
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.directory import RECORD
@@ -40,6 +40,7 @@ from bertsmith.runs.ensemble import ItemScores
 from bertsmith.runs.failure import Guessing
 from bertsmith.runs.finetune_job import Prepared, prepared, require_same_request
 from bertsmith.runs.finetune_start import Start, read_start
+from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import say
@@ -72,6 +73,8 @@ class _Search(Generic[ExampleT, EncodedT, AnswerT]):
     first: Prepared[ExampleT, EncodedT, AnswerT]
     """The first run, for what its plan says of all."""
     results: Results
+    interruption: Interruption = field(default_factory=Interruption)
+    """Ctrl-C in the steps of all its runs."""
 
     def write(self) -> None:
         """Keeps what has ended, and the model of the best of it."""
@@ -86,8 +89,8 @@ class _Search(Generic[ExampleT, EncodedT, AnswerT]):
 def search(options: Search) -> None:
     """Reads the examples that the options name, and carries out what is left of the search.
 
-    Ctrl-C saves, says how to go on, and raises KeyboardInterrupt. Raises ValueError, when all is
-    written and told, where every run has failed.
+    Ctrl-C saves, says how to go on, and raises KeyboardInterrupt; in a run's last step that run is
+    finished first. Raises ValueError, when all is written and told, where every run has failed.
     """
     if processes_of_environment().world_size > 1:
         raise ValueError("search runs in one process: start it without torchrun")
@@ -216,6 +219,9 @@ def _run_all(going: _Search[ExampleT, EncodedT, AnswerT], console: Console) -> N
                 say(console, f"failed: {result.failure}")
             results.runs[name] = result
             going.write()
+            if going.interruption.requested:  # in the run's last step
+                say_how_to_go_on(console, "stopped after the run", _go_on(going))
+                raise KeyboardInterrupt
         ensemble = ensemble_of(
             going.job.directory, point, results, going.start, said, going.job.device
         )
@@ -230,12 +236,15 @@ def _run_one(
     job = going.job.of(run)
     with held(job.directory):
         ready = prepared(job, going.learning, going.start)
-        go_on = ["search", "--resume", str(going.job.directory)]
         try:
-            ended = carry_out(job, ready, console, go_on)
+            ended = carry_out(job, ready, console, _go_on(going), going.interruption)
         except DivergedError as error:
             say(console, str(error))
             return None
         for line in ended.scores:
             say(console, line)
         return ended.item_scores
+
+
+def _go_on(going: _Search[ExampleT, EncodedT, AnswerT]) -> list[str]:
+    return ["search", "--resume", str(going.job.directory)]

@@ -58,6 +58,12 @@ def say_plan(
         say(console, f"warning: {warning}")
 
 
+def say_how_to_go_on(console: Console, told: str, go_on: Sequence[str]) -> None:
+    """Prints `told`, and the command that goes on."""
+    say(console, f"{told}; to go on:")
+    say(console, shlex.join(["bertsmith", *go_on]))
+
+
 def measured(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> FinetuneCost:
     """What its steps cost on this machine, with the kernels that it will use."""
     run, plan, dev = ready.record.run, ready.plan, ready.dev.labelled
@@ -70,10 +76,12 @@ def carry_out(
     ready: Prepared[ExampleT, EncodedT, AnswerT],
     console: Console,
     go_on: Sequence[str],
+    interruption: Interruption,
 ) -> Outcome:
     """Trains what is left of the run, and scores its model on Dev.
 
-    Ctrl-C saves, says that the command `go_on` goes on, and raises KeyboardInterrupt.
+    Ctrl-C saves, says that the command `go_on` goes on, and raises KeyboardInterrupt; in the last
+    step, or one that diverges, it leaves that to the caller, who looks at `interruption`.
     """
     record, dev, features = ready.record, ready.dev, ready.features
     write_finetune_record(job.directory, record)
@@ -98,9 +106,11 @@ def carry_out(
         if features is not None and not ongoing.progress.is_finished:
             _fill_shown(features, parts.model, console, go_on)
         with unfused(_is_short(ready)):
-            if not ongoing.progress.is_finished and not _train_shown(ongoing, console):
-                _say_how_to_go_on(console, "stopped and saved", go_on)
-                raise KeyboardInterrupt
+            if not ongoing.progress.is_finished:
+                _train_shown(ongoing, console, interruption)
+    if not ongoing.progress.is_finished:
+        say_how_to_go_on(console, "stopped and saved", go_on)
+        raise KeyboardInterrupt
     if early := _told_early_end(ongoing):
         say(console, early)
     return outcome(job, ready, parts.precision, ongoing.kept_step, early)
@@ -126,11 +136,6 @@ def _is_short(ready: Prepared[ExampleT, EncodedT, AnswerT]) -> bool:
     return ready.features is not None or values < _VALUES_BEFORE_FUSING
 
 
-def _say_how_to_go_on(console: Console, told: str, go_on: Sequence[str]) -> None:
-    say(console, f"{told}; to go on:")
-    say(console, shlex.join(["bertsmith", *go_on]))
-
-
 def _fill_shown(
     features: FrozenFeatures, model: TaskModel, console: Console, go_on: Sequence[str]
 ) -> None:
@@ -141,11 +146,11 @@ def _fill_shown(
                 features.fill(model, lambda share: stage.reach(int(share * total)))
         except KeyboardInterrupt:
             told = "stopped before the first step, no features are kept"
-            _say_how_to_go_on(console, told, go_on)
+            say_how_to_go_on(console, told, go_on)
             raise
 
 
-def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:
+def _train_shown(ongoing: OngoingFinetuning, console: Console, interruption: Interruption) -> None:
     """As `_train`, with the live line."""
     if ongoing.start:
         say(console, f"going on after step {ongoing.start:,} of {ongoing.num_steps:,}")
@@ -156,13 +161,13 @@ def _train_shown(ongoing: OngoingFinetuning, console: Console) -> bool:
         unigram=None,
         every=ongoing.run.log_every,
     ) as shown:
-        return _train(ongoing, shown)
+        _train(ongoing, shown, interruption)
 
 
-def _train(ongoing: OngoingFinetuning, shown: progress.Display) -> bool:
-    """Takes every step that is left; False when stopped by Ctrl-C, with the last step saved."""
+def _train(ongoing: OngoingFinetuning, shown: progress.Display, interruption: Interruption) -> None:
+    """Takes every step that is left, or those until Ctrl-C; the last one is saved."""
     run, parts = ongoing.run, ongoing.parts
-    with Interruption() as interruption:
+    with interruption:
         for update in train(
             parts.learner,
             parts.optimizer,
@@ -176,10 +181,8 @@ def _train(ongoing: OngoingFinetuning, shown: progress.Display) -> bool:
             shown.step(ongoing.record_step(update))
             if ongoing.is_due(number, run.evaluate_every):
                 shown.note(ongoing.evaluate(number))
-            is_over = ongoing.decide_end(number)
-            is_stopping = is_over or interruption.requested
+            is_stopping = ongoing.decide_end(number) or interruption.requested
             if is_stopping or ongoing.is_due(number, run.save_every) or ongoing.is_best(number):
                 ongoing.save(number)
             if is_stopping:
-                return is_over
-    return True
+                return

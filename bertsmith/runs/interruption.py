@@ -2,6 +2,9 @@
 
 A step that is cut in the middle leaves weights that belong to no step. So the first signal only
 asks, and says so; a second one stops at once, and the last checkpoint stands.
+
+A request may come in a run's last step, or while its last weights are evaluated or written. Then
+the run is finished, and whoever would begin something after it looks at `requested` first.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class Interruption:
     def __init__(self, *, is_told: bool = True) -> None:
         """`is_told`: the first signal is answered on standard error, by one of many processes."""
         self.requested = False
-        """True once the person, or the system, has asked to stop."""
+        """True once the person, or the system, has asked to stop; it stays so when left."""
         self._is_told = is_told
         self._terminals: list[int] = []
         self._before: dict[signal.Signals, signal._HANDLER] = {}

@@ -38,8 +38,10 @@ from bertsmith.runs.experiments.presence import (
     grid_of,
     has_ended,
     has_weights,
+    is_there,
 )
 from bertsmith.runs.finetune_report import answering_model
+from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import LearningSet, read_examples
 from bertsmith.runs.search_job import SearchJob
 from bertsmith.runs.search_record import name_of, read_results, read_search_record
@@ -127,19 +129,28 @@ def _pretrain(model: Pretrained, workshop: Workshop) -> None:
             device=options.device,
             threads=options.threads,
         )
+    interruption = Interruption()
     try:
-        pretrain(asked)
+        pretrain(asked, interruption)
     except DivergedError as error:
         write_text(directory / DIVERGED, f"{error}\n")
+        if interruption.requested:
+            raise KeyboardInterrupt from error
 
 
 def _score(score: Score, workshop: Workshop) -> None:
-    directory = workshop.site.of_score(score)
-    learning = _learn(score, directory, workshop)
+    directory, keeps_models = workshop.site.of_score(score), workshop.options.keep_models
+    try:
+        learning = _learn(score, directory, workshop)
+    except KeyboardInterrupt:
+        # In the last step of its last run: it is not made again, and nobody else would clear it.
+        if is_there(score, workshop.site) and not keeps_models:
+            _clear(directory)
+        raise
     other = other_of(score)
     if other and workshop.sets.is_there(other):
         _measure_also(score, other, learning, workshop)
-    if not workshop.options.keep_models:
+    if not keeps_models:
         _clear(directory)
 
 
