@@ -219,7 +219,8 @@ def figure5(scale: Scale) -> Experiment:
 
     Source: Figure 5, appendix C.1.
     Command: `bertsmith reproduce figure5 --scale SCALE --text TEXT --data DATA`
-    tiny: 66 s for 3 of 12 parts; planned 0.7 GiB; both guess at the last step: 32.5 and 32.8.
+    tiny: 79 s a pre-training and 14 to 25 s a point, of one thread beside another; planned 0.7 GiB;
+        all points guess (32.1 to 33.3, left to right 32.3 to 34.7).
     mini: 17 min for the masked model's pre-training and, with stops in it, 42 min for the other's,
         4 to 18 min a point, of one thread beside another; 2.2 GiB; MNLI 46.8, 46.6, 47.6, 46.1 and
         47.4 after 200, 600, 1,000, 1,400 and 2,000 steps, left to right 45.4, 45.8, 46.8, 46.2 and
