@@ -42,8 +42,8 @@ def table5(scale: Scale) -> Experiment:
 
     Source: Table 5, section 5.1.
     Command: `bertsmith reproduce table5 --scale SCALE --text TEXT --data DATA`
-    tiny: 11 min for 20 of 23 parts; planned 0.7 GiB; all rows guess on MNLI, QNLI and MRPC, SQuAD's
-        F1 is 8.0 to 8.2.
+    tiny: 15 min of one thread beside another; planned 0.7 GiB; nearly all rows guess on MNLI, QNLI
+        and MRPC, SQuAD's F1 is 8.0 to 8.2, and 0.3 under the BiLSTM.
     mini: 29 min for BASE's pre-training, 7 to 19 min a set and, with stops in it, 50 to 137 min
         SQuAD, of one thread beside another; 2.0 GiB; BASE's MNLI 47.4, QNLI 56.8, MRPC 70.0, SST-2
         79.5, SQuAD's F1 11.0, without NSP 45.9, 56.0, 67.2, 79.8 and 11.1, left to right 45.5,
@@ -110,8 +110,8 @@ def table6(scale: Scale) -> Experiment:
 
     Source: Table 6, section 5.2.
     Command: `bertsmith reproduce table6 --scale SCALE --text TEXT --data DATA`
-    tiny: 7 min for 20 of 24 parts; planned 0.7 GiB; perplexity 492 to 474 from the smallest size to
-        the fifth, all guess on MNLI.
+    tiny: 10 min of one thread beside another; planned 0.7 GiB; perplexity 492 to 474 from the
+        smallest size to the fifth, 521 of the sixth, all guess on MNLI.
     mini: 3 to 127 min a pre-training, beside other work; 2.3 GiB; perplexity 63.8, 61.0, 56.7,
         54.0, 47.5 and 54.4, MNLI 44.7, 45.2, 46.4, 47.4, 46.6 and 48.2.
     paper: planned 7,020 days on two cores (several GPUs: README.md); planned 13 GiB, 148 GB of
