@@ -98,7 +98,7 @@ def measured(row: ProofSet, key: Key, options: argparse.Namespace) -> Result:
     directory = options.work / name.replace(" ", "-")
     is_resumed = directory.is_dir()
     began = time.perf_counter()
-    begin = (options.model or {}).get(key.model) or model_directory(key.model)
+    begin = options.model.get(key.model) or model_directory(key.model)
     if key.system == "transformers":
         scores = _peer_result(examples, run, begin, key.precision)
     else:
@@ -196,17 +196,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="the folder that BERTSMITH_DATA names")
     parser.add_argument("--work", type=Path, default=Path("runs/proof"))
     parser.add_argument("--set", action="append", choices=[row.name for row in SETS])
-    parser.add_argument("--model", action="append", metavar="NAME or NAME=FOLDER")
+    parser.add_argument("--model", action="append", default=[], metavar="NAME or NAME=FOLDER")
     parser.add_argument("--system", action="append", choices=SYSTEMS)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--examples", type=int, help="the first ones only, and no row: a try")
     parser.add_argument("--table", action="store_true", help="print the rows so far, and end")
     options = parser.parse_args()
-    if options.model:
-        options.model = {
-            name: Path(folder) if folder else None
-            for name, _, folder in (each.partition("=") for each in options.model)
-        }
+    options.model = {
+        name: Path(folder) if folder else None
+        for name, _, folder in (each.partition("=") for each in options.model)
+    }
     if options.data is None and not options.table:
         parser.error("--data: name the folder of the labelled sets")
     return options

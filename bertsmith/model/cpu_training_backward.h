@@ -5,8 +5,6 @@
 
 #pragma once
 
-#include <omp.h>
-
 #include "cpu_gelu.h"
 #include "cpu_training_layer.h"
 #include "cpu_weight_gradients.h"
@@ -231,14 +229,7 @@ inline float backward(
   Cutter cutter{memory.lined()};
   const Arrived arrived(cutter, layer, input, stream);
   const Backward pass{layer, input, stream, kept, arrived, grad_output, grad_hidden};
-#pragma omp parallel num_threads(num_threads)
-  {
-    [[maybe_unused]] Tiles tiles;
-    Cutter own_cutter{cutter.next + omp_get_thread_num() * own_bytes};
-    const Own own(own_cutter, layer, stream, true);
-    pass.lay_out();
-    for (const Chunk& each : stream.chunks) pass.chunk(each, own);
-  }
+  over_chunks(pass, true, cutter.next, num_threads);
   for (int norm = 0; norm < NUM_NORMS; norm++)
     add_spans(arrived.sums[norm], stream.spans.size(), layer.hidden, gradients.norms[norm]);
   return map_gradients(layer, input, kept, arrived, gradients, num_threads);

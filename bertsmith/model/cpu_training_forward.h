@@ -4,8 +4,6 @@
 
 #pragma once
 
-#include <omp.h>
-
 #include "cpu_gelu.h"
 #include "cpu_training_layer.h"
 
@@ -144,14 +142,7 @@ inline float forward(const Layer& layer, const Input& input, Number* output, int
   Number* maps[NUM_MAPS];
   for (int map = 0; map < NUM_MAPS; map++) maps[map] = cut(cutter, map);
   const Forward pass{layer, input, stream, kept, maps, output};
-#pragma omp parallel num_threads(num_threads)
-  {
-    [[maybe_unused]] Tiles tiles;
-    Cutter own_cutter{cutter.next + omp_get_thread_num() * own_bytes};
-    const Own own(own_cutter, layer, stream, false);
-    pass.lay_out();
-    for (const Chunk& each : stream.chunks) pass.chunk(each, own);
-  }
+  over_chunks(pass, false, cutter.next, num_threads);
   return DONE;
 }
 

@@ -7,6 +7,8 @@
 
 #pragma once
 
+#include <omp.h>
+
 #include <vector>
 
 #include "cpu_heads.h"
@@ -161,6 +163,21 @@ struct Own {
     return {cutter.numbers<float>(norm_floats(layer)), int(layer.hidden), of.weight, of.bias};
   }
 };
+
+// A pass over all chunks, one after the other, by all threads together; each works where its own part of
+// the memory begins, `Own::bytes` of it.
+template <typename Pass>
+void over_chunks(const Pass& pass, bool is_backward, char* memory, int num_threads) {
+  const int64_t bytes = Own::bytes(pass.layer, pass.stream, is_backward);
+#pragma omp parallel num_threads(num_threads)
+  {
+    [[maybe_unused]] Tiles tiles;
+    Cutter cutter{memory + omp_get_thread_num() * bytes};
+    const Own own(cutter, pass.layer, pass.stream, is_backward);
+    pass.lay_out();
+    for (const Chunk& each : pass.stream.chunks) pass.chunk(each, own);
+  }
+}
 
 inline NormRules norm_rules(const Layer& layer, int norm) {
   return {int(layer.hidden), layer.norms[norm].epsilon, layer.dropout, layer.dropout};
