@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: quickstart test test-slow test-gpu lint bench bench-gpu clean
+.PHONY: quickstart test test-slow test-gpu lint bench bench-gpu wheel clean
 quickstart: $(STAMP)
 	$(BIN)/bertsmith quickstart
 
@@ -30,6 +30,11 @@ bench: $(PEERS)
 
 bench-gpu: $(PEERS)
 	$(BIN)/python -m benchmarks.gpu
+
+# With functions in C++ for all processors that bertsmith/processors.py names; some minutes.
+wheel: $(STAMP)
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/pip wheel --quiet --no-deps --no-build-isolation \
+		--wheel-dir dist .
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,10 +1,11 @@
 """A C++ file of this package -> its functions, built once for all processes of a machine.
 
 It asks for g++ alone (or what CXX names): no headers of Python's or torch's, no waiting for
-torch.compile. What was built lies in the user's cache under a name made of all that it was built
-of and with, so another version, compiler or processor takes another. Where it cannot be built, on
-another system than Linux, or with BERTSMITH_FUSION=0, there is no library, and who asks does
-without. It knows no torch: who asks says for which instructions to build.
+torch.compile; and not even for that where the package was installed from a wheel that carries
+what it needs, built (`make wheel`). What was built here lies in the user's cache under a name made
+of all that it was built of and with, so another version, compiler or processor takes another. Where
+it cannot be built, on another system than Linux, or with BERTSMITH_FUSION=0, there is no library,
+and who asks does without. It knows no torch: who asks says for which instructions to build.
 """
 
 from __future__ import annotations
@@ -12,41 +13,25 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import hashlib
 import logging
 import os
 import platform
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
+
+from bertsmith.libraries import OPTIONS, PACKAGE, Build, carried, carried_name, digest, found, texts
 
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 _LOCK = threading.Lock()
-_OPTIONS = ("-std=c++17", "-O3", "-shared", "-fPIC")
 _BUILD_SECONDS = 120
-_ELF_HEADER = struct.Struct("=40xQ10xHH2x")
-"""Of 64 bits: where the section table begins, bytes of an entry, entries."""
-_PACKAGE = Path(__file__).parent
-"""Where headers lie that sources of several folders share."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Build:
-    """How a source is built, beside what holds for every one."""
-
-    options: tuple[str, ...] = ()
-    """The compiler's, without which the source is not what it should be."""
-    instructions: tuple[str, ...] = ()
-    """Options that an older compiler, which does not know them, builds without."""
 
 
 @contextlib.contextmanager
@@ -79,6 +64,22 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
         return _loaded(source, build)
 
 
+def is_there() -> bool:
+    """Whether there is a compiler, as far as can be told without asking it to build."""
+    return bool(_command(Build()))
+
+
+def carry(source: Path, build: Build, folder: Path) -> Path:
+    """Builds a source as a wheel carries it -> where it lies, in a folder that stands for theirs.
+
+    Raises what `subprocess.run` does where the compiler does not take all of the build's options.
+    """
+    place = folder / carried_name(source, build)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    _run([*_command(build), *build.instructions, f"-I{PACKAGE}", "-o", str(place), str(source)])
+    return place
+
+
 @functools.cache
 def builds(text: str, option: str) -> bool:
     """Whether a compiler is there that makes a library of a text in C++ with an option."""
@@ -96,15 +97,16 @@ def builds(text: str, option: str) -> bool:
 
 @functools.cache
 def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
+    if library := carried(source, build):
+        return library
     if not (command := _command(build)):
         return None
     cache = _cache()
     try:
         name = f"{source.stem}-{_fingerprint(source, [*command, *build.instructions])}.so"
         if cache is not None:
-            with contextlib.suppress(OSError):  # not there, or not for this system
-                if _is_whole(cache / name):
-                    return ctypes.CDLL(str(cache / name))
+            if library := found(cache / name):
+                return library
             with contextlib.suppress(OSError):  # nothing may be written to it or run from it
                 return _built(command, build, source, cache / name)
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as folder:
@@ -131,16 +133,7 @@ def _command(build: Build) -> list[str]:
     except ValueError as error:
         _warn(f"CXX={os.environ['CXX']}: {error}")
         return []
-    return [*found, *_OPTIONS, *build.options] if found[0] else []
-
-
-def _texts(source: Path) -> list[str]:
-    """Of a source and of all that it includes from this package."""
-    text = source.read_text(encoding="utf-8")
-    names = re.findall(r'^#include "(.+)"$', text, re.MULTILINE)
-    beside = [source.parent / name for name in names]
-    places = [place if place.exists() else _PACKAGE / place.name for place in beside]
-    return [text, *(each for place in places for each in _texts(place))]
+    return [*found, *OPTIONS, *build.options] if found[0] else []
 
 
 def _fingerprint(source: Path, command: list[str]) -> str:
@@ -151,15 +144,14 @@ def _fingerprint(source: Path, command: list[str]) -> str:
     """
     programs = [Path(found).resolve() for word in command if (found := shutil.which(word))]
     made = [str(program.stat().st_mtime_ns) for program in programs]
-    parts = [*_texts(source), *command, *made, platform.machine(), *platform.libc_ver()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return digest([*texts(source), *command, *made, platform.machine(), *platform.libc_ver()])
 
 
 def _built(command: list[str], build: Build, source: Path, place: Path) -> ctypes.CDLL:
     """Written under another name first: nobody ever loads half a library."""
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         made = Path(folder) / place.name
-        command = [*command, f"-I{_PACKAGE}", "-o", str(made), str(source)]
+        command = [*command, f"-I{PACKAGE}", "-o", str(made), str(source)]
         try:
             _run([*command, *build.instructions])
         except subprocess.CalledProcessError as error:
@@ -173,20 +165,6 @@ def _built(command: list[str], build: Build, source: Path, place: Path) -> ctype
             os.fsync(file.fileno())  # before its name: a power cut must not leave half of it
         made.replace(place)
     return found
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether nothing is cut off at the end of a library of 64 bits, where its section table is.
-
-    The loader does not look, and a process that then calls into what is not there dies of it.
-    Raises OSError where it cannot be read.
-    """
-    with path.open("rb") as file:
-        header, size = file.read(_ELF_HEADER.size), os.fstat(file.fileno()).st_size
-    if len(header) < _ELF_HEADER.size:
-        return False
-    table_start, entry_bytes, num_entries = _ELF_HEADER.unpack(header)
-    return bool(table_start + entry_bytes * num_entries <= size)
 
 
 def _run(command: list[str]) -> None:

@@ -1,21 +1,21 @@
 """The functions in C++ that compute with tensors: for which they are there, and calls of them.
 
-`compiler` builds them, for the vectors and instructions that torch finds in this processor. It
-knows no model.
+`compiler` has them, for the vectors and instructions that torch finds in this processor. It knows
+no model.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import platform
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from bertsmith import compiler
-from bertsmith.compiler import Build
+from bertsmith import compiler, processors
+from bertsmith.libraries import Build
+from bertsmith.processors import OPTIONS
 
 TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 """How the functions for numbers of a type are named, behind the name of what they do."""
@@ -23,23 +23,6 @@ TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 _KINDS = (Tensor, nn.Parameter)
 """Tensors of numbers: others stand in for them where a model is traced or transformed."""
 
-_OPTIONS = ("-fopenmp", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
-"""Not -ffast-math: it would change the order of sums that are exact only in theirs, and with some
-compilers make a zero of every subnormal number of the whole process."""
-_X86 = {
-    "AVX512": ("64", "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mavx2", "-mfma"),
-    "AVX2": ("32", "-mavx2", "-mfma"),
-}
-"""Bytes of a vector, and the instructions that have it, by what torch takes this processor for."""
-_MORE = {
-    **{"avx512_bf16": "-mavx512bf16", "avx512_fp16": "-mavx512fp16"},
-    **{"avx512_vnni": "-mavx512vnni"},
-    **{"amx_tile": "-mamx-tile", "amx_bf16": "-mamx-bf16", "amx_int8": "-mamx-int8"},
-}
-"""Instructions that one processor with these vectors has and another one not, by torch's name for
-them."""
-_OF_FLOAT16 = 'extern "C" void add(_Float16* a) { a[0] += a[1] * a[2]; }'
-"""What a compiler must build with its option to be told of these instructions."""
 _IN_VECTORS, _IN_TILES = 1.0, 2.0
 """How a source may say that it multiplies."""
 
@@ -106,7 +89,7 @@ def has_fast_products(
     what it needs, none is made.
     """
     asked = {"avx512_vnni": of_bytes, "avx512_fp16": of_float16, "amx_bf16": in_tiles}
-    needed = [_MORE[name] for name, is_needed in asked.items() if is_needed]
+    needed = [OPTIONS[name] for name, is_needed in asked.items() if is_needed]
     if not set(needed) <= set(build().instructions) or not takes(source, numbers):
         return False
     of_halves = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
@@ -115,13 +98,13 @@ def has_fast_products(
 
 
 def multiplies_float16() -> bool:
-    """Whether this CPU multiplies float16, and a compiler is there that knows it."""
-    return _MORE["avx512_fp16"] in build().instructions and not compiler.is_off()
+    """Whether this CPU multiplies float16, and functions for that can be had."""
+    return OPTIONS["avx512_fp16"] in build().instructions and not compiler.is_off()
 
 
 def multiplies_in_tiles() -> bool:
-    """Whether this CPU has a matrix unit for bfloat16, and a compiler is there."""
-    return _MORE["amx_bf16"] in build().instructions and not compiler.is_off()
+    """Whether this CPU has a matrix unit for bfloat16, and functions for that can be had."""
+    return OPTIONS["amx_bf16"] in build().instructions and not compiler.is_off()
 
 
 def bf16_instructions() -> str:
@@ -139,21 +122,8 @@ def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
 @functools.cache
 def build() -> Build:
     """For this processor's vectors, as torch takes them, and what else it has."""
-    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
-    capability = torch.backends.cpu.get_cpu_capability()
-    vector_bytes, *vectors = _X86.get(capability, ("16",)) if is_x86 else ("16",)
-    has = torch.cpu.get_capabilities() if capability == "AVX512" else {}
-    return Build(
-        options=(*_OPTIONS, *vectors, f"-DVECTOR_BYTES={vector_bytes}"),
-        instructions=tuple(
-            option for name, option in _MORE.items() if has.get(name) and _is_known(option)
-        ),
-    )
-
-
-def _is_known(option: str) -> bool:
-    """False of a new one that compilers of this time may take and their assemblers not."""
-    return option != _MORE["avx512_fp16"] or compiler.builds(_OF_FLOAT16, option)
+    has = [name for name, is_there in torch.cpu.get_capabilities().items() if is_there]
+    return processors.build(torch.backends.cpu.get_cpu_capability(), has)
 
 
 @functools.cache

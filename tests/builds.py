@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertsmith import compiler, native
-from bertsmith.compiler import Build
+from bertsmith import compiler, native, processors
+from bertsmith.libraries import Build
 from bertsmith.model.cpu_attention import SOURCE
 
 
@@ -22,7 +22,7 @@ def forget_builds() -> None:
 
 def with_vectors_of(vector_bytes: str, patch: pytest.MonkeyPatch) -> None:
     """From now on everything is built for an older processor, or for one of another kind."""
-    narrow = Build(options=(*native._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"))
+    narrow = Build(options=(*processors._OPTIONS, f"-DVECTOR_BYTES={vector_bytes}"))
     patch.setattr(native, "build", functools.cache(lambda: narrow))
     forget_builds()
 

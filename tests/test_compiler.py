@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from bertsmith import compiler
-from bertsmith.compiler import Build, library, without_native
+from bertsmith.compiler import library, without_native
+from bertsmith.libraries import Build
 from tests.builds import forget_builds, in_a_cache_of_its_own
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bertsmith.compiler import Build, library
+from bertsmith.compiler import library
+from bertsmith.libraries import Build
 from bertsmith.text.characters import MOST_BECOME, Characters
 from bertsmith.text.encoding import Counts, Tokens
 from bertsmith.text.rules import TokenizerConfig
