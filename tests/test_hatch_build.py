@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertsmith import compiler, processors
+from bertsmith import compiler, libraries, processors
 from bertsmith.libraries import carried_name
 
 ROOT = Path(__file__).parent.parent
@@ -87,6 +87,16 @@ def test_elsewhere_there_is_no_such_wheel(project, monkeypatch):
     monkeypatch.setattr("platform.libc_ver", lambda: ("", ""))
     with pytest.raises(RuntimeError, match="is for Linux on x86-64 with glibc"):
         wheel(project, monkeypatch, is_asked_for=True)
+
+
+@pytest.mark.slow
+def test_this_compiler_builds_all_of_them(project, monkeypatch):
+    path, names = wheel(project, monkeypatch, is_asked_for=True)
+    assert len(names) == 91
+    with zipfile.ZipFile(path) as file:
+        for name in names:
+            (project / "one.so").write_bytes(file.read(name))
+            assert libraries.found(project / "one.so") is not None, name
 
 
 COMPUTES = """
