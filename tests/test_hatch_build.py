@@ -94,9 +94,9 @@ def test_this_compiler_builds_all_of_them(project, monkeypatch):
     path, names = wheel(project, monkeypatch, is_asked_for=True)
     assert len(names) == 91
     with zipfile.ZipFile(path) as file:
-        for name in names:
-            (project / "one.so").write_bytes(file.read(name))
-            assert libraries.found(project / "one.so") is not None, name
+        file.extractall(project / "installed")
+    broken = [name for name in names if not libraries.found(project / "installed" / name)]
+    assert broken == []
 
 
 COMPUTES = """
