@@ -76,7 +76,8 @@ def carry(source: Path, build: Build, folder: Path) -> Path:
     """
     place = folder / carried_name(source, build)
     place.parent.mkdir(parents=True, exist_ok=True)
-    _run([*_command(build), *build.instructions, f"-I{PACKAGE}", "-o", str(place), str(source)])
+    command = [*_command(build), *build.instructions, f"-I{PACKAGE}", "-o", str(place), str(source)]
+    _run(command, seconds=None)
     return place
 
 
@@ -167,13 +168,13 @@ def _built(command: list[str], build: Build, source: Path, place: Path) -> ctype
     return found
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], seconds: int | None = _BUILD_SECONDS) -> None:
     subprocess.run(
         command,
         check=True,
         capture_output=True,
         text=True,
-        timeout=_BUILD_SECONDS,
+        timeout=seconds,
         env={**os.environ, "LC_ALL": "C"},  # complaints are read
     )
 
