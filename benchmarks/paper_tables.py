@@ -1,12 +1,13 @@
 """Rows of `bertsmith reproduce` and the paper's figures -> docs/paper.md, "The tables, row by row".
 
-    python -m benchmarks.paper_tables           # writes the section
-    python -m benchmarks.paper_tables --print   # shows it
+    python -m benchmarks.paper_tables                  # writes the section
+    python -m benchmarks.paper_tables --print          # shows it
+    python -m benchmarks.paper_tables --draw figure5   # docs/figure5.png, as `reproduce` draws it
 
-A row a cell: ours of scale `mini` with half its 95% interval, and the paper's. Below each table
-stand the paper's claims with their verdicts. The rows are `results/reproduce-mini.jsonl`, which
-`--found` reads; a line's title says which cell it is, and cells that share their runs share it.
-Neither text nor labelled sets are read.
+A row a cell: ours of scale `mini`, mean, deviation and half the 95% interval, and the paper's.
+Below each table stand the paper's claims with their verdicts. The rows are
+`results/reproduce-mini.jsonl`, which `--found` reads; a line's title says which cell it is, and
+cells that share their runs share it. Neither text nor labelled sets are read.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from bertsmith.recipes.experiments.experiment import (
 )
 from bertsmith.recipes.experiments.scales import SCALES
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
-from bertsmith.runs.experiments import verdicts
+from bertsmith.runs.experiments import pictures, verdicts
 from bertsmith.runs.experiments.elsewhere import HandedOn, handed_on
 from bertsmith.runs.experiments.found import Finding, Findings, findings
 from bertsmith.runs.experiments.places import Site
@@ -41,11 +42,13 @@ HEADING = "## The tables, row by row"
 _ABOUT = (
     "Made by `python -m benchmarks.paper_tables` from "
     "`benchmarks/results/reproduce-{scale}.jsonl`, of scale `{scale}`: {described}\n"
-    "A row a cell: ours, on Dev, is the mean over seeds of fine-tuning with half its 95% interval "
-    "(Student); a seed is guessing where it is no better than one answer to all, or than "
-    "frequencies. A cell's runs begin with one pre-trained model; cells of a row that were made on "
-    "other machines begin with one made there by the same recipe, whose perplexity moved by up "
-    "to 4%: no interval knows that, so a verdict is of these models.\n"
+    "A row a cell: ours, on Dev, is the mean +- deviation over so many seeds of fine-tuning, then "
+    "half the mean's 95% interval (Student), as in `47.4 +- 0.9 (3 seeds), 95%: 2.3`; a seed is "
+    "guessing where it is no better than one answer to all, or than frequencies. A perplexity is "
+    "of one run. A difference always has its sign, and after it +- is half its own 95% "
+    "interval, as in `+0.8 +- 1.9`. A cell's runs begin with one pre-trained model; cells of a row "
+    "that were made on other machines begin with one made there by the same recipe, whose "
+    "perplexity moved by up to 4%: no interval knows that, so a verdict is of these models.\n"
     '"-" is what is not ours, or what the paper has not; "not yet" is not measured, its set '
     "perhaps not at hand. **MNLI, QQP, QNLI and SQuAD's Dev are not the official sets here** "
     '(docs/results.md, "The paper\'s tables at the small scales").\n'
@@ -70,15 +73,28 @@ class TitledSite(Site):
 
 
 def main() -> None:
-    """Writes the section into the document, or shows it."""
+    """Writes the section into the document, or shows it, or draws a part of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--print", action="store_true", help="show the section, write nothing")
+    parser.add_argument("--draw", choices=EXPERIMENTS, help="draw this one, write nothing else")
+    options = parser.parse_args()
+    if options.draw:
+        path = DOCUMENT.with_name(f"{options.draw}.png")
+        draw(options.draw, "mini", path)
+        print(f"wrote {path}")
+        return
     text = section("mini", rows_of("mini"))
-    if parser.parse_args().print:
+    if options.print:
         print(text)
         return
     write_text(DOCUMENT, with_section(DOCUMENT.read_text("utf-8"), text))
     print(f"wrote {DOCUMENT}")
+
+
+def draw(name: str, scale: str, path: Path) -> None:
+    """Writes an experiment's picture, a PNG, as `reproduce` draws it."""
+    experiment, site = EXPERIMENTS[name](SCALES[scale]()), located(scale, rows_of(scale))
+    pictures.draw(experiment, findings(experiment, site, {}, _reached_by_guessing), path)
 
 
 def rows_of(scale: str) -> list[Mapping[str, Any]]:
@@ -156,23 +172,21 @@ def _lines(experiment: Experiment, row: Row, found: Findings) -> Iterator[str]:
         if cell is None and figure is None:
             continue
         finding = found.get(Place(row=row.title, column=column))
-        ours = "-" if finding is None else _ours(finding, cell, experiment, column)
+        ours = "-" if finding is None else _ours(finding, experiment, column)
         yield f"| {row.title} | {column} | {ours} | {'-' if figure is None else figure} |"
 
 
-def _ours(finding: Finding, cell: object, experiment: Experiment, column: str) -> str:
-    """`44.6 +- 1.2 (3 seeds, 1 of them guessing)`."""
+def _ours(finding: Finding, experiment: Experiment, column: str) -> str:
+    """`44.6 +- 0.5 (3 seeds, 1 guessing), 95%: 1.2`."""
     if not finding.values:
         return "not yet"
     digits = 2 if column in experiment.lower_is_better else 1
-    told = f"{finding.mean:.{digits}f}"
-    if not math.isnan(finding.half_width):
-        told += f" +- {finding.half_width:.{digits}f}"
-    if isinstance(cell, Average | Perplexity) or len(finding.values) == 1:
-        return told
-    guess = f", {finding.num_guessing} guessing" if finding.num_guessing else ""
-    lost = f", {finding.num_lost} more without a number" if finding.num_lost else ""
-    return f"{told} ({len(finding.values)} seeds{guess}{lost})"
+    told, half_width = f"{finding.mean:.{digits}f}", finding.half_width
+    if len(finding.values) > 1:
+        guess = f", {finding.num_guessing} guessing" if finding.num_guessing else ""
+        lost = f", {finding.num_lost} more without a number" if finding.num_lost else ""
+        told += f" +- {finding.deviation:.{digits}f} ({len(finding.values)} seeds{guess}{lost})"
+    return told if math.isnan(half_width) else f"{told}, 95%: {half_width:.{digits}f}"
 
 
 def _reached_by_guessing(score: Score) -> float | None:

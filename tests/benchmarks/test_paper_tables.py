@@ -3,6 +3,7 @@ import pytest
 from benchmarks.paper_tables import (
     DOCUMENT,
     HEADING,
+    draw,
     located,
     rows_of,
     seconds_of,
@@ -43,13 +44,13 @@ def test_every_committed_line_is_a_cell(scale):
         located(scale, [{**rows[0], "title": "table9: x"}])
 
 
-def test_a_cell_tells_its_interval_and_how_many_seeds_guess():
+def test_a_cell_tells_mean_deviation_and_interval_and_how_many_seeds_guess():
     text = section("mini", rows_of("mini"))
     assert "| L1 H256 A4 | perplexity | 63.81 | 5.84 |" in text
-    assert "| L4 H256 A4 | MNLI-m | 47.4 +- 2.3 (3 seeds) | 84.4 |" in text
+    assert "| L4 H256 A4 | MNLI-m | 47.4 +- 0.9 (3 seeds), 95%: 2.3 | 84.4 |" in text
     # By accuracy, which the cell tells, four of five are above one answer to all; by F1 none.
-    assert "| L4 H256 A4 | MRPC | 70.0 +- 2.2 (5 seeds, 1 guessing) | 86.7 |" in text
-    assert "| BERT BASE | MRPC | 79.0 +- 2.1 (5 seeds, 5 guessing) | 88.9 |" in text
+    assert "| L4 H256 A4 | MRPC | 70.0 +- 1.8 (5 seeds, 1 guessing), 95%: 2.2 | 86.7 |" in text
+    assert "| BERT BASE | MRPC | 79.0 +- 1.7 (5 seeds, 5 guessing), 95%: 2.1 | 88.9 |" in text
     assert "- Perplexity falls with each larger model: " in text
     assert "perplexity, L2 H256 A1 - L2 H256 A4: +4.3 (as the numbers are" in text  # 60.99 - 56.73
 
@@ -75,3 +76,14 @@ def test_the_time_of_an_experiment_is_that_of_its_cells():
     seconds, there, cells = seconds_of("table6", "tiny")
     assert 500 < seconds < 600
     assert 0 < there == cells
+
+
+def test_figure_5_is_drawn_from_the_rows_and_shown(tmp_path):
+    draw("figure5", "mini", tmp_path / "figure5.png")
+    drawn = (tmp_path / "figure5.png").read_bytes()
+    shown = DOCUMENT.with_name("figure5.png").read_bytes()
+    assert drawn[:8] == shown[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(shown) < 150_000
+    results = DOCUMENT.with_name("results.md").read_text("utf-8")
+    assert "](figure5.png)" in results
+    assert "`python -m benchmarks.paper_tables --draw figure5`" in results

@@ -226,3 +226,11 @@ def test_training_sets_have_the_sizes_of_table_1() -> None:
     # Of MRPC and RTE the paper prints 3.5k and 2.5k; its 108k of QNLI are of the first release.
     assert cut == printed
     assert task_named("QNLI").num_train == 104_743
+
+
+def test_metrics_are_those_of_table_1() -> None:
+    others = {task.name: task.metrics[0] for task in TASKS if task.in_average}
+    assert {name: others.pop(name) for name in ("QQP", "MRPC")} == {"QQP": "f1", "MRPC": "f1"}
+    assert others.pop("STS-B") == "spearman"
+    assert others.pop("CoLA") == "matthews"
+    assert others == dict.fromkeys(("SST-2", "MNLI-m", "MNLI-mm", "QNLI", "RTE"), "accuracy")
