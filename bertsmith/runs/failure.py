@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples
-from bertsmith.tasks.guessing import constant_score, guessing_loss
+from bertsmith.tasks.guessing import best_constant, guessing_loss
 
 _LATE_SHARE = 1.0 / 3.0
 _ROUNDING = 1e-9  # scores of equal answers are equal, however their sums were rounded
@@ -30,13 +30,17 @@ class Guessing:
     """The best Dev score of an answer that never changes; None where that is not known."""
     loss: float
     """The mean training loss of knowing only how frequent each label is."""
+    about: str = ""
+    """Which answer has that score, where it is not plain."""
 
     @staticmethod
     def on(train: LabelledItems, dev: ReadExamples[ExampleT, EncodedT, AnswerT]) -> Guessing:
         """On what a run learns from, and what it is measured on."""
+        constant = best_constant(dev.task, dev.examples)
         return Guessing(
-            score=constant_score(dev.task, dev.examples),
+            score=constant.score if constant else None,
             loss=guessing_loss(dev.task.head, train),
+            about=constant.about if constant else "",
         )
 
     def is_reached(self, score: float) -> bool:
@@ -56,7 +60,8 @@ def failure_of(scores: Mapping[str, float], loss: float | None, guessing: Guessi
     told = []
     name, score = next(iter(scores.items()))
     if guessing.is_reached(score):
-        told.append(f"Dev {name} {score:.4g}; one answer to all has {guessing.score:.4g}")
+        about = f", {guessing.about}," if guessing.about else ""
+        told.append(f"Dev {name} {score:.4g}; one answer to all{about} has {guessing.score:.4g}")
     if loss is not None and loss >= guessing.loss:
         told.append(f"{_BY_LOSS}{loss:.4g}; guessing by frequency has {guessing.loss:.4g}")
     return _AND.join(told)
@@ -85,5 +90,6 @@ def advice_on(scores: Mapping[str, float], loss: float | None, guessing: Guessin
     name, score = next(iter(scores.items()))
     reached = f"guessing by frequency (training loss {loss:.4g})" if loss is not None else ""
     if guessing.is_reached(score):
-        reached = f"one answer to all ({name} {score:.4g})"
+        about = f", {guessing.about}" if guessing.about else ""
+        reached = f"one answer to all{about} ({name} {score:.4g})"
     return f"no better than {reached}: more epochs, another rate or another seed may help"

@@ -14,7 +14,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 SquadVersion = Literal["1.1", "2.0", "korquad"]
 
@@ -78,20 +78,48 @@ def question_scores(
     predictions: Mapping[str, str], gold: Gold, version: SquadVersion = "1.1"
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Exact match and F1 of every predicted question, each in [0, 1]."""
-    normalise = _NORMALISED[version]
     exact: dict[str, float] = {}
     f1: dict[str, float] = {}
     for key, answers in gold.items():
-        if key not in predictions:
-            continue
-        predicted = normalise(predictions[key])
-        wanted = [normalise(answer) for answer in answers]
-        if version == "2.0":
-            # An answer of articles and marks alone is none there.
-            wanted = [answer for answer in wanted if answer] or [""]
-        exact[key] = float(predicted in wanted)
-        f1[key] = max((_f1(predicted, answer, version) for answer in wanted), default=0.0)
+        if key in predictions:
+            predicted, wanted = read_answer(predictions[key], version), read_gold(answers, version)
+            exact[key], f1[key] = answer_scores(predicted, wanted, version)
     return exact, f1
+
+
+class ReadAnswer(NamedTuple):
+    """An answer as it is compared."""
+
+    text: str
+    """Normalised."""
+    pieces: Counter[str]
+    """What F1 counts: words, in KorQuAD characters other than blanks."""
+    num_pieces: int
+
+
+def read_answer(answer: str, version: SquadVersion) -> ReadAnswer:
+    """A prediction or a gold answer."""
+    text = _NORMALISED[version](answer)
+    pieces = list(text.replace(" ", "")) if version == "korquad" else text.split()
+    return ReadAnswer(text, Counter(pieces), len(pieces))
+
+
+def read_gold(answers: Sequence[str], version: SquadVersion) -> list[ReadAnswer]:
+    """A question's gold answers, each that is equal to another once."""
+    wanted = {each.text: each for each in (read_answer(answer, version) for answer in answers)}
+    if version == "2.0":
+        # An answer of articles and marks alone is none there.
+        wanted.pop("", None)
+        wanted = wanted or {"": read_answer("", version)}
+    return list(wanted.values())
+
+
+def answer_scores(
+    predicted: ReadAnswer, wanted: Sequence[ReadAnswer], version: SquadVersion
+) -> tuple[float, float]:
+    """Exact match and F1 of one question, each in [0, 1]."""
+    exact = float(any(predicted.text == each.text for each in wanted))
+    return exact, max((_f1(predicted, each, version) for each in wanted), default=0.0)
 
 
 def best_null_threshold(
@@ -136,13 +164,10 @@ _NORMALISED: dict[SquadVersion, Callable[[str], str]] = {
 }
 
 
-def _f1(predicted: str, gold: str, version: SquadVersion) -> float:
-    """Of two normalised answers: over words, in KorQuAD over characters other than blanks."""
-    if version == "korquad":
-        first, second = list(predicted.replace(" ", "")), list(gold.replace(" ", ""))
-    else:
-        first, second = predicted.split(), gold.split()
-    if version == "2.0" and not (first and second):
-        return float(first == second)
-    num_shared = (Counter(first) & Counter(second)).total()
-    return 2 * num_shared / (len(first) + len(second)) if num_shared else 0.0
+def _f1(predicted: ReadAnswer, gold: ReadAnswer, version: SquadVersion) -> float:
+    num_pieces = predicted.num_pieces + gold.num_pieces
+    if version == "2.0" and not (predicted.num_pieces and gold.num_pieces):
+        return float(not num_pieces)
+    if predicted.pieces.keys().isdisjoint(gold.pieces):
+        return 0.0
+    return 2 * (predicted.pieces & gold.pieces).total() / num_pieces

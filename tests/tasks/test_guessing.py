@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,11 @@ from bertsmith.data.items import Item
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.reading.conll import TaggedSentence
-from bertsmith.reading.squad_json import Answer, Question
+from bertsmith.reading.squad_json import Answer, Question, read_questions
 from bertsmith.tasks.choose import ChoiceExample
 from bertsmith.tasks.classify import LabelScheme, TextExample
-from bertsmith.tasks.guessing import constant_score, guessing_loss
+from bertsmith.tasks.guessing import Constant, best_constant, guessing_loss
+from bertsmith.tasks.squad_scores import SquadVersion
 from bertsmith.tasks.tag_scheme import TagScheme
 from bertsmith.tasks.task import Classification, MultipleChoice, SpanAnswering, Tagging
 
@@ -55,20 +58,72 @@ MANY = Classification(scheme=LabelScheme(("a", "b"), "multi_label"), metrics=("e
     ],
 )  # fmt: skip
 def test_one_answer_to_all_has_its_score(task: Any, examples: list[Any], expected: float) -> None:
-    assert constant_score(task, examples) == pytest.approx(expected)
+    assert best_constant(task, examples) == (pytest.approx(expected), "")
 
 
 def test_another_metric_has_its_own_best_constant_answer() -> None:
     examples = texts("0", "0", "1")
-    assert constant_score(classes("f1", "accuracy"), examples) == pytest.approx(0.5)  # always 1
-    assert constant_score(classes("f1", "accuracy"), examples, "accuracy") == pytest.approx(2 / 3)
+    task = classes("f1", "accuracy")
+    assert best_constant(task, examples) == (pytest.approx(0.5), "")  # always 1
+    assert best_constant(task, examples, "accuracy") == (pytest.approx(2 / 3), "")
 
 
 def test_of_a_task_of_another_kind_no_constant_answer_is_known() -> None:
     class Mine:
         pass
 
-    assert constant_score(Mine(), []) is None  # type: ignore[arg-type]
+    assert best_constant(Mine(), []) is None  # type: ignore[arg-type]
+
+
+def asked(*answers: str | None) -> list[Question]:
+    """Of passages of five words, of which the second to the fourth are the same in all."""
+    return [
+        Question(
+            key=str(number),
+            question="?",
+            passage=f"p{number} one two three q{number}",
+            place="x:1",
+            answers=() if answer is None else (Answer(text=answer, start=0),),
+        )
+        for number, answer in enumerate(answers)
+    ]
+
+
+def test_the_same_words_of_every_passage_are_one_answer_to_all_questions() -> None:
+    questions = asked(*["one two"] * 60, *["two three"] * 20, *["p"] * 20)
+    second_and_third = "words 2 to 3 of every passage"
+    assert best_constant(SpanAnswering(), questions) == (
+        pytest.approx(60.0 + 20.0 * 2 / 4), second_and_third
+    )  # fmt: skip
+    assert best_constant(SpanAnswering(), questions, "exact") == (60.0, second_and_third)
+    few = asked(*["one two"] * 5)  # one of many places fits a few questions by chance
+    assert best_constant(SpanAnswering(), few) == (0.0, "")
+
+
+def test_where_most_questions_have_no_answer_none_is_the_one_answer_to_all() -> None:
+    most, fewer = (asked(*["one two"] * (100 - none), *[None] * none) for none in (60, 40))
+    assert best_constant(SpanAnswering(version="2.0"), most) == (60.0, "")
+    assert best_constant(SpanAnswering(version="2.0"), fewer) == (
+        60.0, "words 2 to 3 of every passage"
+    )  # fmt: skip
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("version", "metric", "expected"),
+    [
+        ("1.1", "f1", Constant(9.66, "words 9 to 24 of every passage")),
+        ("1.1", "exact", Constant(1.68, "words 1 to 2 from the end of every passage")),
+        ("2.0", "f1", Constant(47.99, "")),
+        ("2.0", "exact", Constant(47.99, "")),
+    ],
+)
+def test_what_one_answer_has_on_squad(
+    version: SquadVersion, metric: str, expected: Constant
+) -> None:
+    path = Path(os.environ["BERTSMITH_DATA"]) / "squad" / f"dev-v{version}.json.gz"
+    found = best_constant(SpanAnswering(version=version), read_questions(path).questions, metric)
+    assert found == (pytest.approx(expected.score, abs=0.005), expected.about)
 
 
 def labelled(targets: list[list[float]], groups: list[int] | None = None) -> LabelledItems:

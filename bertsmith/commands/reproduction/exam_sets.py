@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from bertsmith.recipes.experiments.experiment import (
 )
 from bertsmith.runs.experiments.places import files_of, gap_of, source_of
 from bertsmith.runs.learning_set import LearningSet
-from bertsmith.tasks.guessing import constant_score
+from bertsmith.tasks.guessing import best_constant
 from bertsmith.tasks.task import Classification
 
 _SEED = 0
@@ -44,6 +44,8 @@ class ExamSets:
     """By `_key`, whole."""
     others: Mapping[str, int]
     """Of exams that the models of another are measured on too, how many examples Dev has."""
+    reached: dict[tuple[str, str], float | None] = field(default_factory=dict)
+    """By one answer to all of Dev, by `_key` and metric, once it was asked for."""
 
     @staticmethod
     def read(experiments: Sequence[Experiment], data: Path) -> ExamSets:
@@ -105,8 +107,12 @@ class ExamSets:
 
     def reached_by_guessing(self, score: Score) -> float | None:
         """Of one answer to all of Dev, in the metric that a cell tells; None if that is unknown."""
-        found = self.sets[_key(score)]
-        return constant_score(found.task, found.dev, score.metric)
+        key = _key(score), score.metric or EXAMS[score.exam].metric
+        if key not in self.reached:
+            found = self.sets[_key(score)]
+            constant = best_constant(found.task, found.dev, key[1])
+            self.reached[key] = constant.score if constant else None
+        return self.reached[key]
 
     def about(self, score: Score) -> dict[str, object]:
         """How large a cell's set is, and how it differs from the official one, as JSON values."""

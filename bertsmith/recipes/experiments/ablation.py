@@ -43,7 +43,7 @@ def table5(scale: Scale) -> Experiment:
     Source: Table 5, section 5.1.
     Command: `bertsmith reproduce table5 --scale SCALE --text TEXT --data DATA`
     tiny: 15 min of one thread beside another; planned 0.7 GiB; nearly all rows guess on MNLI, QNLI
-        and MRPC, SQuAD's F1 is 8.0 to 8.2, and 0.3 under the BiLSTM.
+        and MRPC, and all on SQuAD: F1 8.0 to 8.2, and 0.3 under the BiLSTM.
     mini: 29 min for BASE's pre-training, 7 to 19 min a set and, with stops in it, 50 to 137 min
         SQuAD, of one thread beside another; 2.0 GiB; BASE's MNLI 47.4, QNLI 56.8, MRPC 70.0, SST-2
         79.5, SQuAD's F1 11.0, without NSP 45.9, 56.0, 67.2, 79.8 and 11.1, left to right 45.5,

@@ -76,7 +76,9 @@ class Finding:
 
     @property
     def num_valued(self) -> int:
-        """Runs with a value."""
+        """Runs with a value; of an ensemble, its members and those that guess."""
+        if self.is_ensemble:
+            return self.num_runs - self.num_lost
         return self.num_averaged or len(self.values)
 
     @property
@@ -158,7 +160,9 @@ def finding(
 ) -> Finding:
     """What one cell's runs have left.
 
-    Where nobody knows what guessing reaches, runs are guessing by the metric that chooses.
+    A run is guessing where `guesses` say so of its score in the metric that the cell tells. In the
+    metric that chooses it is too where it was found to be when it ended; so in any metric of which
+    `guesses` know nothing.
     """
     for exam in exams_of(cell):
         if exam in gaps:
@@ -206,11 +210,15 @@ def _unfinished(score: Score, results: Results) -> str:
 
 def _num_failed(score: Score, ended: Sequence[RunResult], guesses: Guesses) -> int:
     """Runs without a value, and those no better than guessing by the metric that the cell tells."""
-    failures = [each.failure for each in ended]
-    is_other = score.metric not in ("", EXAMS[score.exam].metric)
-    if is_other and (reached := guesses(score)) is not None:
-        failures = [failure_by(score.metric, each.failure, each.scores, reached) for each in ended]
-    return sum(map(bool, failures))
+    reached, chooses = guesses(score), EXAMS[score.exam].metric
+    if reached is None:
+        return sum(bool(each.failure) for each in ended)
+    metric = score.metric or chooses
+    return sum(
+        bool(failure_by(metric, each.failure, each.scores, reached))
+        or (metric == chooses and bool(each.failure))
+        for each in ended
+    )
 
 
 def _best_point(score: Score, results: Results) -> list[RunResult]:

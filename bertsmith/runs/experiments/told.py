@@ -117,12 +117,13 @@ def as_csv(experiment: Experiment, scale: str, found: Findings) -> str:
         for number, column in enumerate(experiment.columns):
             finding = found.get(Place(row=row.title, column=column), Finding())
             paper = row.paper[number] if row.paper else None
+            num_values = 1 if finding.is_ensemble else finding.num_valued
             if not finding.values and not finding.gap and paper is None:
                 continue
             writer.writerow(
                 [
                     experiment.name, scale, row.title, column, _number(finding.mean),
-                    _number(finding.deviation), _number(finding.half_width), finding.num_valued,
+                    _number(finding.deviation), _number(finding.half_width), num_values,
                     finding.num_failed, "" if paper is None else paper, finding.gap,
                     f"{finding.seconds:.0f}", " ".join(f"{v:.4f}" for v in finding.values),
                 ]

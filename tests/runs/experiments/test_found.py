@@ -12,6 +12,7 @@ from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import write_json
 from bertsmith.recipes.experiments.experiment import (
     Average,
+    Claim,
     Experiment,
     Perplexity,
     Place,
@@ -20,13 +21,14 @@ from bertsmith.recipes.experiments.experiment import (
 )
 from bertsmith.recipes.experiments.scales import mini, paper
 from bertsmith.runs.directory import RECORD
-from bertsmith.runs.experiments import told
+from bertsmith.runs.experiments import told, verdicts
+from bertsmith.runs.experiments.elsewhere import HandedOn
 from bertsmith.runs.experiments.found import Finding, finding, findings
 from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import ALSO, is_there, points_of
 from bertsmith.runs.search_record import PointEnsemble, Results, RunResult, name_of, write_results
 from bertsmith.tasks.means import student
-from tests.commands.small_reproduction import write_mnli
+from tests.commands.small_reproduction import write_mnli, write_squad
 
 Scored = dict[str, float] | None
 SCALE = mini()
@@ -116,7 +118,65 @@ def test_a_run_is_guessing_by_the_metric_that_its_cell_tells(site: Site) -> None
     # 0.7 is above what one answer has, 0.6 is not, and a loss stays what it is.
     assert finding(told, site, {}, lambda score: 0.6).num_failed == 2
     assert finding(told, site, {}, lambda score: 0.5).num_failed == 1
-    assert finding(cell(), site, {}, lambda score: 0.5).num_failed == 2
+    # The metric that chooses: what was said of a run stays, and the floor is compared too.
+    assert finding(cell(), site, {}, lambda score: 0.2).num_failed == 2
+    assert finding(cell(), site, {}, lambda score: 0.5).num_failed == 3
+
+
+def test_runs_handed_on_before_their_floor_was_known_are_judged_by_it(site: Site) -> None:
+    write_squad(site.data, "squad/train-v1.1.json", "squad/dev-v1.1.json")
+    score = mini().score(mini().bert(), "SQuAD 1.1")
+    names = [name_of(run) for point in points_of(score) for run in point]
+
+    def judged(floor: float | None, *f1: float) -> Finding:
+        runs = {
+            name: RunResult(
+                name=name, seed=seed, scores={"f1": value, "exact": value / 2}, step=1, loss=2.0,
+                seconds=1.0, failure="",
+            )
+            for seed, (name, value) in enumerate(zip(names, f1, strict=True))
+        }  # fmt: skip
+        results = Results(runs=runs, ensembles={})
+        there = replace(site, elsewhere={site.name_of(score): HandedOn(results=results, line={})})
+        found = finding(score, there, {}, lambda _: floor)
+        assert found.is_elsewhere
+        return found
+
+    assert judged(None, 7.9, 8.2, 8.1).num_guessing == 0
+    guessing = judged(9.66, 7.9, 8.2, 8.1)
+    assert (guessing.num_guessing, guessing.is_guessing) == (3, True)
+    partly = judged(9.66, 7.9, 9.66, 12.1)
+    assert (partly.num_guessing, partly.is_guessing) == (2, False)
+    learned = judged(9.66, 10.6, 13.6, 12.2)
+    assert (learned.num_guessing, learned.is_guessing) == (0, False)
+
+    first, second = Place(row="first", column="F1"), Place(row="second", column="F1")
+    claim = Claim(sentence="One is above", pairs=((first, second),))
+    rows = tuple(Row(title=each, cells=(None,)) for each in ("first", "second"))
+    table = Experiment(name="t", title="", source="", columns=("F1",), rows=rows)
+
+    def verdict(below: Finding, above: Finding = guessing) -> str:
+        (one,) = verdicts.judged(table, claim, {first: above, second: below})
+        return one.verdict
+
+    # Both only guess; one only guesses; one guesses in part.
+    assert verdict(judged(9.66, 0.005, 0.005, 0.9)) == "not decidable"
+    assert verdict(guessing, above=learned) == "reproduced"
+    assert verdict(partly, above=judged(9.66, 30.0, 30.5, 31.0)) == "reproduced"
+    assert verdict(judged(None, 0.005, 0.005, 0.9), judged(None, 7.9, 8.2, 8.1)) == "reproduced"
+
+
+def test_an_ensemble_guesses_where_all_of_its_runs_do(site: Site) -> None:
+    score = cell(taken="ensemble")
+    results = write(site, score, *accuracy(0.5, 0.6, 0.7))
+    names = tuple(results.runs)
+    one = PointEnsemble(names=names, scores={"accuracy": 0.8}, intervals={})
+    point = {names[0].removesuffix("-seed0"): one}
+    write_results(site.of_score(score), replace_ensembles(results, point))
+    for floor, num_guessing in ((0.4, 0), (0.6, 2), (0.7, 3)):
+        found = finding(score, site, {}, lambda _, floor=floor: floor)  # type: ignore[misc]
+        assert (found.num_valued, found.num_guessing) == (3, num_guessing)
+        assert found.is_guessing is (num_guessing == 3)
 
 
 def test_runs_without_any_number_are_a_gap(site: Site) -> None:
