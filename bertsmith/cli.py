@@ -12,8 +12,10 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -167,6 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status: 0, 2 for a person's mistake, 130 after Ctrl-C.
 
     A mistake is one line on standard error. BERTSMITH_TRACEBACK=1 shows where it was raised.
+    SIGTERM is as Ctrl-C.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # not UTF-8 on many a Windows: `?`, no crash
         sys.stdout.reconfigure(errors="replace")
@@ -174,7 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault(name, value)
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _obey(given)
+        with _stopped_as_by_ctrl_c():
+            _obey(given)
         sys.stdout.flush()  # here, where a reader that has gone is no error
     except KeyboardInterrupt:
         print("bertsmith: stopped", file=sys.stderr)
@@ -204,6 +208,23 @@ def overview() -> str:
             "first steps:  bertsmith quickstart      your own text:  bertsmith pretrain FOLDER",
         )
     )
+
+
+@contextlib.contextmanager
+def _stopped_as_by_ctrl_c() -> Iterator[None]:
+    """While entered, SIGTERM raises KeyboardInterrupt: whoever stops tells what is kept.
+
+    Not where somebody has chosen what it does, nor in a thread, which cannot choose.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _obey(given: list[str]) -> None:

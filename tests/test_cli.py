@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -161,6 +162,38 @@ def test_a_misspelt_model_is_told_before_anything_heavy_is_imported(
     assert answer.stderr.startswith("bertsmith: no model 'mini-tset': there is no ")
     assert "did you mean 'mini-test'?" in answer.stderr
     assert answer.returncode == cli.EXIT_MISTAKE
+
+
+@pytest.mark.parametrize("arguments", MISNAMED, ids=" ".join)
+def test_a_model_of_a_clone_is_told_where_there_is_no_clone(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    named = [word.replace("mini-tset", "mini-en") for word in arguments]
+    code = (
+        f"import os; os.chdir({str(tmp_path)!r})\n"
+        "from bertsmith.checkpoints import project_models\n"
+        f"project_models.__file__ = {str(tmp_path / 'bertsmith/checkpoints/x.py')!r}\n"
+    )
+    heavy = ("torch", "tokenizers", "huggingface_hub")
+    answer = run_python(code + NO_HEAVY_IMPORT.format(arguments=named, heavy=heavy))
+    assert answer.stderr.startswith("bertsmith: no model 'mini-en': there is no ")
+    assert "it comes with a clone of the project only" in answer.stderr
+    assert answer.returncode == cli.EXIT_MISTAKE
+
+
+def test_sigterm_stops_as_ctrl_c_does_where_nobody_has_chosen_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "_obey", lambda given: signal.raise_signal(signal.SIGTERM))
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        assert cli.main(["plot"]) == cli.EXIT_INTERRUPTED
+        assert capsys.readouterr().err == "bertsmith: stopped\n"
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        assert cli.main(["plot"]) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_help_is_given_beside_a_folder_that_is_not_there(

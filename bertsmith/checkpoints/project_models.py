@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _CONFIGS = ("config.json", "bert_config.json")
+_OF_A_CLONE = ("mini-en", "mini-ko")
+"""Models that every clone of the project has under `models/`, and nobody else."""
 _MISTYPED = 0.8
 """A name this similar to a model's is a slip, not another name: one letter in five."""
 
@@ -49,11 +51,18 @@ def require_spelt(text: str) -> None:
     """Raises FileNotFoundError for a slip in the name of a model under `models/`.
 
     A plain name that nearly spells one, and is neither one nor a path, is not looked for on the
-    Hub: models there have an owner, as in OWNER/NAME, but for a few old ones.
+    Hub: models there have an owner, as in OWNER/NAME, but for a few old ones. Neither is a model
+    that comes with a clone, where there is no clone.
     """
     if not is_plain_name(text) or Path(text).expanduser().exists():
         return
     names = _names()
+    if text in _OF_A_CLONE and text not in names:
+        raise FileNotFoundError(
+            f"no model {text!r}: there is no {' and no '.join(named_places(text))}; it comes with "
+            f"a clone of the project only: work in the clone's folder, or name the path of its "
+            f"models/{text}"
+        )
     near = difflib.get_close_matches(text, names, n=1, cutoff=_MISTYPED)
     if near and text not in names:
         raise FileNotFoundError(

@@ -44,6 +44,13 @@ def test_every_committed_line_is_a_cell(scale):
         located(scale, [{**rows[0], "title": "table9: x"}])
 
 
+def test_lines_that_were_made_before_are_other_runs_of_the_same_cells():
+    counted = {row["cell"]: row["perplexity"] for row in rows_of("mini") if "perplexity" in row}
+    before = rows_of("mini-made-before")
+    assert len(before) == 7
+    assert all(row["perplexity"] > counted[row["cell"]] for row in before)
+
+
 def test_a_cell_tells_mean_deviation_and_interval_and_how_many_seeds_guess():
     text = section("mini", rows_of("mini"))
     assert "| L1 H256 A4 | perplexity | 63.81 | 5.84 |" in text

@@ -154,6 +154,24 @@ def test_a_checkouts_models_are_found_from_any_directory(here, monkeypatch):
     assert places.find_model("mini-test") == named
 
 
+@pytest.mark.parametrize("name", ["mini-en", "mini-ko"])
+def test_a_model_of_a_clone_is_not_asked_of_the_hub_where_there_is_no_clone(
+    here, monkeypatch, name
+):
+    monkeypatch.setattr(project_models, "__file__", str(here / "wheel/bertsmith/checkpoints/x.py"))
+    with monkeypatch.context() as patches:
+        patches.setattr(places, "snapshot_download", lambda *_, **__: pytest.fail("asked"))
+        with pytest.raises(FileNotFoundError, match="comes with a clone of the project only") as no:
+            places.find_model(name)
+        assert f"there is no {here / 'models' / name};" in str(no.value)
+    with pytest.raises(FileNotFoundError, match="the Hugging Face Hub gave none"):
+        places.find_model(f"owner/{name}")
+    named = make_checkpoint(here / name)
+    assert places.find_model(name) == Path(name)
+    in_the_clone = make_checkpoint(here / "models" / name)
+    assert places.find_model(name) == in_the_clone != named
+
+
 def test_a_missing_model_lists_what_was_tried(here):
     with pytest.raises(FileNotFoundError) as caught:
         places.find_model("mini-test")

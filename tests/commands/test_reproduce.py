@@ -246,6 +246,7 @@ def test_of_what_is_named_the_list_says_what_it_takes(capsys: pytest.CaptureFixt
     assert "table8" not in printed
     assert "glue/MNLI" not in printed
     assert "time, memory, scores: planned 4,080 days on two cores" in printed
+    assert "planned 11 GiB with `--accumulation 32`" in printed
 
 
 def test_both_of_mnlis_sets_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

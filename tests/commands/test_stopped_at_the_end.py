@@ -1,4 +1,7 @@
-"""Asked to stop in its last step, a run is finished, written and told; nothing begins after it."""
+"""Asked to stop in its last step, a run is finished, written and told; nothing begins after it.
+
+Asked to between two steps of `reproduce`, what is finished is told.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ import pytest
 
 from bertsmith import cli
 from bertsmith.commands import pretrain as pretrain_command
+from bertsmith.commands import search as search_command
 from bertsmith.commands import trained_run
 from bertsmith.recipes.experiments.experiment import Cell, Perplexity
+from bertsmith.recipes.experiments.scales import SCALES
 from bertsmith.recipes.experiments.tables import EXPERIMENTS
 from bertsmith.runs.directory import reached
 from bertsmith.runs.divergence import DivergedError, require_finite
@@ -198,3 +203,26 @@ def test_reproduce_stops_after_a_pre_training_run_that_is_lost(
         reproduced(asked_for, "table1")
     assert len(made) == 1
     assert "diverged" in rows_of(asked_for, "table1")["row 0"]["gap"]
+
+
+def test_reproduce_tells_its_tables_when_it_is_asked_to_end_while_a_cell_is_read(
+    asked_for: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def asked(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    monkeypatch.setitem(SCALES, "tiny", small_scale)
+    monkeypatch.setattr(search_command, "read_start", asked)
+    files = ("--text", asked_for / "text", "--data", asked_for / "data")
+    options = ("--out", asked_for / "out", "--workers", "1", "--threads", "1")
+    try:
+        asking = ("reproduce", "table1", "--scale", "tiny", *files, *options)
+        assert bertsmith(*asking) == cli.EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    told = capsys.readouterr()
+    kept = "stopped; what is finished is kept, and the same command goes on from here"
+    assert told.out.splitlines()[-1] == kept
+    assert told.err.splitlines()[-1] == "bertsmith: stopped"
+    assert [row["runs"] for row in rows_of(asked_for, "table1").values()] == ["1", "0"]

@@ -42,14 +42,15 @@ def table5(scale: Scale) -> Experiment:
 
     Source: Table 5, section 5.1.
     Command: `bertsmith reproduce table5 --scale SCALE --text TEXT --data DATA`
-    tiny: 15 min of one thread beside another; planned 0.7 GiB; nearly all rows guess on MNLI, QNLI
-        and MRPC, and all on SQuAD: F1 8.0 to 8.2, and 0.3 under the BiLSTM.
-    mini: 29 min for BASE's pre-training, 7 to 19 min a set and, with stops in it, 50 to 137 min
+    tiny: 11 min for 21 of 23 parts, without the pre-trainings of No NSP and left to right; planned
+        0.7 GiB; nearly all rows guess on MNLI, QNLI and MRPC, and all on SQuAD: F1 8.0 to 8.2, and
+        0.3 under the BiLSTM.
+    mini: 29 min for BASE's pre-training, 7 to 19 min a set and, with stops in it, 41 to 137 min
         SQuAD, of one thread beside another; 2.0 GiB; BASE's MNLI 47.4, QNLI 56.8, MRPC 70.0, SST-2
         79.5, SQuAD's F1 11.0, without NSP 45.9, 56.0, 67.2, 79.8 and 11.1, left to right 45.5,
         57.1, 67.5, 80.0 and 12.1, with the BiLSTM 46.0, 56.7, 68.0, 79.7 and 11.9.
-    paper: planned 3,100 days on two cores (several GPUs: README.md); planned 5.6 GiB, 74 GB of
-        disk; not measured (the paper's: QNLI 88.4, 84.9, 84.3, 84.1).
+    paper: planned 3,100 days on two cores (several GPUs: README.md); planned 4.9 GiB with
+        `--accumulation 32`, 74 GB of disk; not measured (the paper's: QNLI 88.4, 84.9, 84.3, 84.1).
     """
     columns = the_paper.TABLE_5_COLUMNS
     models = {
@@ -110,12 +111,13 @@ def table6(scale: Scale) -> Experiment:
 
     Source: Table 6, section 5.2.
     Command: `bertsmith reproduce table6 --scale SCALE --text TEXT --data DATA`
-    tiny: 10 min of one thread beside another; planned 0.7 GiB; perplexity 492 to 474 from the
-        smallest size to the fifth, 521 of the sixth, all guess on MNLI.
-    mini: 3 to 127 min a pre-training, beside other work; 2.3 GiB; perplexity 63.8, 61.0, 56.7,
+    tiny: 8 min 28 s; planned 0.7 GiB; perplexity 492 to 474 from the smallest size to the fifth,
+        521 of the sixth, all guess on MNLI.
+    mini: 3 to 126 min a pre-training, beside other work; 2.3 GiB; perplexity 63.8, 61.0, 56.7,
         54.0, 47.5 and 54.4, MNLI 44.7, 45.2, 46.4, 47.4, 46.6 and 48.2.
-    paper: planned 7,020 days on two cores (several GPUs: README.md); planned 13 GiB, 148 GB of
-        disk; not measured (the paper's: MNLI 77.9 to 86.6, perplexity 5.84 to 3.23).
+    paper: planned 7,020 days on two cores (several GPUs: README.md); planned 11 GiB with
+        `--accumulation 32`, 148 GB of disk; not measured (the paper's: MNLI 77.9 to 86.6,
+        perplexity 5.84 to 3.23).
     """
     exams = the_paper.TABLE_6_COLUMNS[1:]
     rows = []
@@ -163,14 +165,15 @@ def table8(scale: Scale) -> Experiment:
 
     Source: Table 8, appendix C.2.
     Command: `bertsmith reproduce table8 --scale SCALE --text TEXT --data DATA`
-    tiny: 79 s a pre-training and 18 to 67 s a cell, of one thread beside another; planned 0.7 GiB;
-        all rows guess on MNLI (32.2 to 33.2), NER 10.9, 0.0, 0.0, 12.6, 12.2 and 0.0 from the first
-        row on, 0.0 from features.
+    tiny: 46 s for the first row's pre-training, those of the others not kept, 3 to 51 s a cell, one
+        116; planned 0.7 GiB; all rows guess on MNLI (32.2 to 33.2), NER 10.9, 0.0, 0.0, 12.6, 12.2
+        and 0.0 from the first row on, 0.0 from features.
     mini: 19 min a pre-training, 3 to 29 min a cell, of one thread beside another; 2.9 GiB; MNLI
         47.4, 46.0, 45.4, 45.3, 46.1 and 43.0, NER 74.9, 72.6, 70.5, 72.7, 74.5 and 68.0, from
         features 75.5, 71.4, 71.1, 75.1, 75.5 and 68.7 from the first row on.
-    paper: planned 11,100 days on two cores (several GPUs: README.md); planned 5.6 GiB, 229 GB of
-        disk; not measured (the paper's: MNLI 83.6 to 84.4, NER 94.0 to 95.4).
+    paper: planned 11,100 days on two cores (several GPUs: README.md); planned 4.9 GiB with
+        `--accumulation 32`, 229 GB of disk; not measured (the paper's: MNLI 83.6 to 84.4, NER 94.0
+        to 95.4).
     """
     rows = []
     for shares, figures in zip(ablations.TABLE_8, the_paper.TABLE_8, strict=True):
@@ -219,14 +222,15 @@ def figure5(scale: Scale) -> Experiment:
 
     Source: Figure 5, appendix C.1.
     Command: `bertsmith reproduce figure5 --scale SCALE --text TEXT --data DATA`
-    tiny: 79 s a pre-training and 14 to 25 s a point, of one thread beside another; planned 0.7 GiB;
-        all points guess (32.1 to 33.3, left to right 32.3 to 34.7).
-    mini: 17 min for the masked model's pre-training and, with stops in it, 42 min for the other's,
-        4 to 18 min a point, of one thread beside another; 2.2 GiB; MNLI 46.8, 46.6, 47.6, 46.1 and
-        47.4 after 200, 600, 1,000, 1,400 and 2,000 steps, left to right 45.4, 45.8, 46.8, 46.2 and
-        45.5.
-    paper: planned 2,220 days on two cores (several GPUs: README.md); planned 5.6 GiB, 70 GB of
-        disk; not measured (the paper's: a curve, the second half of its steps almost 1.0).
+    tiny: 46 s for the masked model's pre-training, that of the other not kept, 2.5 to 13 s a point;
+        planned 0.7 GiB; all points guess (32.1 to 33.3, left to right 32.3 to 34.7).
+    mini: 29 min for the masked model's pre-training, 17 where it was made anew, and, with stops in
+        it, 42 min for the other's, 3 to 17 min a point, of one thread beside another; 2.2 GiB; MNLI
+        46.8, 46.6, 47.6, 46.1 and 47.4 after 200, 600, 1,000, 1,400 and 2,000 steps, left to right
+        45.4, 45.8, 46.8, 46.2 and 45.5.
+    paper: planned 2,220 days on two cores (several GPUs: README.md); planned 4.9 GiB with
+        `--accumulation 32`, 70 GB of disk; not measured (the paper's: a curve, the second half of
+        its steps almost 1.0).
     """
     steps = [scale.steps_between * tenths for tenths in scale.milestones]
     lines: Mapping[str, Callable[..., Pretrained]] = {

@@ -40,12 +40,14 @@ def table7(scale: Scale) -> Experiment:
 
     Source: Table 7, section 5.3.
     Command: `bertsmith reproduce table7 --scale SCALE --text TEXT --data DATA`
-    tiny: 8 min of one thread; planned 0.7 GiB; F1 10.9 fine-tuned (LARGE 5.9), 0.0 from features.
-    mini: 63 min for LARGE's pre-training, 27 min for its cell and, with stops in one, 6 to 47 min
-        for each of BASE's, of one thread beside another; 2.2 GiB; F1 77.4 of LARGE and 74.9 of BASE
-        fine-tuned, 71.4 (the last layer) to 76.7 (the second-to-last) from BASE's features.
-    paper: planned 4,080 days on two cores (several GPUs: README.md); planned 13 GiB, 513 GB of
-        disk; not measured (the paper's: F1 96.4 fine-tuned, 91.0 to 96.1 from features).
+    tiny: 6 min; planned 0.7 GiB; F1 10.9 fine-tuned (LARGE 5.9), 0.0 from features.
+    mini: 126 min for LARGE's pre-training, 63 where it was made anew for its cell, 25 min for that
+        cell and, with stops in one, 6 to 47 min for each of BASE's, of one thread beside another;
+        2.2 GiB; F1 77.4 of LARGE and 74.9 of BASE fine-tuned, 71.4 (the last layer) to 76.7 (the
+        second-to-last) from BASE's features.
+    paper: planned 4,080 days on two cores (several GPUs: README.md); planned 11 GiB with
+        `--accumulation 32`, 513 GB of disk; not measured (the paper's: F1 96.4 fine-tuned, 91.0 to
+        96.1 from features).
     """
     model, exam = scale.bert(cased=True), "CoNLL-2003"
     num_layers = scale.base.model.num_hidden_layers
@@ -120,14 +122,15 @@ def contemporaries(scale: Scale) -> Experiment:
 
     Source: section 1, Figure 3, appendix A.4.
     Command: `bertsmith reproduce contemporaries --scale SCALE --text TEXT --data DATA`
-    tiny: 10 min of one thread beside another; planned 0.7 GiB; SST-2 52.7 of BERT, 58.9 of
-        left-to-right, both guess on MNLI, NER 10.9 and 19.6, from features 0.0 and 0.5, of ELMo's
-        LSTMs 0.0, of two Transformers 2.8.
+    tiny: 2 min 39 s for 11 of 17 parts, without four of the five pre-trainings; planned 0.7 GiB;
+        SST-2 52.7 of BERT, 58.9 of left-to-right, both guess on MNLI, NER 10.9 and 19.6, from
+        features 0.0 and 0.5, of ELMo's LSTMs 0.0, of two Transformers 2.8.
     mini: 88 min for the ten cells, of one thread beside another, after five pre-trainings
         (`ablations` has their times); planned 1.5 GiB; MNLI 47.4 of BERT, 45.5 of left-to-right,
         NER features 76.2 and 79.0, of ELMo's LSTMs and of two Transformers 81.3.
-    paper: planned 7,860 days on two cores (several GPUs: README.md); planned 5.6 GiB, 202 GB of
-        disk; not measured (the paper's: MNLI 84.6 and 82.1, of other texts each).
+    paper: planned 7,860 days on two cores (several GPUs: README.md); planned 4.9 GiB with
+        `--accumulation 32`, 202 GB of disk; not measured (the paper's: MNLI 84.6 and 82.1, of other
+        texts each).
     """
     columns = ("MNLI-m", "SST-2", "NER fine-tuned", "NER features")
     bert, gpt = scale.bert(), scale.left_to_right()

@@ -48,13 +48,13 @@ def table1(scale: Scale) -> Experiment:
 
     Source: Table 1, section 4.1.
     Command: `bertsmith reproduce table1 --scale SCALE --text TEXT --data DATA`
-    tiny: 3 min of training, 6 to 30 s a cell, of one thread beside another; planned 0.7 GiB; both
-        guess: average 35.3 and 34.0, MNLI 32.5 and 30.0, CoLA 0.0, RTE 49.1.
+    tiny: 3 min, of which 46 and 43 s are the pre-trainings and 2 to 10 s a cell; planned 0.7 GiB;
+        both guess: average 35.3 and 34.0, MNLI 32.5 and 30.0, CoLA 0.0, RTE 49.1.
     mini: planned 5 h 35 min of one thread; planned 1.5 GiB; BASE has MNLI 47.4 and 47.2, QNLI 56.8,
         SST-2 79.5, MRPC 79.0, LARGE MNLI 48.2 and 47.9, SST-2 79.9, MRPC 78.4, of runs that other
         tables have too, QQP, CoLA, STS-B, RTE and LARGE's QNLI not measured.
-    paper: planned 4,240 days on two cores (several GPUs: README.md); planned 13 GiB, 136 GB of
-        disk; not measured (the paper's: average 79.6 and 82.1).
+    paper: planned 4,240 days on two cores (several GPUs: README.md); planned 11 GiB with
+        `--accumulation 32`, 136 GB of disk; not measured (the paper's: average 79.6 and 82.1).
     """
     columns = (*the_paper.GLUE, AVERAGE)
 
@@ -134,8 +134,9 @@ def table2(scale: Scale) -> Experiment:
     tiny: 282 s for 4 of 6 parts; planned 0.8 GiB; BASE has F1 8.0, LARGE 8.2, seven together 8.5.
     mini: planned 6 h 58 min of one thread, without TriviaQA; planned 1.5 GiB; BASE has F1 11.0,
         exact match 4.7, LARGE and the ensembles not measured.
-    paper: planned 4,120 days on two cores (several GPUs: README.md); planned 13 GiB, 66 GB of disk;
-        not measured (the paper's: F1 88.5 and 90.9, of the ensemble 92.2).
+    paper: planned 4,120 days on two cores (several GPUs: README.md); planned 11 GiB with
+        `--accumulation 32`, 66 GB of disk; not measured (the paper's: F1 88.5 and 90.9, of the
+        ensemble 91.8, with TriviaQA first 92.2).
     """
     exam, single, more = "SQuAD 1.1", "BERT LARGE (single)", "BERT LARGE (single + TriviaQA)"
     first = replace(scale.score(large(scale), "TriviaQA"), restarts=1)
@@ -201,8 +202,8 @@ def table3(scale: Scale) -> Experiment:
     Command: `bertsmith reproduce table3 --scale SCALE --text TEXT --data DATA`
     tiny: not measured; not measured; not measured (its training set is not at hand).
     mini: not measured; not measured; not measured (its training set is not at hand).
-    paper: planned 3,160 days on two cores (several GPUs: README.md); planned 13 GiB, 38 GB of disk;
-        not measured (the paper's: F1 81.9).
+    paper: planned 3,160 days on two cores (several GPUs: README.md); planned 11 GiB with
+        `--accumulation 32`, 38 GB of disk; not measured (the paper's: F1 81.9).
     """
     ours = {"BERT LARGE (single)": scale.score(large(scale), "SQuAD 2.0")}
     return Experiment(
@@ -232,8 +233,8 @@ def table4(scale: Scale) -> Experiment:
     Command: `bertsmith reproduce table4 --scale SCALE --text TEXT --data DATA`
     tiny: not measured; not measured; not measured (the set is not at hand).
     mini: not measured; not measured; not measured (the set is not at hand).
-    paper: planned 4,080 days on two cores (several GPUs: README.md); planned 13 GiB, 55 GB of disk;
-        not measured (the paper's: 81.6 and 86.6).
+    paper: planned 4,080 days on two cores (several GPUs: README.md); planned 11 GiB with
+        `--accumulation 32`, 55 GB of disk; not measured (the paper's: 81.6 and 86.6).
     """
     models = {"BERT BASE": scale.bert(), "BERT LARGE": large(scale)}
     return Experiment(
