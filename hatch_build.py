@@ -48,13 +48,17 @@ class CustomBuildHook(BuildHookInterface):
         def carry(source: Path, build: compiler.Build) -> Path:
             try:
                 return compiler.carry(source, build, folder)
-            except subprocess.CalledProcessError as error:
-                told = error.stderr.strip().splitlines()
-                raise RuntimeError(f"{source.name}: {told[0] if told else error}") from error
+            except (OSError, subprocess.SubprocessError) as error:
+                raise RuntimeError(f"{source.name}: {compiler.reason(error)}") from error
 
         sources = sorted(Path(self.root, "bertsmith").rglob("*.cpp"))
         pairs = [(source, build) for source in sources for build in processors.carried(source)]
         if not compiler.is_there():
             raise RuntimeError(f"no compiler: {len(pairs)} libraries need g++, 12 or newer")
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(carry, *zip(*pairs, strict=True)))
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            built = [pool.submit(carry, *pair) for pair in reversed(pairs)]
+            try:
+                return [each.result() for each in built]
+            except RuntimeError:
+                pool.shutdown(cancel_futures=True)  # the others would take minutes
+                raise

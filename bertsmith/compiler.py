@@ -65,8 +65,8 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
 
 
 def is_there() -> bool:
-    """Whether there is a compiler, as far as can be told without asking it to build."""
-    return bool(_command(Build()))
+    """Whether there is a compiler that builds."""
+    return builds('extern "C" void nothing() {}', "-O0")
 
 
 def carry(source: Path, build: Build, folder: Path) -> Path:
@@ -76,8 +76,9 @@ def carry(source: Path, build: Build, folder: Path) -> Path:
     """
     place = folder / carried_name(source, build)
     place.parent.mkdir(parents=True, exist_ok=True)
-    command = [*_command(build), *build.instructions, f"-I{PACKAGE}", "-o", str(place), str(source)]
-    _run(command, seconds=None)
+    # Whatever CXX asks for: not for the processor that builds.
+    options = [*build.instructions, "-march=x86-64", f"-I{PACKAGE}"]
+    _run([*_command(build), *options, "-o", str(place), str(source)], seconds=None)
     return place
 
 
@@ -113,7 +114,7 @@ def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as folder:
             return _built(command, build, source, Path(folder) / name)
     except (OSError, subprocess.SubprocessError) as error:
-        _warn(_reason(error))
+        _warn(reason(error))
         return None
 
 
@@ -192,7 +193,7 @@ def _cache() -> Path | None:
     return None
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """The one telling line of a compiler's complaint."""
     told = str(error)
     if isinstance(error, subprocess.CalledProcessError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import logging
 import os
 import platform
 import re
@@ -48,8 +49,20 @@ def carries(build: Build) -> bool:
 
 
 def carried(source: Path, build: Build) -> ctypes.CDLL | None:
-    """The library that this package came with, of this very text and build; None without one."""
-    return found(_CARRIED / carried_name(source, build)) if carries(build) else None
+    """The library that this package came with, of this very text and build; None without one.
+
+    One that is there and does not load is told.
+    """
+    if not carries(build):
+        return None
+    place = _CARRIED / carried_name(source, build)
+    if not place.exists():
+        return None
+    try:
+        return _load(place)
+    except OSError as error:
+        logging.getLogger(__name__).warning("warning: a wheel's library is not used (%s)", error)
+        return None
 
 
 def carried_name(source: Path, build: Build) -> str:
@@ -60,8 +73,7 @@ def carried_name(source: Path, build: Build) -> str:
 def found(place: Path) -> ctypes.CDLL | None:
     """The library that lies there; None where none does, or not all of one, or not for here."""
     with contextlib.suppress(OSError):
-        if _is_whole(place):
-            return ctypes.CDLL(str(place))
+        return _load(place)
     return None
 
 
@@ -77,6 +89,12 @@ def texts(source: Path) -> list[str]:
 def digest(parts: list[str]) -> str:
     """Another one for other parts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _load(place: Path) -> ctypes.CDLL:
+    if not _is_whole(place):
+        raise OSError(f"{place}: its end is cut off")
+    return ctypes.CDLL(str(place))
 
 
 def _is_whole(path: Path) -> bool:

@@ -58,8 +58,9 @@ def build(capability: str, has: Collection[str]) -> Build:
     exact = _exact(capability, has)
     if carries(exact):
         return exact
-    if not compiler.is_there():
-        return next(_nearest(exact), exact)
+    nearest = next(_nearest(exact), None)
+    if nearest and not compiler.is_there():
+        return nearest
     known = tuple(option for option in exact.instructions if _is_known(option))
     return Build(options=exact.options, instructions=known)
 

@@ -70,10 +70,12 @@ def test_a_plain_wheel_carries_none_and_is_for_every_system(project, monkeypatch
 
 def test_a_library_that_cannot_be_built_stops_the_wheel(project, monkeypatch):
     def failing(source, build, folder):
-        raise subprocess.CalledProcessError(1, ["g++"], stderr="error: unrecognized option\nmore")
+        raise subprocess.CalledProcessError(
+            1, ["g++"], stderr="x.cpp: In function f:\nerror: unrecognized option\nmore"
+        )
 
     monkeypatch.setattr(compiler, "carry", failing)
-    with pytest.raises(RuntimeError, match=r"cpu_attention.cpp: error: unrecognized option$"):
+    with pytest.raises(RuntimeError, match=r"cpu_updates.cpp: error: unrecognized option$"):
         wheel(project, monkeypatch, is_asked_for=True)
 
 

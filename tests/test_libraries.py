@@ -80,10 +80,19 @@ def test_what_is_carried_of_another_text_is_not_taken(source, carried, monkeypat
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_a_carried_file_that_is_cut_is_passed_over(source, carried, share):
+def test_a_carried_file_that_is_cut_is_told_and_passed_over(source, carried, share, caplog):
     whole = carried.read_bytes()
     carried.write_bytes(whole[: int(share * len(whole))])
     assert library(source, BUILD)["times"](ctypes.c_int(21)) == 42  # built here
+    assert library(source, BUILD) is not None
+    [told] = caplog.messages
+    assert told == f"warning: a wheel's library is not used ({carried}: its end is cut off)"
+
+
+def test_what_is_carried_is_not_for_the_processor_that_builds(source, tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "g++ -march=sapphirerapids")
+    source.write_text("#ifdef __AMX_TILE__\n#error for one processor\n#endif\n" + TIMES)
+    assert compiler.carry(source, BUILD, tmp_path / "built").exists()
 
 
 def test_on_another_system_nothing_is_carried(carried, monkeypatch):

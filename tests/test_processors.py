@@ -62,6 +62,18 @@ def test_of_other_vectors_nothing_is_taken(monkeypatch):
     assert build("DEFAULT", ()).options[-1] == "-DVECTOR_BYTES=16"
 
 
+@pytest.mark.parametrize("command", ["/bin/false", "/nonexistent/g++"])
+def test_a_compiler_that_builds_nothing_is_none(command, monkeypatch):
+    monkeypatch.setenv("CXX", command)
+    carrying(monkeypatch, *CARRIED)
+    assert build("AVX512", (*HIDDEN_AMX, "amx_tile")).instructions == instructions(HIDDEN_AMX)
+
+
+def test_with_neither_wheel_nor_compiler_there_is_no_float16(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert OPTIONS["avx512_fp16"] not in build("AVX512", tuple(OPTIONS)).instructions
+
+
 @needs_a_compiler
 def test_a_compiler_builds_for_a_processor_that_is_not_in_the_list(monkeypatch):
     carrying(monkeypatch, *CARRIED)

@@ -26,6 +26,7 @@ import torch
 from bertsmith import fusion
 from bertsmith.checkpoints.places import WEIGHTS, checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
+from bertsmith.libraries import carries
 from bertsmith.model import (
     cpu_attention,
     cpu_gelu,
@@ -39,6 +40,7 @@ from bertsmith.model import (
 )
 from bertsmith.native import (
     bf16_instructions,
+    build,
     library,
     multiplies_float16,
     multiplies_in_tiles,
@@ -194,9 +196,15 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
         "processes": str(processes.world_size),
         "fused_kernels": "yes" if fusion.is_fusing(device.type) else "no",
         "cpu_functions": "yes" if is_cpu and _has_cpu_functions() else "no",
+        "cpu_build": _cpu_build() if is_cpu else "none",
         "bf16_instructions": bf16_instructions() if is_cpu else "none",
         **({"fp16_products": "yes"} if is_cpu and _has_fp16_products() else {}),
     }
+
+
+def _cpu_build() -> str:
+    """For which instructions the functions are built, and by whom."""
+    return f"{build().name} {'of the wheel' if carries(build()) else 'built here'}"
 
 
 def _has_fp16_products() -> bool:

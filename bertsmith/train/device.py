@@ -91,7 +91,8 @@ def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision
     if not has_precision(choice, device):
         raise ValueError(
             f"precision fp16 needs an NVIDIA or AMD GPU, or a CPU with AVX512_FP16 and g++ 12 or "
-            f"newer (and not BERTSMITH_FUSION=0); found device {device}: take precision auto"
+            f"newer, or a wheel with what it built (and not BERTSMITH_FUSION=0); found device "
+            f"{device}: take precision auto"
         )
     if choice != "auto":
         return choice

@@ -242,10 +242,10 @@ def _as_one(score: Score, results: Results, about: Finding) -> Finding:
     """Of an ensemble."""
     if about.gap:
         return about
-    if len(sound_runs(score, results)) < 2:
-        return replace(
-            about, gap=f"{about.num_failed} of {about.num_runs} runs failed: no ensemble"
-        )
+    sound = len(sound_runs(score, results))
+    if sound < 2:
+        failed = about.num_runs - sound
+        return replace(about, gap=f"{failed} of {about.num_runs} runs failed: no ensemble")
     ensemble = ensemble_of(score, results)
     if ensemble is None:
         return _NOT_YET

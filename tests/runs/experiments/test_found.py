@@ -271,6 +271,15 @@ def test_one_sound_run_is_no_ensemble(site: Site) -> None:
     assert is_there(score, site)
 
 
+def test_an_ensemble_is_missing_for_the_runs_that_failed_when_they_ended(site: Site) -> None:
+    """Members are chosen by the metric that chooses, whatever the cell tells."""
+    told = cell(taken="ensemble", metric="other")
+    reached: list[Scored] = [{"accuracy": 0.1, "other": 0.7}] * 3
+    write(site, told, *reached, failure="Dev accuracy 0.1; one answer to all has 0.2")
+    gap = finding(told, site, {}, lambda _: 0.5).gap
+    assert gap == "3 of 3 runs failed: no ensemble"
+
+
 def test_a_perplexity_is_of_the_last_step(site: Site) -> None:
     model = mini().bert()
     directory = site.of_model(model)
