@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 import time
@@ -145,7 +146,12 @@ def processor() -> str:
 
 
 def _commit() -> str:
-    """Of the code that is measured; rows that a run has just added make it no other code."""
+    """Of the code that is measured; rows that a run has just added make it no other code.
+
+    Empty where there is no git, or no repository.
+    """
+    if shutil.which("git") is None:
+        return ""
     commit = _git("rev-parse", "--short", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", _BUT_ROWS)
     return f"{commit}-dirty" if changed else commit

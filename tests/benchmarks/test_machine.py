@@ -61,5 +61,12 @@ def test_a_row_says_where_it_was_measured(tmp_path, monkeypatch):
     assert {"time", "commit", "processor", "threads", "python"} <= set(row)
 
 
+def test_a_row_is_kept_where_there_is_no_git(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "RESULTS", tmp_path)
+    monkeypatch.setenv("PATH", "")
+    append_row("some", {"value": 1})
+    assert json.loads((tmp_path / "some.jsonl").read_text(encoding="utf-8"))["commit"] == ""
+
+
 def test_only_what_is_installed_has_a_version():
     assert set(versions(["numpy", "no-such-package"])) == {"numpy"}
