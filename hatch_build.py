@@ -56,6 +56,7 @@ class CustomBuildHook(BuildHookInterface):
         if not compiler.is_there():
             raise RuntimeError(f"no compiler: {len(pairs)} libraries need g++, 12 or newer")
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            # The most instructions first: a compiler that is too old fails at once.
             built = [pool.submit(carry, *pair) for pair in reversed(pairs)]
             try:
                 return [each.result() for each in built]

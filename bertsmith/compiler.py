@@ -27,7 +27,16 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
-from bertsmith.libraries import OPTIONS, PACKAGE, Build, carried, carried_name, digest, found, texts
+from bertsmith.libraries import (
+    OPTIONS,
+    PACKAGE,
+    Build,
+    carried,
+    carried_name,
+    digest,
+    library_at,
+    texts,
+)
 
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 _LOCK = threading.Lock()
@@ -107,7 +116,7 @@ def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
     try:
         name = f"{source.stem}-{_fingerprint(source, [*command, *build.instructions])}.so"
         if cache is not None:
-            if library := found(cache / name):
+            if library := library_at(cache / name):
                 return library
             with contextlib.suppress(OSError):  # nothing may be written to it or run from it
                 return _built(command, build, source, cache / name)
@@ -119,10 +128,10 @@ def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
 
 
 @functools.cache
-def _warn(reason: str) -> None:
+def _warn(why: str) -> None:
     """Once for one reason, which is often that of all sources."""
     logging.getLogger(__name__).warning(
-        "warning: no functions in C++, so this is correct but slower: they need g++ (%s)", reason
+        "warning: no functions in C++, so this is correct but slower: they need g++ (%s)", why
     )
 
 

@@ -70,7 +70,7 @@ def carried_name(source: Path, build: Build) -> str:
     return f"{build.name}/{source.stem}-{digest(texts(source))}.so"
 
 
-def found(place: Path) -> ctypes.CDLL | None:
+def library_at(place: Path) -> ctypes.CDLL | None:
     """The library that lies there; None where none does, or not all of one, or not for here."""
     with contextlib.suppress(OSError):
         return _load(place)

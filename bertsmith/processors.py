@@ -7,7 +7,7 @@ the same functions. It knows no torch, whose names for vectors and instructions 
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 from bertsmith import compiler
@@ -58,7 +58,7 @@ def build(capability: str, has: Collection[str]) -> Build:
     exact = _exact(capability, has)
     if carries(exact):
         return exact
-    nearest = next(_nearest(exact), None)
+    nearest = _nearest(exact)
     if nearest and not compiler.is_there():
         return nearest
     known = tuple(option for option in exact.instructions if _is_known(option))
@@ -75,13 +75,14 @@ def _exact(capability: str, has: Collection[str]) -> Build:
     )
 
 
-def _nearest(exact: Build) -> Iterator[Build]:
-    """What a wheel carries that a processor can run, from the most instructions on."""
+def _nearest(exact: Build) -> Build | None:
+    """Of what a wheel carries and a processor can run, that of the most instructions."""
     for capability, instructions in reversed(CARRIED):
         found = _exact(capability, instructions)
         is_runnable = set(found.instructions) <= set(exact.instructions)
         if found.options == exact.options and is_runnable and carries(found):
-            yield found
+            return found
+    return None
 
 
 def _is_known(option: str) -> bool:

@@ -97,7 +97,7 @@ def test_this_compiler_builds_all_of_them(project, monkeypatch):
     assert len(names) == 91
     with zipfile.ZipFile(path) as file:
         file.extractall(project / "installed")
-    broken = [name for name in names if not libraries.found(project / "installed" / name)]
+    broken = [name for name in names if not libraries.library_at(project / "installed" / name)]
     assert broken == []
 
 

@@ -184,6 +184,7 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
     is_cuda, is_cpu = device.type == "cuda", device.type == "cpu"
     caps = (os.environ.get(name) for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"))
     found = {package: importlib.metadata.version(package) for package in _PACKAGES}
+    has_functions = is_cpu and _has_cpu_functions()
     return {
         "python": platform.python_version(),
         **found,
@@ -195,8 +196,8 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
         "gpu": torch.cuda.get_device_name(device) if is_cuda else "none",
         "processes": str(processes.world_size),
         "fused_kernels": "yes" if fusion.is_fusing(device.type) else "no",
-        "cpu_functions": "yes" if is_cpu and _has_cpu_functions() else "no",
-        "cpu_build": _cpu_build() if is_cpu else "none",
+        "cpu_functions": "yes" if has_functions else "no",
+        "cpu_build": _cpu_build() if has_functions else "none",
         "bf16_instructions": bf16_instructions() if is_cpu else "none",
         **({"fp16_products": "yes"} if is_cpu and _has_fp16_products() else {}),
     }

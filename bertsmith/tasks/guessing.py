@@ -39,7 +39,8 @@ def best_constant(
     """The one with the best score by a metric, by default the task's first.
 
     A correlation with what never changes counts as 0. Of spans the places of `squad_places` are
-    tried, which takes about 4 s of 10,000 questions. None for a kind of task that is not known.
+    tried, which takes about 4 s of SQuAD's 10,000 questions, and some three times that where every
+    passage has one. None for a kind of task that is not known.
     """
     found = []
     for about, answers in _constant_answers(task, examples):
