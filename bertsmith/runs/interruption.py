@@ -37,6 +37,7 @@ class Interruption:
         """True once the person, or the system, has asked to stop; it stays so when left."""
         self._is_told = is_told
         self._terminals: list[int] = []
+        self._closed: int | None = None
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
     def __enter__(self) -> Interruption:
@@ -53,9 +54,13 @@ class Interruption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Gives the signals back."""
+        """Gives the signals back; that of a terminal that was closed is ignored from here on.
+
+        The shell and the kernel both tell of it, the later one perhaps only now, while what was
+        saved is summed up.
+        """
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if number == self._closed else handler)
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
@@ -67,12 +72,13 @@ class Interruption:
                 os.write(_STANDARD_ERROR, _TOLD)
 
     def _left_alone(self, number: int, frame: FrameType | None) -> None:
-        """Asks; from here on nobody reads what is printed. The shell and the kernel both tell."""
+        """Asks; from here on nobody reads what is printed."""
         for terminal in self._terminals:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, terminal)
             os.close(nowhere)
         self._terminals = []
+        self._closed = number
         self.requested = True
 
 

@@ -70,6 +70,16 @@ def test_signals_are_given_back() -> None:
     assert signal.getsignal(signal.SIGINT) == before
 
 
+def test_who_tells_late_of_a_closed_terminal_ends_nothing() -> None:
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGHUP)
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert interruption.requested
+    with Interruption() as later:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not later.requested
+
+
 def test_a_run_under_nohup_outlives_its_terminal() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -91,8 +101,9 @@ def test_a_closed_terminal_leaves_time_to_save(tmp_path: Path) -> None:
         assert os.read(terminal, 7) == b"waiting"
         os.close(terminal)
         process.send_signal(signal.SIGHUP)
-        assert process.wait(60) == 0
+        ended = process.wait(60)
     assert (tmp_path / "saved").read_text() == "saved"
+    assert ended == 0
 
 
 @pytest.mark.parametrize("requested", [True, False])
