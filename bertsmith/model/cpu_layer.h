@@ -44,7 +44,7 @@ struct Layer {
 
 // ---- room -----------------------------------------------------------------------------------------
 
-// What a chunk's rows become on their way; row by row, widths rounded up to panels.
+// What a chunk's rows become on their way; row by row, whole panels of them.
 template <typename Number, typename Matrix>
 struct Rows {
   int64_t hidden_stride, keys_stride, inner_stride;
@@ -69,7 +69,7 @@ struct Rows {
 
   static int64_t whole(int64_t width) {
     constexpr int64_t BROAD = std::max<int64_t>(PANEL<Number>, Matrix::BROAD);
-    return parts(width, BROAD) * BROAD;
+    return apart<Number>(parts(width, BROAD) * BROAD);
   }
 };
 
@@ -78,10 +78,10 @@ struct Rows {
 // The sequences' hidden states, and where the rows asked for of each begin among all such.
 template <typename Number>
 struct Stream : Sequences {
-  const Number* hidden;
+  Left<Number> hidden;
   std::vector<int64_t> starts;
 
-  Stream(const Sequences& sequences, const Number* hidden)
+  Stream(const Sequences& sequences, const Left<Number>& hidden)
       : Sequences(sequences), hidden(hidden), starts(asked_starts()) {}
   int64_t num_asked(int64_t first, int64_t end) const { return starts[end] - starts[first]; }
 };
@@ -90,19 +90,20 @@ struct Stream : Sequences {
 template <typename Number, typename Matrix>
 void transform(
     const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
-    Rows<Number, Matrix>& rows, Room<Number>& room, Number* output, const int64_t* places) {
+    Rows<Number, Matrix>& rows, Room<Number>& room, Number* output, int64_t output_stride,
+    const int64_t* places) {
   int64_t width = layer.hidden(), stride = rows.hidden_stride;
   int64_t size = layer.rules.head_size, num_heads = layer.rules.num_heads;
   int64_t start = stream.firsts[first], num_rows = stream.lasts[end - 1] + 1 - start;
   int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
-  const Number *hidden = stream.hidden + start * width, *residual = hidden;
-  int64_t residual_stride = width;
+  const Left<Number> hidden = stream.hidden.from(start);
+  Left<Number> residual = hidden;
   if (!stream.are_all_asked()) {
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < num_asked; i++)
       std::copy_n(
-          stream.hidden + stream.rows[asked_start + i] * width, width, rows.asked + i * stride);
-    residual = rows.asked, residual_stride = stride;
+          stream.hidden.from(stream.rows[asked_start + i]).first, width, rows.asked + i * stride);
+    residual = {rows.asked, stride};
   }
 
   constexpr bool IS_ROUGH = sizeof(Number) < sizeof(float) || Matrix::IS_ROUGH;
@@ -114,26 +115,24 @@ void transform(
       });
     };
   };
-  auto added = [&](const Number* residual, int64_t stride, const Matrix& by) {
+  auto added = [&](const Left<Number>& residual, const Matrix& by) {
     return [=, &by, &rows](int64_t row, int64_t column, const auto& sums) {
       for (const Floats& each : sums) {
-        Floats before = get(residual + row * stride + column, width - column);
+        Floats before = get(residual.from(row).first + column, width - column);
         store(rows.totals + row * rows.hidden_stride + column, each + load(by.bias + column) + before);
         column += LANES;
       }
     };
   };
 
-  auto weighed = [&](const Number* from, int64_t stride, int64_t count, const Matrix& by,
-                     const auto& then) {
-    weigh(Left<Number>{from, stride}, count, by, rows.rounded, then);
+  auto weighed = [&](const Left<Number>& from, int64_t count, const Matrix& by, const auto& then) {
+    weigh(from, count, by, rows.rounded, then);
   };
 
   weighed(
-      residual, residual_stride, num_asked, layer.queries,
-      into(rows.queries, stride, layer.queries, NOTHING));
+      residual, num_asked, layer.queries, into(rows.queries, stride, layer.queries, NOTHING));
   weighed(
-      hidden, width, num_rows, layer.keys_values,
+      hidden, num_rows, layer.keys_values,
       into(rows.keys_values, rows.keys_stride, layer.keys_values, NOTHING));
 #pragma omp for schedule(dynamic, 1)
   for (int64_t number = 0; number < (end - first) * num_heads; number++) {
@@ -147,22 +146,19 @@ void transform(
             these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1)},
         layer.rules, room, rows.contexts + asked * stride + column, stride);
   }
-  weighed(
-      rows.contexts, stride, num_asked, layer.output,
-      added(residual, residual_stride, layer.output));
+  weighed({rows.contexts, stride}, num_asked, layer.output, added(residual, layer.output));
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < num_asked; i++)
     normalise(rows.totals + i * stride, width, layer.attention_norm, rows.attended + i * stride);
+  const Left<Number> attended{rows.attended, stride};
   weighed(
-      rows.attended, stride, num_asked, layer.up,
+      attended, num_asked, layer.up,
       into(rows.inner, rows.inner_stride, layer.up, layer.activation));
-  weighed(
-      rows.inner, rows.inner_stride, num_asked, layer.down,
-      added(rows.attended, stride, layer.down));
+  weighed({rows.inner, rows.inner_stride}, num_asked, layer.down, added(attended, layer.down));
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < num_asked; i++) {
     int64_t place = places ? places[asked_start + i] : asked_start + i;
-    normalise(rows.totals + i * stride, width, layer.output_norm, output + place * width);
+    normalise(rows.totals + i * stride, width, layer.output_norm, output + place * output_stride);
   }
 }
 
@@ -171,7 +167,7 @@ void transform(
 template <typename Number, typename Matrix>
 float forward(
     const Stream<Number>& stream, const Layer<Number, Matrix>& layer, Number* output,
-    const int64_t* places, int num_threads) {
+    int64_t output_stride, const int64_t* places, int num_threads) {
   std::vector<int64_t> borders = stream.chunks(CHUNK_ROWS<Number> * num_threads);
   int64_t most = 0, most_asked = 0, longest = 0;
   for (size_t c = 1; c < borders.size(); c++) {
@@ -194,7 +190,8 @@ float forward(
     Rows<Number, Matrix> rows(cutter, layer, most, most_asked);
     Room<Number> room(own, layer.rules.head_size, longest);
     for (size_t c = 1; c < borders.size(); c++)
-      transform(stream, borders[c - 1], borders[c], layer, rows, room, output, places);
+      transform(
+          stream, borders[c - 1], borders[c], layer, rows, room, output, output_stride, places);
   }
   return DONE;
 }
@@ -206,15 +203,17 @@ float forward_through(
     const Layer<Number, Matrix>* const* layers, int64_t num_layers, const Number* hidden,
     const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,
     int64_t num_rows, Number* output, int num_threads) {
-  const int64_t size = (lasts[num_sequences - 1] + 1) * layers[0]->hidden();
-  Memory between(std::min<int64_t>(num_layers - 1, 2) * size * sizeof(Number) / sizeof(float) + 1);
+  const int64_t width = layers[0]->hidden(), stride = apart<Number>(width);
+  const int64_t size = (lasts[num_sequences - 1] + 1) * stride;
+  Memory between(std::min<int64_t>(num_layers - 1, 2) * size * sizeof(Number) / sizeof(float) + 16);
   if (!between.floats) return NO_ROOM;
   const Sequences whole{firsts, lasts, num_sequences, nullptr, -1};
+  Left<Number> states{hidden, width};
   for (int64_t i = 0; i + 1 < num_layers; i++) {
-    Number* next = reinterpret_cast<Number*>(between.floats) + i % 2 * size;
-    if (forward(Stream<Number>(whole, hidden), *layers[i], next, nullptr, num_threads) != DONE)
-      return NO_ROOM;
-    hidden = next;
+    Number* next = reinterpret_cast<Number*>(between.lined()) + i % 2 * size;
+    const Stream<Number> stream(whole, states);
+    if (forward(stream, *layers[i], next, stride, nullptr, num_threads) != DONE) return NO_ROOM;
+    states = {next, stride};
   }
   std::vector<int64_t> places(rows ? num_rows : 0), sorted(places.size());
   std::iota(places.begin(), places.end(), 0);
@@ -223,7 +222,7 @@ float forward_through(
   for (size_t i = 0; i < places.size(); i++) sorted[i] = rows[places[i]];
   const Sequences asked{firsts, lasts, num_sequences, sorted.data(), rows ? num_rows : -1};
   return forward(
-      Stream<Number>(asked, hidden), *layers[num_layers - 1], output,
+      Stream<Number>(asked, states), *layers[num_layers - 1], output, width,
       rows ? places.data() : nullptr, num_threads);
 }
 

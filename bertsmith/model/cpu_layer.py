@@ -16,9 +16,9 @@ Legend: O width of a result, I width of a row.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -86,26 +86,31 @@ class _Int8Layer(ctypes.Structure):
     _fields_ = (*((name, _LevelPanels) for name in _MATRICES), *_REST)
 
 
-class _Origin(NamedTuple):
-    """A weight as it was when it was laid out."""
+class _Origins:
+    """Weights as they were when they were laid out; asked for every text, so in few steps."""
 
-    place: Mapping[str, nn.Parameter | None]
-    """Where the layer looks it up."""
-    name: str
-    weight: nn.Parameter | None
-    """None where others make it."""
-    address: int
-    version: int | None
-    """None of one made in inference mode: its changes in place are not seen."""
+    def __init__(self, parts: Sequence[nn.Module]) -> None:
+        """Of all parts' weights and biases, which others may make."""
+        self._places = [(part._parameters, name) for part in parts for name in ("weight", "bias")]
+        now = self._now()
+        self._weights = there = [each for each in now if each is not None]
+        self._are_made = len(there) < len(now)
+        # Of one made in inference mode no change in place is seen.
+        self._counted = [each for each in there if not each.is_inference()]
+        self._addresses = [each.data_ptr() for each in there]
+        self._versions = [each._version for each in self._counted]
 
-    @staticmethod
-    def of(place: Mapping[str, nn.Parameter | None], name: str) -> _Origin:
-        """As it is now."""
-        weight = place.get(name)
-        if weight is None:
-            return _Origin(place, name, None, 0, None)
-        version = None if weight.is_inference() else weight._version
-        return _Origin(place, name, weight, weight.data_ptr(), version)
+    def are_here(self) -> bool:
+        """Whether each is where it was, with the values that it had."""
+        return (
+            not self._are_made
+            and all(map(operator.is_, self._now(), self._weights))
+            and [each.data_ptr() for each in self._weights] == self._addresses
+            and [each._version for each in self._counted] == self._versions
+        )
+
+    def _now(self) -> list[nn.Parameter | None]:
+        return [place.get(name) for place, name in self._places]
 
 
 class ReadyLayer:
@@ -120,11 +125,7 @@ class ReadyLayer:
     ) -> None:
         """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
         self._products = [(each, each.laid_out, each.in_float16) for each in linears]
-        self._origins = [
-            _Origin.of(part._parameters, name)
-            for part in (*linears, *norms)
-            for name in ("weight", "bias")
-        ]
+        self._origins = _Origins([*linears, *norms])
         self.dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
         hidden = linears[1].out_features
@@ -154,12 +155,7 @@ class ReadyLayer:
         for linear, product, in_float16 in self._products:
             if linear.laid_out is not product or linear.in_float16 is not in_float16:
                 return False
-        for place, name, weight, address, version in self._origins:
-            if weight is None or place.get(name) is not weight or weight.data_ptr() != address:
-                return False
-            if version is not None and weight._version != version:
-                return False
-        return True
+        return self._origins.are_here()
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:
         """(O, I) weights or levels, (O,) biases."""

@@ -25,7 +25,7 @@ struct LevelRoom {
   float* steps;
 
   LevelRoom(Cutter& cutter, int64_t depth, int64_t count)
-      : stride(rounded_up(depth)),
+      : stride(apart<int8_t>(rounded_up(depth))),
         levels(cutter.numbers<int8_t>(count * stride)),
         steps(cutter.numbers<float>(count)) {}
 };

@@ -148,6 +148,8 @@ class SentenceConfig:
         """
         if pooling is None:
             self.require()
+            if is_normalized is None:
+                return self
         return replace(
             self,
             refusal="",

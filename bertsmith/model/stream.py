@@ -155,7 +155,7 @@ class Stream:
     @cached_property
     def rectangles(self) -> tuple[Rectangle, ...]:
         """Every sequence lies in exactly one, in the stream's order."""
-        return _rectangles(self.lengths, starts_of(self.lengths))
+        return _rectangles(self.lengths)
 
     @cached_property
     def is_one_rectangle(self) -> bool:
@@ -251,10 +251,11 @@ def _filled_up(array: IntArray, value: int, num_more: int) -> IntArray:
     return np.pad(array, (0, num_more), constant_values=value) if num_more else array
 
 
-def _rectangles(lengths: IntArray, starts: IntArray) -> tuple[Rectangle, ...]:
+def _rectangles(lengths: IntArray) -> tuple[Rectangle, ...]:
     """Cuts the stream where the length changes."""
     if len(lengths) == 1:  # what one text alone would wait for
         return (Rectangle(start=0, num_sequences=1, length=int(lengths[0])),)
+    starts = starts_of(lengths)
     edges = [0, *(np.flatnonzero(np.diff(lengths)) + 1).tolist(), len(lengths)]
     return tuple(
         Rectangle(start=int(starts[first]), num_sequences=end - first, length=int(lengths[first]))
