@@ -22,8 +22,11 @@ constexpr int64_t DEEP = 256;
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
 // A matrix of so many bytes stays in the second cache beside what is made with it.
 constexpr int64_t NEAR_MATRIX = 1 << 20;
-// Rows of so many tiles give time to ask for the next columns.
+// Rows of so many tiles give time to ask for the next columns, and are not in the first cache still
+// when these come.
 constexpr int MANY_TILES = 4;
+// So many bytes of a block's rows the second cache keeps while a matrix that it cannot hold passes.
+constexpr int64_t BLOCK_BYTES = 3 << 18;
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
@@ -144,22 +147,24 @@ inline void multiply_by_tiles(
     Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then,
     const Before& before) {
   constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
+  constexpr bool IS_BROAD = VECTORS == 2;
   alignas(VECTOR_BYTES) typename Factors<Number>::Sums sums[BLOCK_ROWS<Number>][VECTORS];
+  const bool are_many = count >= MANY_TILES * TALL;
+  auto* tall = are_many ? multiply_tiles<true, IS_BROAD, true, Number>
+                        : multiply_tiles<true, IS_BROAD, false, Number>;
   for (int64_t k = 0; k == 0 || k < depth; k += DEEP)  // of no depth sums are zero
     for (int first = 0; first < count; first += TALL) {
       const int here = std::min(count - first, TALL);
       const int64_t stride = rows.row * BYTES, part = std::min(DEEP, depth - k);
       const Number* from = rows.first + first * rows.row + k;
       const Number* columns = panel + k * VECTORS * LANES;
-      if (count >= MANY_TILES * TALL) {  // the next ones lie behind these
+      if (are_many) {  // the next ones lie behind these
         const int64_t size = part * VECTORS * LANES, piece = parts(size, parts(count, TALL));
         ask_for(columns + size + first / TALL * piece, piece);
       }
       if (k + part == depth) before(first, here);
       Tiles::are_of(here);
-      constexpr bool IS_BROAD = VECTORS == 2;
-      auto* multiply = here > SIDE ? multiply_tiles<true, IS_BROAD, Number>
-                                   : multiply_tiles<false, IS_BROAD, Number>;
+      auto* multiply = here > SIDE ? tall : multiply_tiles<false, IS_BROAD, false, Number>;
       multiply(from, stride, columns, PITCH, part, sums[first], PITCH, k == 0, 64);
       if (k + part == depth)
         for (int row = first; row < first + here; row++) then(row, sums[row]);
@@ -249,13 +254,17 @@ inline void multiply(
   }
 }
 
-// How many rows a thread takes at a time: of many rows and a matrix that is near, few, which stay in the
-// first cache, and what becomes of them is written side by side. With tiles all take about as many.
+// How many rows a thread takes at a time, with tiles all about as many: of many rows and a matrix that is
+// near, few, which stay in the first cache, and what becomes of them is written side by side.
 template <typename Number>
-inline int64_t block_of(int64_t count, int64_t matrix_bytes) {
-  constexpr int64_t MOST = BLOCK_ROWS<Number>;
+inline int64_t block_of(int64_t count, int64_t depth, int64_t matrix_bytes) {
+  constexpr int64_t MOST = BLOCK_ROWS<Number>, SIZE = sizeof(Number);
   if (!HAS_TILES_OF<Number>) return MOST;
-  const int64_t most = count > MOST && matrix_bytes <= NEAR_MATRIX ? TALL : MOST;
+  int64_t most = MOST;
+  if (matrix_bytes > NEAR_MATRIX)
+    most = std::clamp<int64_t>(BLOCK_BYTES / (depth * SIZE), TALL, MOST);
+  else if (count > MOST)
+    most = TALL;
   const int64_t num_blocks = std::max<int64_t>(parts(count, most), 1);
   return std::max<int64_t>(parts(parts(count, num_blocks), SIDE), 1) * SIDE;
 }
@@ -270,7 +279,8 @@ inline void multiply_together(
   constexpr int BROAD = PANEL<Number>;
   int64_t num_panels = (by.width + BROAD - 1) / BROAD;
   const int64_t matrix_bytes = by.width * by.deep() * int64_t(sizeof(Number));
-  const int64_t tallest = block_of<Number>(count, matrix_bytes), num_blocks = parts(count, tallest);
+  const int64_t tallest = block_of<Number>(count, by.depth, matrix_bytes);
+  const int64_t num_blocks = parts(count, tallest);
 #pragma omp for schedule(static)
   for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
     // Of tiles a block of rows stays in the second cache, else a panel in the first.

@@ -98,8 +98,8 @@ void multiply_blocks(
 #if HAS_TILES
   if (may_use_tiles()) {
     Tiles::are_of(TALL);
-    auto* multiply = vectors == 2 ? multiply_tiles<true, true, Number>
-                                  : multiply_tiles<true, false, Number>;
+    auto* multiply = vectors == 2 ? multiply_tiles<true, true, false, Number>
+                                  : multiply_tiles<true, false, false, Number>;
     return multiply(
         blocks, 64, panel, vectors * VECTOR_BYTES, depth, sums, PANEL<Number> * sizeof(float),
         is_first, BLOCK<Number> * sizeof(Number));
