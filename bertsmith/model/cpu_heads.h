@@ -1,6 +1,8 @@
 // One head of one sequence: attention forward and backward, on a CPU.
 //
-// Scores are made for some queries at a time and never leave the cache of one core. Scores and what
+// Scores are made for some queries at a time and never leave the cache of one core. What a head reads
+// and writes of a row is a line or two, which lie far apart: beside each query's softmax they are asked
+// for, a row of what this head will write and of what the next one will read. Scores and what
 // becomes of them are float32 as long as they are in registers; probabilities and gradients of scores
 // have the numbers' type where they are factors of a product. No task sees another. It knows no
 // streams and no layers.
@@ -42,11 +44,28 @@ struct Task {
   int head = 0;                    // its number, which dropout asks for
 
   int64_t position(int64_t query) const { return rows ? rows[query] - first_row : query; }
+
+  // A row of what the next head reads, which lies behind what this one does. Behind a call the loop
+  // around it would read all of the task again.
+  __attribute__((always_inline)) void ask_for_next(int64_t row, const Rules& rules) const {
+    if (head + 1 == rules.num_heads) return;
+    const int64_t size = rules.head_size;
+    expect<0, 2>(queries + row * query_stride + size, 0, 1, size);
+    if (row >= length) return;
+    expect<0, 2>(keys + row * key_stride + size, 0, 1, size);
+    expect<0, 2>(values + row * key_stride + size, 0, 1, size);
+  }
   // Attention's columns are (head, key): the head's number stands above the key's position.
   Floats kept(int64_t query, int64_t key, const Dropout& dropout) const {
     return keep_factors(words[query], uint32_t(head) << 16 | uint32_t(key), dropout);
   }
 };
+
+// So many tasks, which are heads of one sequence after the other, a thread takes at a time: one head
+// after the other where that leaves enough for all threads.
+inline int64_t tasks_at_once(int64_t num_sequences, const Rules& rules, int num_threads) {
+  return std::clamp<int64_t>(num_sequences * rules.num_heads / (4 * num_threads), 1, rules.num_heads);
+}
 
 // What a thread works in, for so many tokens and, going backward, so many queries; going forward it
 // has no use for what stands last.
@@ -76,10 +95,35 @@ struct Room {
   }
 };
 
+#if HAS_TILES
+// As `compare`: at most TALL rows, of whole tiles, whose sums are written where they belong at once.
+template <typename Number>
+void compare_tiles(
+    Left<Number> rows, int count, const Number* columns, int64_t size, int64_t wide, float* to) {
+  constexpr int64_t BYTES = sizeof(Number);
+  Tiles::are_of(count);
+  for (int64_t column = 0; column < wide; column += PANEL<Number>) {
+    const bool is_tall = count > SIDE, is_broad = wide - column > LANES;
+    auto* multiply = is_tall ? is_broad ? multiply_tiles<true, true, false, Number>
+                                        : multiply_tiles<true, false, false, Number>
+                   : is_broad ? multiply_tiles<false, true, false, Number>
+                              : multiply_tiles<false, false, false, Number>;
+    multiply(
+        rows.first, rows.row * BYTES, columns + column * size, (1 + is_broad) * VECTOR_BYTES, size,
+        to + column, wide * sizeof(float), true, 64);
+  }
+}
+#endif
+
 // Queries by keys (or gradients of contexts by values), (count, W).
 template <typename Number>
 void compare(
     Left<Number> rows, int count, const Number* columns, int64_t size, int64_t wide, float* to) {
+#if HAS_TILES
+  if constexpr (HAS_TILES_OF<Number>)
+    if (size % TILE_DEPTH<Number> == 0 && may_use_tiles())
+      return compare_tiles(rows, count, columns, size, wide, to);
+#endif
   multiply<Number>(
       rows, count, {columns, nullptr, size, wide}, [=](int row, int column, const auto& sums) {
         float* at = to + row * wide + column;
@@ -129,6 +173,8 @@ void attend(
     Left<Number> queries{task.queries + first * task.query_stride, task.query_stride};
     compare(queries, count, room.keys, size, wide, room.scores);
     for (int row = 0; row < count; row++) {
+      expect(contexts + (first + row) * stride, 0, 1, size);
+      task.ask_for_next(first + row, rules);
       float* scores = room.scores + row * wide;
       float highest = hide(scores, task.position(first + row), length, rules.direction);
       Floats total = {};
@@ -217,8 +263,16 @@ void attend_backward(
     Left<Number> queries{task.queries, task.query_stride}, contexts{arrived, stride};
     compare(queries.from(first), count, room.keys, size, wide, room.scores);
     compare(contexts.from(first), count, room.values, size, wide, room.arrived);
-    for (int row = 0; row < count; row++)
-      softmax_backward(task, first + row, row, rules, room);
+    for (int64_t row = first; row < first + count; row++) {
+      expect(grad_queries + row * task.query_stride, 0, 1, size);
+      if (row < length) {
+        expect(grad_keys + row * task.key_stride, 0, 1, size);
+        expect(grad_values + row * task.key_stride, 0, 1, size);
+      }
+      task.ask_for_next(row, rules);
+      if (task.head + 1 < rules.num_heads) expect<0, 2>(arrived + row * stride + size, 0, 1, size);
+      softmax_backward(task, row, int(row - first), rules, room);
+    }
     gather(
         {room.gradients + first * apart, apart}, count, room.key_rows, depth, size, nullptr,
         grad_queries + first * task.query_stride, task.query_stride);

@@ -134,7 +134,8 @@ void transform(
   weighed(
       hidden, num_rows, layer.keys_values,
       into(rows.keys_values, rows.keys_stride, layer.keys_values, NOTHING));
-#pragma omp for schedule(dynamic, 1)
+  const int64_t at_once = tasks_at_once(end - first, layer.rules, omp_get_num_threads());
+#pragma omp for schedule(dynamic, at_once)
   for (int64_t number = 0; number < (end - first) * num_heads; number++) {
     int64_t sequence = first + number / num_heads, column = number % num_heads * size;
     int64_t row = stream.firsts[sequence], asked = stream.starts[sequence] - asked_start;

@@ -214,12 +214,12 @@ inline void multiply_narrow(
 }
 
 // Asks for the lines of a block that will be written, or but read, which else would be waited for one
-// by one.
-template <int IS_WRITTEN = 1, typename Number>
+// by one: to come to the first cache, or (CACHE 2) to the second.
+template <int IS_WRITTEN = 1, int CACHE = 1, typename Number>
 inline void expect(const Number* block, int64_t stride, int64_t count, int64_t width) {
   for (int64_t row = 0; row < count; row++)
     for (int64_t line = 0; line < width; line += 64 / int64_t(sizeof(Number)))
-      __builtin_prefetch(block + row * stride + line, IS_WRITTEN);
+      __builtin_prefetch(block + row * stride + line, IS_WRITTEN, 4 - CACHE);
 }
 
 // Rows by a panel, DEEP steps of a long sum at a time, in this thread; what comes of it is put to, or

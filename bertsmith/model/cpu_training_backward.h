@@ -148,7 +148,8 @@ struct Backward {
   void attention(const Chunk& of, const Own& own) const {
     const int64_t width = layer.hidden;
     Room<Number> room = own.heads;
-#pragma omp for schedule(dynamic, 1)
+    const int64_t at_once = tasks_at_once(of.end - of.first, layer.rules, omp_get_num_threads());
+#pragma omp for schedule(dynamic, at_once)
     for (int64_t number = 0; number < (of.end - of.first) * layer.rules.num_heads; number++) {
       const Task<Number> task = task_of(layer, stream, kept, of, number);
       const int64_t at = task.queries - kept.queries;
