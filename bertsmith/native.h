@@ -113,11 +113,11 @@ inline void narrow(float value, uint16_t* to) {
   *to = is_nan ? 0x7FC0 : uint16_t((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-// So far from one to the next lie rows of so many numbers that products read: an odd number of lines of
-// the cache. A power of two of them apart the rows of a tile would meet in few places of the first
-// cache, and drive each other out of it.
+// How far from one to the next rows of so many numbers lie that products read: an odd number of lines
+// of the cache. An even one apart the rows of a tile meet in fewer places of the first cache, and
+// drive each other out of it.
 template <typename Number>
-inline int64_t apart(int64_t width) {
+inline int64_t stride_for(int64_t width) {
   constexpr int64_t LINE = 64 / sizeof(Number);
   return (parts(width, LINE) | 1) * LINE;
 }

@@ -57,7 +57,7 @@ def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
     """
     found = _loaded(source)
     assert found is not None
-    function = getattr(found, f"{name}_{TYPES[numbers.dtype]}")  # which keeps it
+    function = found[f"{name}_{TYPES[numbers.dtype]}"]
     function.restype = ctypes.c_float
     result: float = function(*arguments, ctypes.c_int(torch.get_num_threads()))
     if result < 0.0:
@@ -69,7 +69,7 @@ def size(source: Path, name: str, numbers: Tensor, *arguments: object) -> int:
     """What the source's function of that name for numbers of that type counts."""
     found = _loaded(source)
     assert found is not None
-    function = getattr(found, f"{name}_{TYPES[numbers.dtype]}")  # which keeps it
+    function = found[f"{name}_{TYPES[numbers.dtype]}"]
     function.restype = ctypes.c_int64
     return int(function(*arguments))
 

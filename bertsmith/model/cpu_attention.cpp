@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "cpu_heads.h"
+#include "cpu_heads_backward.h"
 #include "cpu_sequences.h"
 
 namespace {
@@ -47,7 +47,8 @@ float over_tasks(
     [[maybe_unused]] Tiles tiles;
     Cutter cutter{memory.lined() + omp_get_thread_num() * bytes};
     Room<Number> room(cutter, rules.head_size, longest, most_queries);
-    const int64_t at_once = tasks_at_once(sequences.count, rules, num_threads);
+    const int64_t at_once =
+        sequences.heads_at_once(0, sequences.count, rules.num_heads, num_threads);
 #pragma omp for schedule(dynamic, at_once)
     for (int64_t number = 0; number < num_tasks; number++) {
       int64_t sequence = number / rules.num_heads, first = sequences.firsts[sequence];

@@ -1,8 +1,8 @@
-// One head of one sequence: attention forward and backward, on a CPU.
+// One head of one sequence: attention, on a CPU; cpu_heads_backward.h has the way back.
 //
 // Scores are made for some queries at a time and never leave the cache of one core. What a head reads
-// and writes of a row is a line or two, which lie far apart: beside each query's softmax they are asked
-// for, a row of what this head will write and of what the next one will read. Scores and what
+// and writes of a row is a line or two, which lie far apart: beside each query's softmax they are
+// asked for, a row of what this head will write and of what the next one will read. Scores and what
 // becomes of them are float32 as long as they are in registers; probabilities and gradients of scores
 // have the numbers' type where they are factors of a product. No task sees another. It knows no
 // streams and no layers.
@@ -41,7 +41,7 @@ struct Task {
   const int64_t* rows;  // of the queries; null: all, from the sequence's first
   int64_t first_row, length, num_queries;
   const int32_t* words = nullptr;  // of dropout, of every query; null without it
-  int head = 0;                    // its number, which dropout asks for
+  int head = 0;                    // its number
 
   int64_t position(int64_t query) const { return rows ? rows[query] - first_row : query; }
 
@@ -50,22 +50,16 @@ struct Task {
   __attribute__((always_inline)) void ask_for_next(int64_t row, const Rules& rules) const {
     if (head + 1 == rules.num_heads) return;
     const int64_t size = rules.head_size;
-    expect<0, 2>(queries + row * query_stride + size, 0, 1, size);
+    ask_for(queries + row * query_stride + size, size);
     if (row >= length) return;
-    expect<0, 2>(keys + row * key_stride + size, 0, 1, size);
-    expect<0, 2>(values + row * key_stride + size, 0, 1, size);
+    ask_for(keys + row * key_stride + size, size);
+    ask_for(values + row * key_stride + size, size);
   }
   // Attention's columns are (head, key): the head's number stands above the key's position.
   Floats kept(int64_t query, int64_t key, const Dropout& dropout) const {
     return keep_factors(words[query], uint32_t(head) << 16 | uint32_t(key), dropout);
   }
 };
-
-// So many tasks, which are heads of one sequence after the other, a thread takes at a time: one head
-// after the other where that leaves enough for all threads.
-inline int64_t tasks_at_once(int64_t num_sequences, const Rules& rules, int num_threads) {
-  return std::clamp<int64_t>(num_sequences * rules.num_heads / (4 * num_threads), 1, rules.num_heads);
-}
 
 // What a thread works in, for so many tokens and, going backward, so many queries; going forward it
 // has no use for what stands last.
@@ -191,98 +185,6 @@ void attend(
         {room.weights, apart}, count, room.values, depth, size, room.factors,
         contexts + first * stride, stride);
   }
-}
-
-// A query's (W,) scores and gradients of its dropped probabilities, the block's row `row`, -> dropped
-// probabilities and gradients of scores.
-template <typename Number>
-void softmax_backward(
-    const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room) {
-  int64_t wide = rounded_up(task.length), depth = whole_depth<Number>(task.length);
-  int64_t at = query * std::max(wide, depth);
-  float *scores = room.scores + row * wide, *arrived = room.arrived + row * wide;
-  Number *weights = room.weights + at, *gradients = room.gradients + at;
-  float highest = hide(scores, task.position(query), task.length, rules.direction);
-  Floats total = {}, products = {};
-  for (int64_t j = 0; j < wide; j += LANES) {
-    Floats weight = exponential((load(scores + j) - highest) * rules.scale);
-    Floats gradient = load(arrived + j), dropped = weight;
-    if (task.words) {
-      Floats kept = task.kept(query, j, rules.dropout);
-      gradient *= kept, dropped *= kept;
-      store(arrived + j, gradient);
-    }
-    total += weight;
-    products += weight * gradient;
-    store(scores + j, weight);
-    store(room.dropped + j, dropped);
-  }
-  float factor = 1.0f / sum_of(total), inner = sum_of(products) * factor;
-  for (int64_t j = 0; j < wide; j += LANES) {
-    Floats weight = load(scores + j) * factor;
-    put(gradients + j, weight * (load(arrived + j) - inner) * rules.scale);
-    put(weights + j, load(room.dropped + j) * factor);
-  }
-  fill_up(gradients, wide, depth);
-}
-
-// (Q, W) rows, so far apart, as the rows of a product over queries: their columns.
-inline Left<uint16_t> turned(
-    const uint16_t* rows, int64_t apart, int64_t num_queries, int64_t wide, uint16_t* room) {
-  if constexpr (HAS_TILES) {
-    int64_t depth = whole_depth<uint16_t>(num_queries);
-    turn_rows(rows, apart, num_queries, wide, room, depth);
-    return {room, depth};
-  }
-  lay_out_rows(rows, apart, num_queries, wide, room, wide);
-  return {room, 2, wide * 2};
-}
-
-inline Left<float> turned(
-    const float* rows, int64_t apart, int64_t, int64_t, float*) {
-  return {rows, 1, apart};
-}
-
-// Gradients of the queries' contexts -> of queries, keys and values, which lie as those do.
-template <typename Number>
-void attend_backward(
-    const Task<Number>& task, const Rules& rules, Room<Number>& room, const Number* arrived,
-    int64_t stride, Number* grad_queries, Number* grad_keys, Number* grad_values) {
-  int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
-  int64_t num_queries = task.num_queries, query_depth = whole_depth<Number>(num_queries);
-  int64_t depth = whole_depth<Number>(length), apart = std::max(wide, depth);
-  constexpr int BROAD = PANEL<Number>;
-  lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
-  lay_out_columns(task.values, task.key_stride, size, length, room.values);
-  lay_out_rows(task.keys, task.key_stride, length, size, room.key_rows, BROAD, depth);
-  lay_out_rows(
-      task.queries, task.query_stride, num_queries, size, room.query_rows, BROAD, query_depth);
-  lay_out_rows(arrived, stride, num_queries, size, room.gradient_rows, BROAD, query_depth);
-  for (int64_t first = 0; first < num_queries; first += QUERIES) {
-    int count = int(std::min<int64_t>(QUERIES, num_queries - first));
-    Left<Number> queries{task.queries, task.query_stride}, contexts{arrived, stride};
-    compare(queries.from(first), count, room.keys, size, wide, room.scores);
-    compare(contexts.from(first), count, room.values, size, wide, room.arrived);
-    for (int64_t row = first; row < first + count; row++) {
-      expect(grad_queries + row * task.query_stride, 0, 1, size);
-      if (row < length) {
-        expect(grad_keys + row * task.key_stride, 0, 1, size);
-        expect(grad_values + row * task.key_stride, 0, 1, size);
-      }
-      task.ask_for_next(row, rules);
-      if (task.head + 1 < rules.num_heads) expect<0, 2>(arrived + row * stride + size, 0, 1, size);
-      softmax_backward(task, row, int(row - first), rules, room);
-    }
-    gather(
-        {room.gradients + first * apart, apart}, count, room.key_rows, depth, size, nullptr,
-        grad_queries + first * task.query_stride, task.query_stride);
-  }
-  gather(
-      turned(room.gradients, apart, num_queries, wide, room.turned), int(length), room.query_rows,
-      query_depth, size, nullptr, grad_keys, task.key_stride);
-  gather(
-      turned(room.weights, apart, num_queries, wide, room.turned), int(length), room.gradient_rows,
-      query_depth, size, nullptr, grad_values, task.key_stride);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ struct Layer {
 
 // ---- room -----------------------------------------------------------------------------------------
 
-// What a chunk's rows become on their way; row by row, whole panels of them.
+// What a chunk's rows become on their way; each has room for whole panels.
 template <typename Number, typename Matrix>
 struct Rows {
   int64_t hidden_stride, keys_stride, inner_stride;
@@ -54,9 +54,9 @@ struct Rows {
 
   // Of so many rows, so many of them asked for; a row may be asked for several times.
   Rows(Cutter& cutter, const Layer<Number, Matrix>& layer, int64_t num_rows, int64_t num_asked)
-      : hidden_stride(whole(layer.hidden())),
-        keys_stride(whole(layer.keys_values.width)),
-        inner_stride(whole(layer.up.width)),
+      : hidden_stride(stride_of(layer.hidden())),
+        keys_stride(stride_of(layer.keys_values.width)),
+        inner_stride(stride_of(layer.up.width)),
         rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
     asked = cutter.numbers<Number>(num_asked * hidden_stride);
     queries = cutter.numbers<Number>(num_asked * hidden_stride);
@@ -67,9 +67,9 @@ struct Rows {
     totals = cutter.numbers<float>(num_asked * hidden_stride);
   }
 
-  static int64_t whole(int64_t width) {
+  static int64_t stride_of(int64_t width) {
     constexpr int64_t BROAD = std::max<int64_t>(PANEL<Number>, Matrix::BROAD);
-    return apart<Number>(parts(width, BROAD) * BROAD);
+    return stride_for<Number>(parts(width, BROAD) * BROAD);
   }
 };
 
@@ -134,7 +134,7 @@ void transform(
   weighed(
       hidden, num_rows, layer.keys_values,
       into(rows.keys_values, rows.keys_stride, layer.keys_values, NOTHING));
-  const int64_t at_once = tasks_at_once(end - first, layer.rules, omp_get_num_threads());
+  const int64_t at_once = stream.heads_at_once(first, end, num_heads, omp_get_num_threads());
 #pragma omp for schedule(dynamic, at_once)
   for (int64_t number = 0; number < (end - first) * num_heads; number++) {
     int64_t sequence = first + number / num_heads, column = number % num_heads * size;
@@ -144,7 +144,8 @@ void transform(
     attend(
         Task<Number>{
             rows.queries + asked * stride + column, keys, keys + width, stride, rows.keys_stride,
-            these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1)},
+            these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
+            int(number % num_heads)},
         layer.rules, room, rows.contexts + asked * stride + column, stride);
   }
   weighed({rows.contexts, stride}, num_asked, layer.output, added(residual, layer.output));
@@ -204,7 +205,7 @@ float forward_through(
     const Layer<Number, Matrix>* const* layers, int64_t num_layers, const Number* hidden,
     const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,
     int64_t num_rows, Number* output, int num_threads) {
-  const int64_t width = layers[0]->hidden(), stride = apart<Number>(width);
+  const int64_t width = layers[0]->hidden(), stride = stride_for<Number>(width);
   const int64_t size = (lasts[num_sequences - 1] + 1) * stride;
   Memory between(std::min<int64_t>(num_layers - 1, 2) * size * sizeof(Number) / sizeof(float) + 16);
   if (!between.floats) return NO_ROOM;

@@ -10,7 +10,7 @@
 
 #include <limits>
 
-#include "cpu_products.h"
+#include "cpu_shared_products.h"
 #include "cpu_rows.h"
 
 namespace {
@@ -25,7 +25,7 @@ struct LevelRoom {
   float* steps;
 
   LevelRoom(Cutter& cutter, int64_t depth, int64_t count)
-      : stride(apart<int8_t>(rounded_up(depth))),
+      : stride(stride_for<int8_t>(rounded_up(depth))),
         levels(cutter.numbers<int8_t>(count * stride)),
         steps(cutter.numbers<float>(count)) {}
 };

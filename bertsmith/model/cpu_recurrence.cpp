@@ -13,7 +13,7 @@
 
 #include <omp.h>
 
-#include "cpu_products.h"
+#include "cpu_shared_products.h"
 #include "cpu_rows.h"
 
 namespace {

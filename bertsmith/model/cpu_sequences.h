@@ -28,6 +28,15 @@ struct Sequences {
     return borders;
   }
 
+  // So many heads of some sequences, which are tasks, a thread takes at a time: one of a sequence after
+  // the other, where the longest one's leave enough for all threads.
+  int64_t heads_at_once(int64_t first, int64_t end, int64_t num_heads, int num_threads) const {
+    int64_t longest = 1;
+    for (int64_t n = first; n < end; n++) longest = std::max(longest, length(n));
+    const int64_t num_rows = lasts[end - 1] + 1 - firsts[first];
+    return std::clamp<int64_t>(num_rows * num_heads / (4 * num_threads * longest), 1, num_heads);
+  }
+
   // Where each sequence's queries begin among all, and where the last one's end.
   std::vector<int64_t> asked_starts() const {
     std::vector<int64_t> starts(firsts, firsts + count);

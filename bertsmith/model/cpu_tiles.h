@@ -82,7 +82,7 @@ thread_local int Tiles::told = 0;
 // So many rows by one tile of columns or two, of whole tiles of depth, into sums, or added to them;
 // strides are bytes, and so is the step from a tile of rows to the next one of their depth. Rows that
 // pass do not take the columns' place in the first cache.
-template <bool IS_TALL, bool IS_BROAD, bool DO_PASS, typename Number>
+template <bool IS_TALL, bool IS_BROAD, bool ROWS_PASS, typename Number>
 inline void multiply_tiles(
     const Number* rows, int64_t row_stride, const Number* columns, int64_t column_stride,
     int64_t depth, void* sums, int64_t sum_stride, bool is_first, int64_t row_step) {
@@ -104,13 +104,13 @@ inline void multiply_tiles(
   const char* right = reinterpret_cast<const char*>(columns);
   for (int64_t at = 0; at < depth; at += TILE_DEPTH<Number>) {
     // The number of a tile is part of an instruction: no function can take it.
-    if constexpr (DO_PASS)
+    if constexpr (ROWS_PASS)
       _tile_stream_loadd(4, left, row_stride);
     else
       _tile_loadd(4, left, row_stride);
     _tile_loadd(6, right, column_stride);
     if constexpr (IS_BROAD) _tile_loadd(7, right + 64, column_stride);
-    if constexpr (IS_TALL && DO_PASS)
+    if constexpr (IS_TALL && ROWS_PASS)
       _tile_stream_loadd(5, left + SIDE * row_stride, row_stride);
     else if constexpr (IS_TALL)
       _tile_loadd(5, left + SIDE * row_stride, row_stride);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cpu_gelu.h"
+#include "cpu_heads_backward.h"
 #include "cpu_training_layer.h"
 #include "cpu_weight_gradients.h"
 
@@ -148,7 +149,8 @@ struct Backward {
   void attention(const Chunk& of, const Own& own) const {
     const int64_t width = layer.hidden;
     Room<Number> room = own.heads;
-    const int64_t at_once = tasks_at_once(of.end - of.first, layer.rules, omp_get_num_threads());
+    const int64_t at_once = stream.sequences.heads_at_once(
+        of.first, of.end, layer.rules.num_heads, omp_get_num_threads());
 #pragma omp for schedule(dynamic, at_once)
     for (int64_t number = 0; number < (of.end - of.first) * layer.rules.num_heads; number++) {
       const Task<Number> task = task_of(layer, stream, kept, of, number);

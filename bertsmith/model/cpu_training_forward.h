@@ -109,7 +109,8 @@ struct Forward {
 
   void attention(const Chunk& of, const Own& own) const {
     Room<Number> room = own.heads;
-    const int64_t at_once = tasks_at_once(of.end - of.first, layer.rules, omp_get_num_threads());
+    const int64_t at_once = stream.sequences.heads_at_once(
+        of.first, of.end, layer.rules.num_heads, omp_get_num_threads());
 #pragma omp for schedule(dynamic, at_once)
     for (int64_t number = 0; number < (of.end - of.first) * layer.rules.num_heads; number++) {
       const Task<Number> task = task_of(layer, stream, kept, of, number);

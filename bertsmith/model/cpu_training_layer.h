@@ -14,6 +14,7 @@
 #include "cpu_heads.h"
 #include "cpu_norm.h"
 #include "cpu_sequences.h"
+#include "cpu_shared_products.h"
 
 namespace {
 

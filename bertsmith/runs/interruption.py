@@ -37,7 +37,7 @@ class Interruption:
         """True once the person, or the system, has asked to stop; it stays so when left."""
         self._is_told = is_told
         self._terminals: list[int] = []
-        self._closed: int | None = None
+        self._closed_by: int | None = None
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
     def __enter__(self) -> Interruption:
@@ -60,7 +60,7 @@ class Interruption:
         saved is summed up.
         """
         for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_IGN if number == self._closed else handler)
+            signal.signal(number, signal.SIG_IGN if number == self._closed_by else handler)
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
@@ -78,7 +78,7 @@ class Interruption:
             os.dup2(nowhere, terminal)
             os.close(nowhere)
         self._terminals = []
-        self._closed = number
+        self._closed_by = number
         self.requested = True
 
 

@@ -251,7 +251,7 @@ def test_products_that_no_build_could_have_are_not_built_for(monkeypatch):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("change", ["in place", "another parameter", "assigned", "norm"])
+@pytest.mark.parametrize("change", ["in place", "another parameter", "data", "assigned", "norm"])
 def test_weights_that_changed_are_noticed(change):
     layer, other, stream = as_answering(a_layer()), a_layer(), a_stream()
     given = states(stream)
@@ -260,6 +260,8 @@ def test_weights_that_changed_are_noticed(change):
         qkv.weight.mul_(2.0)
     elif change == "another parameter":
         qkv.weight = nn.Parameter(2.0 * qkv.weight)
+    elif change == "data":
+        qkv.weight.data = 2.0 * qkv.weight
     elif change == "assigned":
         doubled = {name: 2.0 * weight for name, weight in other.state_dict().items()}
         layer.load_state_dict(doubled, assign=True)

@@ -73,6 +73,7 @@ def test_signals_are_given_back() -> None:
 def test_who_tells_late_of_a_closed_terminal_ends_nothing() -> None:
     with Interruption() as interruption:
         os.kill(os.getpid(), signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # else the next ends these tests
     os.kill(os.getpid(), signal.SIGHUP)
     assert interruption.requested
     with Interruption() as later:

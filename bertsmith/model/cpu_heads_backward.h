@@ -1,0 +1,105 @@
+// One head of one sequence, backward, on a CPU: gradients of contexts -> of queries, keys and values.
+//
+// Scores are made again. It knows no streams and no layers.
+//
+// Legend: that of cpu_heads.h; Q queries.
+
+#pragma once
+
+#include "cpu_heads.h"
+
+namespace {
+
+// A query's (W,) scores and gradients of its dropped probabilities, the block's row `row`, -> dropped
+// probabilities and gradients of scores.
+template <typename Number>
+void softmax_backward(
+    const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room) {
+  int64_t wide = rounded_up(task.length), depth = whole_depth<Number>(task.length);
+  int64_t at = query * std::max(wide, depth);
+  float *scores = room.scores + row * wide, *arrived = room.arrived + row * wide;
+  Number *weights = room.weights + at, *gradients = room.gradients + at;
+  float highest = hide(scores, task.position(query), task.length, rules.direction);
+  Floats total = {}, products = {};
+  for (int64_t j = 0; j < wide; j += LANES) {
+    Floats weight = exponential((load(scores + j) - highest) * rules.scale);
+    Floats gradient = load(arrived + j), dropped = weight;
+    if (task.words) {
+      Floats kept = task.kept(query, j, rules.dropout);
+      gradient *= kept, dropped *= kept;
+      store(arrived + j, gradient);
+    }
+    total += weight;
+    products += weight * gradient;
+    store(scores + j, weight);
+    store(room.dropped + j, dropped);
+  }
+  float factor = 1.0f / sum_of(total), inner = sum_of(products) * factor;
+  for (int64_t j = 0; j < wide; j += LANES) {
+    Floats weight = load(scores + j) * factor;
+    put(gradients + j, weight * (load(arrived + j) - inner) * rules.scale);
+    put(weights + j, load(room.dropped + j) * factor);
+  }
+  fill_up(gradients, wide, depth);
+}
+
+// (Q, W) rows, so far apart, as the rows of a product over queries: their columns.
+inline Left<uint16_t> turned(
+    const uint16_t* rows, int64_t apart, int64_t num_queries, int64_t wide, uint16_t* room) {
+  if constexpr (HAS_TILES) {
+    int64_t depth = whole_depth<uint16_t>(num_queries);
+    turn_rows(rows, apart, num_queries, wide, room, depth);
+    return {room, depth};
+  }
+  lay_out_rows(rows, apart, num_queries, wide, room, wide);
+  return {room, 2, wide * 2};
+}
+
+inline Left<float> turned(
+    const float* rows, int64_t apart, int64_t, int64_t, float*) {
+  return {rows, 1, apart};
+}
+
+// Gradients of the queries' contexts -> of queries, keys and values, which lie as those do.
+template <typename Number>
+void attend_backward(
+    const Task<Number>& task, const Rules& rules, Room<Number>& room, const Number* arrived,
+    int64_t stride, Number* grad_queries, Number* grad_keys, Number* grad_values) {
+  int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
+  int64_t num_queries = task.num_queries, query_depth = whole_depth<Number>(num_queries);
+  int64_t depth = whole_depth<Number>(length), apart = std::max(wide, depth);
+  constexpr int BROAD = PANEL<Number>;
+  lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
+  lay_out_columns(task.values, task.key_stride, size, length, room.values);
+  lay_out_rows(task.keys, task.key_stride, length, size, room.key_rows, BROAD, depth);
+  lay_out_rows(
+      task.queries, task.query_stride, num_queries, size, room.query_rows, BROAD, query_depth);
+  lay_out_rows(arrived, stride, num_queries, size, room.gradient_rows, BROAD, query_depth);
+  for (int64_t first = 0; first < num_queries; first += QUERIES) {
+    int count = int(std::min<int64_t>(QUERIES, num_queries - first));
+    Left<Number> queries{task.queries, task.query_stride}, contexts{arrived, stride};
+    compare(queries.from(first), count, room.keys, size, wide, room.scores);
+    compare(contexts.from(first), count, room.values, size, wide, room.arrived);
+    for (int64_t row = first; row < first + count; row++) {
+      expect(grad_queries + row * task.query_stride, 0, 1, size);
+      if (row < length) {
+        expect(grad_keys + row * task.key_stride, 0, 1, size);
+        expect(grad_values + row * task.key_stride, 0, 1, size);
+      }
+      task.ask_for_next(row, rules);
+      if (task.head + 1 < rules.num_heads) ask_for(arrived + row * stride + size, size);
+      softmax_backward(task, row, int(row - first), rules, room);
+    }
+    gather(
+        {room.gradients + first * apart, apart}, count, room.key_rows, depth, size, nullptr,
+        grad_queries + first * task.query_stride, task.query_stride);
+  }
+  gather(
+      turned(room.gradients, apart, num_queries, wide, room.turned), int(length), room.query_rows,
+      query_depth, size, nullptr, grad_keys, task.key_stride);
+  gather(
+      turned(room.weights, apart, num_queries, wide, room.turned), int(length), room.gradient_rows,
+      query_depth, size, nullptr, grad_values, task.key_stride);
+}
+
+}  // namespace
