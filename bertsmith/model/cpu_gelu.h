@@ -75,23 +75,35 @@ inline Floats looked_up(const float (&values)[HALF_UNITS], Integers places) {
   return found;
 }
 
-// 1 less what is missing; NaN stays NaN.
-inline Floats there(const Missing& missing, Floats x) {
-  Floats far = (x < 0.0f ? -x : x) * 2.0f;
-  Integers is_near = far < float(HALF_UNITS);  // farther out nothing is missing
-  far = is_near ? far : Floats{};
-  Integers place = __builtin_convertvector(far, Integers);
-  Floats t = far - __builtin_convertvector(place, Floats) - 0.5f;
-  Floats sum = looked_up(missing[COEFFICIENTS - 1], place);
+// Where x lies in the tables.
+struct Place {
+  Floats x, t;
+  Integers is_near, number;
+
+  explicit Place(Floats x) : x(x) {
+    Floats far = (x < 0.0f ? -x : x) * 2.0f;
+    is_near = far < float(HALF_UNITS);  // farther out nothing is missing
+    far = is_near ? far : Floats{};
+    number = __builtin_convertvector(far, Integers);
+    t = far - __builtin_convertvector(number, Floats) - 0.5f;
+  }
+
+  // 1 less what is missing; NaN stays NaN.
+  Floats there(const Missing& missing) const {
+    Floats sum = looked_up(missing[COEFFICIENTS - 1], number);
 #pragma GCC unroll 4
-  for (int k = COEFFICIENTS - 2; k >= 0; k--) sum = sum * t + looked_up(missing[k], place);
-  sum = is_near ? sum : Floats{};
-  Floats found = x > 0.0f ? 1.0f - sum : sum;
-  return x == x ? found : x;
-}
+    for (int k = COEFFICIENTS - 2; k >= 0; k--) sum = sum * t + looked_up(missing[k], number);
+    sum = is_near ? sum : Floats{};
+    Floats found = x > 0.0f ? 1.0f - sum : sum;
+    return x == x ? found : x;
+  }
 
-inline Floats gelu(Floats x) { return x * there(OF_SHARE, x); }
+  Floats gelu() const { return x * there(OF_SHARE); }
+  Floats slope() const { return there(OF_SLOPE); }
+};
 
-inline Floats gelu_slope(Floats x) { return there(OF_SLOPE, x); }
+inline Floats gelu(Floats x) { return Place(x).gelu(); }
+
+inline Floats gelu_slope(Floats x) { return Place(x).slope(); }
 
 }  // namespace

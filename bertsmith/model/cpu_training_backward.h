@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include "cpu_gelu.h"
 #include "cpu_heads_backward.h"
 #include "cpu_training_layer.h"
 #include "cpu_weight_gradients.h"
@@ -54,9 +53,9 @@ inline void lay_out(const Number* weights, int64_t depth, int64_t width, Number*
 }
 
 // Gradients of what GELU made of so many numbers a row.
-inline auto through_activation(const Number* inner, Number* to, int64_t stride) {
+inline auto through_activation(const Number* slopes, Number* to, int64_t stride) {
   return put_into(to, stride, [=](int64_t row, int64_t column, Floats sum) {
-    return sum * gelu_slope(load(inner + row * stride + column));
+    return sum * load(slopes + row * stride + column);
   });
 }
 
@@ -98,14 +97,14 @@ struct Backward {
 
   void chunk(const Chunk& of, const Own& own) const {
     const int64_t width = layer.hidden, inner = layer.inner, from = of.asked * width;
-    const Number* of_inner = kept.inner + of.asked * inner;
+    const Number* slopes = kept.slopes + of.asked * inner;
     Number* to_inner = arrived.inner + of.asked * inner;
     norm(of, FEED_FORWARD, own, grad_output + from, arrived.fed + from, arrived.past_output);
     multiply_together(
         {arrived.fed + from, width}, of.num_asked, panels(arrived.maps[DOWN], width, inner),
-        through_activation(of_inner, to_inner, inner),
+        through_activation(slopes, to_inner, inner),
         [=](int64_t row, int rows, int64_t column) {
-          expect<0>(of_inner + row * inner + column, inner, rows, PANEL<Number>);
+          expect<0>(slopes + row * inner + column, inner, rows, PANEL<Number>);
         });
     multiply_together(
         {to_inner, inner}, of.num_asked, panels(arrived.maps[UP], inner, width),

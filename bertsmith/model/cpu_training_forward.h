@@ -42,16 +42,16 @@ inline auto with_bias(Number* to, int64_t stride, const Number* bias) {
   });
 }
 
-// Sums with their bias are kept, past the caches if they are many, and become GELU of them.
+// Sums with their bias become GELU of them; its slope is kept, past the caches if there are many.
 inline auto activation(
-    Number* inner, Number* activated, int64_t stride, const Number* bias, bool are_many) {
+    Number* slopes, Number* activated, int64_t stride, const Number* bias, bool are_many) {
   return [=](int64_t row, int64_t column, const auto& sums) {
     for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES) {
       const int64_t at = row * stride + column;
-      const Floats low = sums[v] + load(bias + column);
-      const Floats high = sums[v + 1] + load(bias + column + LANES);
-      put_both(inner + at, low, high, are_many);
-      put_both(activated + at, gelu(low), gelu(high));
+      const Place low(sums[v] + load(bias + column));
+      const Place high(sums[v + 1] + load(bias + column + LANES));
+      put_both(slopes + at, low.slope(), high.slope(), are_many);
+      put_both(activated + at, low.gelu(), high.gelu());
     }
   };
 }
@@ -92,7 +92,7 @@ struct Forward {
     norm(of, ATTENTION, own, kept.attended);
     multiply_together(
         {kept.attended + from, width}, of.num_asked, panels(maps[UP], width, layer.inner),
-        activation(kept.inner + inner, activated, layer.inner, layer.biases[UP], kept.is_large));
+        activation(kept.slopes + inner, activated, layer.inner, layer.biases[UP], kept.is_large));
     multiply_together(
         {activated, layer.inner}, of.num_asked, panels(maps[DOWN], layer.inner, width),
         with_bias(kept.fed + from, width, layer.biases[DOWN]));

@@ -58,11 +58,11 @@ struct Kept {
   Number* asked;                             // or a copy; null where all are asked for
   Number *queries, *keys_values, *contexts;  // (R, H), (T, 2H), (R, H)
   Number *projected, *attended;              // (R, H) before dropout and norm, and after
-  Number *inner, *activated;                 // (R, F) before GELU and after
+  Number *slopes, *activated;                // (R, F): of GELU, and after it
   Number* fed;                               // (R, H) before dropout and norm
   float* statistics[NUM_NORMS];              // (R, 2)
   int32_t* words[NUM_SITES];                 // (R,) of dropout; null without it
-  bool is_large;                             // `inner`
+  bool is_large;                             // `slopes`
 
   Kept(Cutter& cutter, const Layer& layer, const Input& input) {
     const int64_t rows = input.num_asked(), size = rows * layer.hidden;
@@ -71,7 +71,7 @@ struct Kept {
     keys_values = cutter.numbers<Number>(input.num_tokens() * 2 * layer.hidden);
     for (Number** each : {&queries, &contexts, &projected, &attended, &fed})
       *each = cutter.numbers<Number>(size);
-    for (Number** each : {&inner, &activated}) *each = cutter.numbers<Number>(rows * layer.inner);
+    for (Number** each : {&slopes, &activated}) *each = cutter.numbers<Number>(rows * layer.inner);
     for (float*& each : statistics) each = cutter.numbers<float>(2 * rows);
     for (int site = 0; site < NUM_SITES; site++) {
       const Dropout& dropout = site == PROBABILITIES ? layer.rules.dropout : layer.dropout;
