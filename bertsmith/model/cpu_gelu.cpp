@@ -31,7 +31,7 @@ extern "C" float gelu_bf16(
     const uint16_t* inner, uint16_t* output, int64_t count, int num_threads) {
   return for_all(count, num_threads, [=](int64_t at, int64_t left) __attribute__((always_inline)) {
     __builtin_prefetch(inner + at + AHEAD);
-    put(output + at, gelu(get(inner + at, left)), left);
+    put(output + at, Place(get(inner + at, left)).gelu(), left);
   });
 }
 
@@ -41,6 +41,6 @@ extern "C" float gelu_gradients_bf16(
   return for_all(count, num_threads, [=](int64_t at, int64_t left) __attribute__((always_inline)) {
     __builtin_prefetch(inner + at + AHEAD);
     __builtin_prefetch(gradients + at + AHEAD);
-    put(output + at, get(gradients + at, left) * gelu_slope(get(inner + at, left)), left);
+    put(output + at, get(gradients + at, left) * Place(get(inner + at, left)).slope(), left);
   });
 }

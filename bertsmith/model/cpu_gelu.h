@@ -102,8 +102,4 @@ struct Place {
   Floats slope() const { return there(OF_SLOPE); }
 };
 
-inline Floats gelu(Floats x) { return Place(x).gelu(); }
-
-inline Floats gelu_slope(Floats x) { return Place(x).slope(); }
-
 }  // namespace

@@ -55,6 +55,7 @@ struct Task {
     ask_for(keys + row * key_stride + size, size);
     ask_for(values + row * key_stride + size, size);
   }
+
   // Attention's columns are (head, key): the head's number stands above the key's position.
   Floats kept(int64_t query, int64_t key, const Dropout& dropout) const {
     return keep_factors(words[query], uint32_t(head) << 16 | uint32_t(key), dropout);
