@@ -56,10 +56,10 @@ float over_tasks(
       int head = int(number % rules.num_heads), column = head * rules.head_size;
       each(
           Task<Number>{
-              heads.queries + asked * heads.query_stride + column,
-              heads.keys + first * heads.key_stride + column,
-              heads.values + first * heads.key_stride + column, heads.query_stride,
-              heads.key_stride, sequences.are_all_asked() ? nullptr : sequences.rows + asked, first,
+              {heads.queries + asked * heads.query_stride + column, heads.query_stride},
+              {heads.keys + first * heads.key_stride + column, heads.key_stride},
+              {heads.values + first * heads.key_stride + column, heads.key_stride},
+              sequences.are_all_asked() ? nullptr : sequences.rows + asked, first,
               sequences.length(sequence), num_queries, words ? words + asked : nullptr, head},
           asked, first, room);
     }
@@ -78,7 +78,7 @@ float over_tasks(
         *heads, words, *sequences, *rules, false, num_threads,                                     \
         [=](const Task<NUMBER>& task, int64_t asked, int64_t, Room<NUMBER>& room) {                \
           int64_t column = int64_t(task.head) * rules->head_size;                                  \
-          attend(task, *rules, room, contexts + asked * stride + column, stride);                  \
+          attend(task, *rules, room, Grid<NUMBER>{contexts + asked * stride + column, stride});    \
         });                                                                                        \
   }                                                                                                \
   extern "C" float attention_backward_##TYPE(                                                      \
@@ -89,11 +89,11 @@ float over_tasks(
         *heads, words, *sequences, *rules, true, num_threads,                                      \
         [=](const Task<NUMBER>& task, int64_t asked, int64_t first, Room<NUMBER>& room) {          \
           int64_t column = int64_t(task.head) * rules->head_size;                                  \
-          attend_backward(                                                                         \
-              task, *rules, room, grad_contexts + asked * stride + column, stride,                 \
-              to->queries + asked * to->query_stride + column,                                     \
-              to->keys + first * to->key_stride + column,                                          \
-              to->values + first * to->key_stride + column);                                       \
+          attend_backward<NUMBER>(                                                                 \
+              task, *rules, room, {grad_contexts + asked * stride + column, stride},               \
+              {to->queries + asked * to->query_stride + column, to->query_stride},                 \
+              {to->keys + first * to->key_stride + column, to->key_stride},                        \
+              {to->values + first * to->key_stride + column, to->key_stride});                     \
         });                                                                                        \
   }
 

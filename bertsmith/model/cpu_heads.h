@@ -16,6 +16,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "cpu_products.h"
 #include "cpu_rows.h"
@@ -33,11 +34,17 @@ struct Rules {
   Dropout dropout;
 };
 
-// Where the numbers lie, how far from row to row, and which queries are asked for.
+// Asks for some columns of a row, to be read soon or written.
+template <typename Number>
+inline void ask_for_row(const Grid<Number>& rows, int64_t row, int64_t column, int64_t end) {
+  for (; column < end; column += BAND<Number>)
+    __builtin_prefetch(rows.at(row, column), !std::is_const_v<Number>, 2);
+}
+
+// Where the head's numbers lie, and which queries are asked for.
 template <typename Number>
 struct Task {
-  const Number *queries, *keys, *values;
-  int64_t query_stride, key_stride;
+  Grid<const Number> queries, keys, values;
   const int64_t* rows;  // of the queries; null: all, from the sequence's first
   int64_t first_row, length, num_queries;
   const int32_t* words = nullptr;  // of dropout, of every query; null without it
@@ -50,10 +57,10 @@ struct Task {
   __attribute__((always_inline)) void ask_for_next(int64_t row, const Rules& rules) const {
     if (head + 1 == rules.num_heads) return;
     const int64_t size = rules.head_size;
-    ask_for(queries + row * query_stride + size, size);
+    ask_for_row(queries, row, size, 2 * size);
     if (row >= length) return;
-    ask_for(keys + row * key_stride + size, size);
-    ask_for(values + row * key_stride + size, size);
+    ask_for_row(keys, row, size, 2 * size);
+    ask_for_row(values, row, size, 2 * size);
   }
 
   // Attention's columns are (head, key): the head's number stands above the key's position.
@@ -99,13 +106,13 @@ void compare_tiles(
   Tiles::are_of(count);
   for (int64_t column = 0; column < wide; column += PANEL<Number>) {
     const bool is_tall = count > SIDE, is_broad = wide - column > LANES;
-    auto* multiply = is_tall ? is_broad ? multiply_tiles<true, true, false, Number>
-                                        : multiply_tiles<true, false, false, Number>
-                   : is_broad ? multiply_tiles<false, true, false, Number>
-                              : multiply_tiles<false, false, false, Number>;
+    auto* multiply = is_tall ? is_broad ? multiply_tiles<true, true, false, Number, Nothing>
+                                        : multiply_tiles<true, false, false, Number, Nothing>
+                   : is_broad ? multiply_tiles<false, true, false, Number, Nothing>
+                              : multiply_tiles<false, false, false, Number, Nothing>;
     multiply(
         rows.first, rows.row * BYTES, columns + column * size, (1 + is_broad) * VECTOR_BYTES, size,
-        to + column, wide * sizeof(float), true, 64);
+        to + column, wide * sizeof(float), true, rows.band * BYTES, Nothing());
   }
 }
 #endif
@@ -126,18 +133,19 @@ void compare(
       });
 }
 
-// Weighted sums of rows, (count, K), each times its factor, to rows that lie apart.
+// Weighted sums of rows, (count, K), each times its factor.
 template <typename Number>
 void gather(
     Left<Number> weights, int count, const Number* rows, int64_t depth, int64_t size,
-    const float* factors, Number* to, int64_t stride) {
+    const float* factors, const Grid<Number>& to) {
   multiply<Number>(
       weights, count, {rows, nullptr, depth, rounded_up(size)},
-      [=](int row, int column, const auto& sums) {
-        Number* at = to + row * stride + column;
-        int64_t room = size - column;
+      [=](int64_t row, int64_t column, const auto& sums) {
         float factor = factors ? factors[row] : 1.0f;
-        for (const Floats& each : sums) put(at, each * factor, room), at += LANES, room -= LANES;
+        for (const Floats& each : sums) {
+          put(to.at(row, column), each * factor, size - column);
+          column += LANES;
+        }
       });
 }
 
@@ -157,18 +165,17 @@ inline void fill_up(Number* numbers, int64_t wide, int64_t depth) {
 
 template <typename Number>
 void attend(
-    const Task<Number>& task, const Rules& rules, Room<Number>& room, Number* contexts,
-    int64_t stride) {
+    const Task<Number>& task, const Rules& rules, Room<Number>& room,
+    const Grid<Number>& contexts) {
   int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
   int64_t depth = whole_depth<Number>(length), apart = std::max(wide, depth);
-  lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
-  lay_out_rows(task.values, task.key_stride, length, size, room.values, PANEL<Number>, depth);
+  lay_out_columns(task.keys, size, length, room.keys);
+  lay_out_rows(task.values, length, size, room.values, PANEL<Number>, depth);
   for (int64_t first = 0; first < task.num_queries; first += QUERIES) {
     int count = int(std::min<int64_t>(QUERIES, task.num_queries - first));
-    Left<Number> queries{task.queries + first * task.query_stride, task.query_stride};
-    compare(queries, count, room.keys, size, wide, room.scores);
+    compare(Left<Number>(task.queries.from(first)), count, room.keys, size, wide, room.scores);
     for (int row = 0; row < count; row++) {
-      expect(contexts + (first + row) * stride, 0, 1, size);
+      ask_for_row(contexts, first + row, 0, size);
       task.ask_for_next(first + row, rules);
       float* scores = room.scores + row * wide;
       float highest = hide(scores, task.position(first + row), length, rules.direction);
@@ -183,8 +190,7 @@ void attend(
       room.factors[row] = 1.0f / sum_of(total);
     }
     gather(
-        {room.weights, apart}, count, room.values, depth, size, room.factors,
-        contexts + first * stride, stride);
+        {room.weights, apart}, count, room.values, depth, size, room.factors, contexts.from(first));
   }
 }
 

@@ -51,7 +51,7 @@ inline Left<uint16_t> turned(
     turn_rows(rows, apart, num_queries, wide, room, depth);
     return {room, depth};
   }
-  lay_out_rows(rows, apart, num_queries, wide, room, wide);
+  lay_out_rows({rows, apart}, num_queries, wide, room, wide);
   return {room, 2, wide * 2};
 }
 
@@ -60,46 +60,45 @@ inline Left<float> turned(
   return {rows, 1, apart};
 }
 
-// Gradients of the queries' contexts -> of queries, keys and values, which lie as those do.
+// Gradients of the queries' contexts -> of queries, keys and values.
 template <typename Number>
 void attend_backward(
-    const Task<Number>& task, const Rules& rules, Room<Number>& room, const Number* arrived,
-    int64_t stride, Number* grad_queries, Number* grad_keys, Number* grad_values) {
+    const Task<Number>& task, const Rules& rules, Room<Number>& room, const Grid<const Number>& arrived,
+    const Grid<Number>& grad_queries, const Grid<Number>& grad_keys, const Grid<Number>& grad_values) {
   int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
   int64_t num_queries = task.num_queries, query_depth = whole_depth<Number>(num_queries);
   int64_t depth = whole_depth<Number>(length), apart = std::max(wide, depth);
   constexpr int BROAD = PANEL<Number>;
-  lay_out_columns(task.keys, task.key_stride, size, length, room.keys);
-  lay_out_columns(task.values, task.key_stride, size, length, room.values);
-  lay_out_rows(task.keys, task.key_stride, length, size, room.key_rows, BROAD, depth);
-  lay_out_rows(
-      task.queries, task.query_stride, num_queries, size, room.query_rows, BROAD, query_depth);
-  lay_out_rows(arrived, stride, num_queries, size, room.gradient_rows, BROAD, query_depth);
+  lay_out_columns(task.keys, size, length, room.keys);
+  lay_out_columns(task.values, size, length, room.values);
+  lay_out_rows(task.keys, length, size, room.key_rows, BROAD, depth);
+  lay_out_rows(task.queries, num_queries, size, room.query_rows, BROAD, query_depth);
+  lay_out_rows(arrived, num_queries, size, room.gradient_rows, BROAD, query_depth);
   for (int64_t first = 0; first < num_queries; first += QUERIES) {
     int count = int(std::min<int64_t>(QUERIES, num_queries - first));
-    Left<Number> queries{task.queries, task.query_stride}, contexts{arrived, stride};
+    const Left<Number> queries(task.queries), contexts(arrived);
     compare(queries.from(first), count, room.keys, size, wide, room.scores);
     compare(contexts.from(first), count, room.values, size, wide, room.arrived);
     for (int64_t row = first; row < first + count; row++) {
-      expect(grad_queries + row * task.query_stride, 0, 1, size);
+      ask_for_row(grad_queries, row, 0, size);
       if (row < length) {
-        expect(grad_keys + row * task.key_stride, 0, 1, size);
-        expect(grad_values + row * task.key_stride, 0, 1, size);
+        ask_for_row(grad_keys, row, 0, size);
+        ask_for_row(grad_values, row, 0, size);
       }
       task.ask_for_next(row, rules);
-      if (task.head + 1 < rules.num_heads) ask_for(arrived + row * stride + size, size);
+      if (task.head + 1 < rules.num_heads) ask_for_row(arrived, row, size, 2 * size);
       softmax_backward(task, row, int(row - first), rules, room);
     }
     gather(
         {room.gradients + first * apart, apart}, count, room.key_rows, depth, size, nullptr,
-        grad_queries + first * task.query_stride, task.query_stride);
+        grad_queries.from(first));
   }
   gather(
       turned(room.gradients, apart, num_queries, wide, room.turned), int(length), room.query_rows,
-      query_depth, size, nullptr, grad_keys, task.key_stride);
+      query_depth, size, nullptr, grad_keys);
   gather(
       turned(room.weights, apart, num_queries, wide, room.turned), int(length), room.gradient_rows,
-      query_depth, size, nullptr, grad_values, task.key_stride);
+      query_depth, size, nullptr, grad_values);
 }
 
 }  // namespace

@@ -143,10 +143,10 @@ void transform(
     const int64_t* these = stream.are_all_asked() ? nullptr : stream.rows + asked_start + asked;
     attend(
         Task<Number>{
-            rows.queries + asked * stride + column, keys, keys + width, stride, rows.keys_stride,
-            these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
+            {rows.queries + asked * stride + column, stride}, {keys, rows.keys_stride},
+            {keys + width, rows.keys_stride}, these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
             int(number % num_heads)},
-        layer.rules, room, rows.contexts + asked * stride + column, stride);
+        layer.rules, room, Grid<Number>{rows.contexts + asked * stride + column, stride});
   }
   weighed({rows.contexts, stride}, num_asked, layer.output, added(residual, layer.output));
 #pragma omp for schedule(static)

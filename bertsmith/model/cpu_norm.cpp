@@ -35,7 +35,8 @@ float over_rows(const NormRows<Number>& of, const NormRules& rules, int num_thre
 template <typename Number>
 float all_backward(
     const NormRows<Number>& of, const NormRules& rules, int num_threads, const float* statistics,
-    const Number* grad_normed, Number* grad_rows, Number* grad_residual, float* grad_weights) {
+    const Grid<const Number>& grad_normed, const Grid<Number>& grad_rows,
+    const Grid<Number>& grad_residual, float* grad_weights) {
   int wide = rounded_up(rules.width);
   int64_t num_blocks = (of.count + NORM_BLOCK - 1) / NORM_BLOCK, size = num_blocks * 2 * wide;
   Memory memory(size);
@@ -54,22 +55,39 @@ float all_backward(
   return status;
 }
 
+// What cpu_norm.py gives: rows one behind the other.
+template <typename Number>
+struct PlainRows {
+  const Number *rows, *residual;
+  const int32_t *before, *after;
+  const float *weight, *bias;
+  int64_t count;
+
+  NormRows<Number> grids(int64_t width) const {
+    return {{rows, width}, {residual, width}, before, after, weight, bias, count};
+  }
+};
+
 }  // namespace
 
 #define NORM(TYPE, NUMBER)                                                                         \
   extern "C" float norm_forward_##TYPE(                                                            \
-      const NormRows<NUMBER>* of, const NormRules* rules, NUMBER* normed, float* statistics,       \
+      const PlainRows<NUMBER>* of, const NormRules* rules, NUMBER* normed, float* statistics,      \
       int num_threads) {                                                                           \
-    return over_rows(*of, *rules, num_threads, [=](int64_t t, int64_t, NormRoom& room) {           \
-      norm_row(*of, t, *rules, room, normed, statistics);                                          \
+    const NormRows<NUMBER> rows = of->grids(rules->width);                                         \
+    const Grid<NUMBER> to{normed, rules->width};                                                   \
+    return over_rows(rows, *rules, num_threads, [=](int64_t t, int64_t, NormRoom& room) {          \
+      norm_row(rows, t, *rules, room, to, statistics);                                             \
     });                                                                                            \
   }                                                                                                \
   extern "C" float norm_backward_##TYPE(                                                           \
-      const NormRows<NUMBER>* of, const NormRules* rules, const float* statistics,                 \
+      const PlainRows<NUMBER>* of, const NormRules* rules, const float* statistics,                \
       const NUMBER* grad_normed, NUMBER* grad_rows, NUMBER* grad_residual, float* grad_weights,    \
       int num_threads) {                                                                           \
-    return all_backward(*of, *rules, num_threads, statistics, grad_normed, grad_rows,              \
-                        grad_residual, grad_weights);                                              \
+    const int64_t width = rules->width;                                                            \
+    return all_backward<NUMBER>(                                                                   \
+        of->grids(width), *rules, num_threads, statistics, {grad_normed, width},                   \
+        {grad_rows, width}, {grad_residual, width}, grad_weights);                                 \
   }
 
 NORM(fp32, float)

@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include "cpu_bands.h"
 #include "cpu_rows.h"
 
 namespace {
@@ -25,7 +26,7 @@ struct NormRules {
 // The tensors of a pass; a null pointer is a part that is not there.
 template <typename Number>
 struct NormRows {
-  const Number *rows, *residual;  // (T, H)
+  Grid<const Number> rows, residual;  // (T, H)
   const int32_t *before, *after;  // (T,) words of dropout
   const float *weight, *bias;     // (H,)
   int64_t count;                  // T
@@ -54,7 +55,7 @@ struct NormRoom {
 // of its own, which no store can have changed.
 template <typename Number>
 struct NormRow {
-  const Number *row, *residual;
+  Grid<const Number> row, residual;
   int32_t before, after;
   bool is_dropped_before, is_dropped_after;
   int width;
@@ -62,8 +63,8 @@ struct NormRow {
   float* kept;
 
   NormRow(const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room)
-      : row(of.rows + t * rules.width),
-        residual(of.residual ? of.residual + t * rules.width : nullptr),
+      : row(of.rows.from(t)),
+        residual(of.residual.first ? of.residual.from(t) : of.residual),
         before(of.before ? of.before[t] : 0),
         after(of.after ? of.after[t] : 0),
         is_dropped_before(of.before),
@@ -75,13 +76,13 @@ struct NormRow {
 
   // What is kept of it, where it is dropped, is remembered.
   Floats added_up(int h) const {
-    Floats value = get(row + h, width - h);
+    Floats value = get(row.at(0, h), width - h);
     if (is_dropped_before) {
       Floats factors = keep_factors(before, h, before_rules);
       store(kept + h, factors);
       value *= factors;
     }
-    return residual ? value + get(residual + h, width - h) : value;
+    return residual.first ? value + get(residual.at(0, h), width - h) : value;
   }
 
   Floats dropped(Floats value, int h) const {
@@ -91,13 +92,13 @@ struct NormRow {
 
 template <typename Number>
 void norm_row(
-    const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room, Number* normed,
-    float* statistics) {
+    const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room,
+    const Grid<Number>& normed, float* statistics) {
   const NormRow<Number> row(of, t, rules, room);
   const float *weight = room.weight, *bias = room.bias;
   float* sums = room.sums;
   int width = rules.width, wide = room.wide;
-  Number* to = normed + t * width;
+  const Grid<Number> to = normed.from(t);
   Floats total = {}, squares = {};
   for (int h = 0; h < wide; h += LANES) {
     Floats value = row.added_up(h);
@@ -113,7 +114,7 @@ void norm_row(
   float factor = 1.0f / std::sqrt(sum_of(squares) / width + rules.epsilon);
   for (int h = 0; h < wide; h += LANES) {
     Floats value = (load(sums + h) - mean) * factor * load(weight + h) + load(bias + h);
-    put(to + h, row.dropped(value, h), width - h);
+    put(to.at(0, h), row.dropped(value, h), width - h);
   }
   statistics[2 * t] = mean;
   statistics[2 * t + 1] = factor;
@@ -123,18 +124,19 @@ void norm_row(
 template <typename Number>
 void norm_row_backward(
     const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room,
-    const float* statistics, const Number* grad_normed, Number* grad_rows, Number* grad_residual,
-    float* grad_weights) {
+    const float* statistics, const Grid<const Number>& grad_normed, const Grid<Number>& grad_rows,
+    const Grid<Number>& grad_residual, float* grad_weights) {
   const NormRow<Number> row(of, t, rules, room);
   const float* weight = room.weight;
   float *normal = room.sums, *gradient = room.other, *grad_biases = grad_weights + room.wide;
   int width = rules.width, wide = room.wide;
-  int64_t place = t * width;
+  const Grid<const Number> from = grad_normed.from(t);
+  const Grid<Number> to = grad_rows.from(t), past = grad_residual.from(t);
   float mean = statistics[2 * t], factor = statistics[2 * t + 1];
   Floats total = {}, inner = {};
   for (int h = 0; h < wide; h += LANES) {
     Floats there = (row.added_up(h) - mean) * factor;
-    Floats arrived = row.dropped(get(grad_normed + place + h, width - h), h);  // zero past H
+    Floats arrived = row.dropped(get(from.at(0, h), width - h), h);  // zero past H
     store(grad_weights + h, load(grad_weights + h) + arrived * there);
     store(grad_biases + h, load(grad_biases + h) + arrived);
     Floats scaled = arrived * load(weight + h);
@@ -146,9 +148,9 @@ void norm_row_backward(
   float mean_gradient = sum_of(total) / width, mean_inner = sum_of(inner) / width;
   for (int h = 0; h < wide; h += LANES) {
     Floats value = (load(gradient + h) - mean_gradient - load(normal + h) * mean_inner) * factor;
-    if (row.residual) put(grad_residual + place + h, value, width - h);
+    if (row.residual.first) put(past.at(0, h), value, width - h);
     if (row.is_dropped_before) value *= load(row.kept + h);
-    put(grad_rows + place + h, value, width - h);
+    put(to.at(0, h), value, width - h);
   }
 }
 

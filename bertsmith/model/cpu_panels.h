@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "cpu_bands.h"
 #include "cpu_squares.h"
 #include "cpu_tiles.h"
 #include "native.h"
@@ -143,11 +144,10 @@ inline void take(Words& words, const void* from, int64_t count) {
     std::memcpy(&words, from, count * 4);
 }
 
-// (C, D) rows, `stride` numbers from one to the next, -> panels of whole vectors; of more than C
-// columns nothing is said. D is a multiple of STEP.
+// (C, D) rows -> panels of whole vectors; of more than C columns nothing is said. D is a multiple of
+// STEP.
 template <typename Number>
-void lay_out_columns(
-    const Number* rows, int64_t stride, int64_t depth, int64_t width, Number* panels) {
+void lay_out_columns(Grid<const Number> rows, int64_t depth, int64_t width, Number* panels) {
   constexpr int STEP = Factors<Number>::STEP, BROAD = PANEL<Number>;
   int64_t num_words = depth / STEP, wide = rounded_up(width);
   for (int64_t column = 0; column < wide; column += LANES) {
@@ -158,7 +158,7 @@ void lay_out_columns(
       int64_t words = std::min<int64_t>(LANES, num_words - word);
       Square square{};
       for (int64_t c = 0; c < count; c++)
-        take(square[c], rows + (column + c) * stride + word * STEP, words);
+        take(square[c], rows.at(column + c, word * STEP), words);
       turn(square);
       for (int64_t w = 0; w < words; w++, to += broad * STEP)
         std::memcpy(to, &square[w], sizeof(Words));
@@ -166,11 +166,11 @@ void lay_out_columns(
   }
 }
 
-// (D, C) rows, `stride` numbers from one to the next, -> panels of whole vectors, `broad` columns
-// each; zeros fill the last step, or as much depth as is named, and the last vector.
+// (D, C) rows -> panels of whole vectors, `broad` columns each; zeros fill the last step, or as much
+// depth as is named, and the last vector.
 template <typename Number>
 void lay_out_rows(
-    const Number* rows, int64_t stride, int64_t depth, int64_t width, Number* panels,
+    Grid<const Number> rows, int64_t depth, int64_t width, Number* panels,
     int64_t broad = PANEL<Number>, int64_t deep = 0) {
   constexpr int STEP = Factors<Number>::STEP;
   int64_t wide = rounded_up(width), there = (depth + STEP - 1) / STEP * STEP;
@@ -179,7 +179,7 @@ void lay_out_rows(
     int64_t end = std::min(panel + broad, wide);
     for (int64_t k = 0; k < depth; k += STEP)
       for (int64_t c = panel; c < end; c += LANES) {
-        const Number *first = rows + k * stride + c, *second = k + 1 < depth ? first + stride : nullptr;
+        const Number *first = rows.at(k, c), *second = k + 1 < depth ? first + rows.row : nullptr;
         Words words = side_by_side(first, second, width - c);
         std::memcpy(panels, &words, sizeof words), panels += LANES * STEP;
       }

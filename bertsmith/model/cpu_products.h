@@ -15,8 +15,10 @@ namespace {
 // Rows that one thread takes at a time.
 template <typename Number>
 constexpr int BLOCK_ROWS = HAS_TILES_OF<Number> ? 8 * TALL : 8 * TILE_ROWS;
-// Of a long sum: so deep a panel stays in the first cache.
-constexpr int64_t DEEP = 256;
+// Of a long sum: so deep a panel stays in the first cache; with tiles, so many bytes.
+constexpr int64_t DEEP = 256, DEEP_BYTES = 768;
+// Of so many rows sums wait, and as many more are made meanwhile.
+constexpr int WAITING_ROWS = 4 * TALL;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
@@ -26,13 +28,30 @@ constexpr int MANY_TILES = 4;
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
-// The rows of a product: how far a row is from the next, and one step of depth from the next.
+// The rows of a product: how far a row is from the next, and one step of depth from the next, or one
+// band of it (cpu_bands.h).
 template <typename Number>
 struct Left {
   const Number* first;
-  int64_t row, step = Factors<Number>::STEP;
+  int64_t row, step = Factors<Number>::STEP, band = BAND<Number>;
 
-  Left from(int64_t number) const { return {first + number * row, row, step}; }
+  Left(const Number* first, int64_t row) : first(first), row(row) {}
+  Left(const Number* first, int64_t row, int64_t step) : first(first), row(row), step(step) {}
+  Left(const Grid<const Number>& rows) : first(rows.first), row(rows.row), band(rows.band) {}
+  Left(const Grid<Number>& rows) : Left(Grid<const Number>(rows)) {}
+
+  Left from(int64_t number) const {
+    Left found = *this;
+    found.first += number * row;
+    return found;
+  }
+  // From a step of depth on; in bands, the first of one.
+  Left deeper(int64_t k) const {
+    Left found = *this;
+    found.first += is_in_bands() ? k / BAND<Number> * band : k / Factors<Number>::STEP * step;
+    return found;
+  }
+  bool is_in_bands() const { return band != BAND<Number>; }
 };
 
 // A row's sums, of all the vectors of a panel.
@@ -107,18 +126,16 @@ template <int VECTORS, typename Number, typename Then>
 inline void multiply_deep(
     Left<Number> rows, int count, const Number* panel, int64_t depth, int64_t part,
     const Then& then) {
-  constexpr int STEP = Factors<Number>::STEP;
   Row<VECTORS, Number> kept[BLOCK_ROWS<Number>];
   auto keep = [&](int row, const auto& sums) {
     for (int v = 0; v < VECTORS; v++) kept[row][v] = sums[v];
   };
   int64_t k = 0;
-  auto from = [&] {
-    return Left<Number>{rows.first + k / STEP * rows.step, rows.row, rows.step};
-  };
   for (; k + part < depth; k += part)
-    multiply_part<VECTORS>(from(), count, panel + k * VECTORS * LANES, part, k ? kept : nullptr, keep);
-  multiply_part<VECTORS>(from(), count, panel + k * VECTORS * LANES, depth - k, kept, then);
+    multiply_part<VECTORS>(
+        rows.deeper(k), count, panel + k * VECTORS * LANES, part, k ? kept : nullptr, keep);
+  multiply_part<VECTORS>(
+      rows.deeper(k), count, panel + k * VECTORS * LANES, depth - k, k ? kept : nullptr, then);
 }
 
 // Asks for so many numbers to come to the second cache, which is near enough, while others are
@@ -129,72 +146,113 @@ inline void ask_for(const Number* numbers, int64_t count) {
     __builtin_prefetch(numbers + at, 0, 2);
 }
 
-// Who asks may be told of rows before they are multiplied: nobody is.
-struct Untold {
-  template <typename... Where>
-  void operator()(Where...) const {}
+#if HAS_TILES
+// Sums become something, `then`, a row after the other while tiles make the next ones: neither waits
+// for the other. It is told row, column and sums.
+template <int VECTORS, typename Number, typename Then>
+class Waiting {
+ public:
+  typedef typename Factors<Number>::Sums Sums;
+  typedef Sums (*Place)[VECTORS];
+
+  explicit Waiting(const Then& then) : then(then) {}
+
+  // Where the next sums are put; those that wait become something in so many steps.
+  Place next(int64_t steps) {
+    pace = (int64_t(end) << 16) / std::max<int64_t>(steps, 1);
+    due = 0xFFFF;
+    return sums[side ^ 1];
+  }
+
+  void operator()() {
+    due += pace;
+    until(std::min<int64_t>(due >> 16, end));
+  }
+
+  // So many rows of sums are there, whose first one's place that is.
+  void take(int64_t row, int64_t column, int count) {
+    finish();
+    side ^= 1, first = row, of_column = column, end = count, at = 0;
+  }
+
+  void finish() { until(end); }
+
+ private:
+  void until(int64_t end) {
+    for (; at < end; at++) then(first + at, of_column, sums[side][at]);
+  }
+
+  const Then& then;
+  alignas(VECTOR_BYTES) Sums sums[2][WAITING_ROWS][VECTORS];
+  int side = 0;
+  int64_t at = 0, end = 0, first = 0, of_column = 0, due = 0, pace = 0;
 };
 
-#if HAS_TILES
-// Rows, at most a block of them, by a panel of one tile or two. Of a long sum so much is made at a
-// time as the first cache holds of the panel.
-template <int VECTORS, typename Number, typename Then, typename Before>
+// Rows by a panel of one tile or two, whose sums wait; those that do become something meanwhile. Of a
+// long sum so much is made at a time as the first cache holds of the panel.
+template <int VECTORS, typename Number, typename Then>
 inline void multiply_by_tiles(
-    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then,
-    const Before& before) {
+    Left<Number> rows, int64_t count, const Number* panel, int64_t depth, int64_t row, int64_t column,
+    Waiting<VECTORS, Number, Then>& waiting) {
   constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
+  constexpr int64_t DEPTH = DEEP_BYTES / BYTES;
   constexpr bool IS_BROAD = VECTORS == 2;
-  alignas(VECTOR_BYTES) typename Factors<Number>::Sums sums[BLOCK_ROWS<Number>][VECTORS];
   const bool are_many = count >= MANY_TILES * TALL;
-  auto* tall = are_many ? multiply_tiles<true, IS_BROAD, true, Number>
-                        : multiply_tiles<true, IS_BROAD, false, Number>;
-  for (int64_t k = 0; k == 0 || k < depth; k += DEEP)  // of no depth sums are zero
-    for (int first = 0; first < count; first += TALL) {
-      const int here = std::min(count - first, TALL);
-      const int64_t stride = rows.row * BYTES, part = std::min(DEEP, depth - k);
-      const Number* from = rows.first + first * rows.row + k;
-      const Number* columns = panel + k * VECTORS * LANES;
-      if (are_many) {  // the next ones lie behind these
-        const int64_t size = part * VECTORS * LANES, piece = parts(size, parts(count, TALL));
-        ask_for(columns + size + first / TALL * piece, piece);
+  for (int64_t start = 0; start < count; start += WAITING_ROWS) {
+    const int64_t end = std::min<int64_t>(count, start + WAITING_ROWS);
+    const auto sums = waiting.next(depth / TILE_DEPTH<Number> * parts(end - start, TALL));
+    for (int64_t k = 0; k == 0 || k < depth; k += DEPTH)  // of no depth sums are zero
+      for (int64_t first = start; first < end; first += TALL) {
+        const int here = int(std::min<int64_t>(end - first, TALL));
+        const Number* from = rows.from(first).deeper(k).first;
+        Tiles::are_of(here);
+        auto multiply = [&](auto is_tall, auto do_pass) {
+          multiply_tiles<is_tall(), IS_BROAD, do_pass()>(
+              from, rows.row * BYTES, panel + k * VECTORS * LANES, PITCH, std::min(DEPTH, depth - k),
+              sums[first - start], PITCH, k == 0, rows.band * BYTES, waiting);
+        };
+        if (here <= SIDE)
+          multiply(std::false_type(), std::false_type());
+        else if (are_many)
+          multiply(std::true_type(), std::true_type());
+        else
+          multiply(std::true_type(), std::false_type());
       }
-      if (k + part == depth) before(first, here);
-      Tiles::are_of(here);
-      auto* multiply = here > SIDE ? tall : multiply_tiles<false, IS_BROAD, false, Number>;
-      multiply(from, stride, columns, PITCH, part, sums[first], PITCH, k == 0, 64);
-      if (k + part == depth)
-        for (int row = first; row < first + here; row++) then(row, sums[row]);
-    }
+    waiting.take(row + start, column, int(end - start));
+  }
 }
 #endif
 
-// Rows by a panel of so many vectors; `then` is told a row's number and its sums, and, where there are
-// tiles, `before` of so many rows from one on.
-template <int VECTORS, typename Number, typename Then, typename Before = Untold>
+// Whether tiles take such rows.
+template <typename Number>
+inline bool suit_tiles(const Left<Number>& rows, int64_t depth) {
+  if constexpr (HAS_TILES_OF<Number>)
+    return rows.step == Factors<Number>::STEP && depth % TILE_DEPTH<Number> == 0 && may_use_tiles();
+  return false;
+}
+
+// Rows by a panel of so many vectors; `then` is told a row's number and its sums.
+template <int VECTORS, typename Number, typename Then>
 inline void multiply_panel(
-    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then,
-    const Before& before = {}) {
+    Left<Number> rows, int count, const Number* panel, int64_t depth, const Then& then) {
 #if HAS_TILES
-  if constexpr (HAS_TILES_OF<Number>) {
-    bool is_whole = rows.step == Factors<Number>::STEP && depth % TILE_DEPTH<Number> == 0;
-    if (is_whole && may_use_tiles()) {
-      for (int block = 0; block < count; block += BLOCK_ROWS<Number>)
-        multiply_by_tiles<VECTORS>(
-            rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth,
-            [&](int row, const auto& sums) { then(block + row, sums); },
-            [&](int row, int rows) { before(block + row, rows); });
-      return;
+  if constexpr (HAS_TILES_OF<Number>)
+    if (suit_tiles(rows, depth)) {
+      auto told = [&](int64_t row, int64_t, const auto& sums) { then(int(row), sums); };
+      Waiting<VECTORS, Number, decltype(told)> waiting(told);
+      multiply_by_tiles(rows, count, panel, depth, 0, 0, waiting);
+      return waiting.finish();
     }
-  }
 #endif
   constexpr int64_t PART = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
-  if (depth <= PART) {
+  const int64_t most = rows.is_in_bands() ? BAND<Number> : PART;
+  if (depth <= most) {
     multiply_part<VECTORS, Number>(rows, count, panel, depth, nullptr, then);
     return;
   }
   for (int block = 0; block < count; block += BLOCK_ROWS<Number>)
     multiply_deep<VECTORS>(
-        rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth, PART,
+        rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth, most,
         [&](int row, const auto& sums) { then(block + row, sums); });
 }
 
@@ -224,12 +282,10 @@ template <typename Number>
 inline void multiply_long(
     Left<Number> rows, int count, const Number* panel, int vectors, int64_t depth, float* sums,
     bool is_first = true) {
-  constexpr int STEP = Factors<Number>::STEP;
   for (int64_t k = 0; k < depth; k += DEEP) {
     bool is_new = is_first && k == 0;
     multiply_narrow<TILE_VECTORS<Number>>(
-        Left<Number>{rows.first + k / STEP * rows.step, rows.row, rows.step}, count,
-        panel + k * vectors * LANES, vectors, std::min(DEEP, depth - k),
+        rows.deeper(k), count, panel + k * vectors * LANES, vectors, std::min(DEEP, depth - k),
         [=](int row, const auto& part) {
           float* to = sums + row * PANEL<Number>;
           for (const Floats& each : part) store(to, is_new ? each : load(to) + each), to += LANES;
@@ -242,7 +298,17 @@ template <typename Number, typename Then>
 inline void multiply(
     Left<Number> rows, int count, const Panels<Number>& by, const Then& then) {
   constexpr int BROAD = PANEL<Number>;
-  for (int64_t column = 0; column < by.width; column += BROAD) {
+  int64_t column = 0;
+#if HAS_TILES
+  if constexpr (HAS_TILES_OF<Number>)
+    if (suit_tiles(rows, by.depth)) {
+      Waiting<TILE_VECTORS<Number>, Number, Then> waiting(then);
+      for (; column + BROAD <= by.width; column += BROAD)
+        multiply_by_tiles(rows, count, by.from(column), by.depth, 0, column, waiting);
+      waiting.finish();
+    }
+#endif
+  for (; column < by.width; column += BROAD) {
     int vectors = int(std::min<int64_t>(BROAD, by.width - column)) / LANES;
     multiply_narrow<TILE_VECTORS<Number>>(
         rows, count, by.from(column), vectors, by.depth,

@@ -48,9 +48,9 @@ struct LaidOut {
       if (first + PANEL<float> > width)
         lay_out_last(from, width - first, column, row, to);
       else if (row == 1)
-        lay_out_columns(from, column, depth, PANEL<float>, to);
+        lay_out_columns({from, column}, depth, PANEL<float>, to);
       else
-        lay_out_rows(from, row, depth, PANEL<float>, to);
+        lay_out_rows({from, row}, depth, PANEL<float>, to);
     }
   }
 

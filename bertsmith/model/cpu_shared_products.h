@@ -32,28 +32,37 @@ inline int64_t block_of(int64_t count, int64_t depth, int64_t matrix_bytes) {
 }
 
 // (R, D) rows by (D, C) weights, in the threads of the parallel region around it, which wait for
-// one another at its end; `then` is told row, column and sums, of whole panels, `before` rows and
-// column.
-template <typename Number, typename Then, typename Before = Untold>
+// one another at its end; `then` is told row, column and sums, of whole panels.
+template <typename Number, typename Then>
 inline void multiply_together(
-    Left<Number> rows, int64_t count, const Panels<Number>& by, const Then& then,
-    const Before& before = {}) {
-  constexpr int BROAD = PANEL<Number>;
-  int64_t num_panels = (by.width + BROAD - 1) / BROAD;
+    Left<Number> rows, int64_t count, const Panels<Number>& by, const Then& then) {
+  constexpr int BROAD = PANEL<Number>, VECTORS = TILE_VECTORS<Number>;
+  const int64_t num_panels = parts(by.width, BROAD);
   const int64_t matrix_bytes = by.width * by.deep() * int64_t(sizeof(Number));
   const int64_t tallest = block_of<Number>(count, by.depth, matrix_bytes);
   const int64_t num_blocks = parts(count, tallest);
+#if HAS_TILES
+  if constexpr (HAS_TILES_OF<Number>)
+    if (suit_tiles(rows, by.depth)) {
+      Waiting<VECTORS, Number, Then> waiting(then);
+#pragma omp for schedule(static) nowait
+      for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {  // blocks stay in the second cache
+        const int64_t column = unit % num_panels * BROAD, first = unit / num_panels * tallest;
+        multiply_by_tiles(
+            rows.from(first), std::min(tallest, count - first), by.from(column), by.depth, first,
+            column, waiting);
+      }
+      waiting.finish();
+#pragma omp barrier
+      return;
+    }
+#endif
 #pragma omp for schedule(static)
-  for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
-    // Of tiles a block of rows stays in the second cache, else a panel in the first.
-    int64_t panel = HAS_TILES_OF<Number> ? unit % num_panels : unit / num_blocks;
-    int64_t block = HAS_TILES_OF<Number> ? unit / num_panels : unit % num_blocks;
-    int64_t column = panel * BROAD, first = block * tallest;
-    int here = int(std::min(tallest, count - first));
-    multiply_panel<TILE_VECTORS<Number>>(
-        rows.from(first), here, by.from(column), by.depth,
-        [&](int row, const auto& sums) { then(first + row, column, sums); },
-        [&](int row, int rows) { before(first + row, rows, column); });
+  for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {  // a panel stays in the first one
+    const int64_t column = unit / num_blocks * BROAD, first = unit % num_blocks * tallest;
+    multiply_panel<VECTORS>(
+        rows.from(first), int(std::min(tallest, count - first)), by.from(column), by.depth,
+        [&](int row, const auto& sums) { then(first + row, column, sums); });
   }
 }
 

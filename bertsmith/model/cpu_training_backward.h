@@ -19,22 +19,24 @@ struct Gradients {
 
 // Gradients of what is kept, and what they are made with.
 struct Arrived {
-  Number *fed, *inner, *projected, *queries, *keys_values;     // of all rows: the weights' want them
-  Number *past_output, *attended, *past_attention, *contexts;  // (Q, H), of a chunk
-  float *of_queries, *of_tokens;  // (Q, H), (C, H): of hidden states
-  float* sums[NUM_NORMS];         // (spans, 2, W)
-  float* biases;                  // of one map
+  Grid<Number> fed, inner, projected, queries, keys_values;  // of all rows: the weights' want them
+  Grid<Number> past_output, attended, past_attention, contexts;  // (Q, H), of a chunk
+  Grid<float> of_queries, of_tokens;  // (Q, H), (C, H): of hidden states; one where all are asked for
+  float* sums[NUM_NORMS];             // (spans, 2, W)
+  float* biases;                      // of one map
   Number *maps[NUM_MAPS], *keys_values_map;  // panels; QKV's are those of queries
 
   Arrived(Cutter& cutter, const Layer& layer, const Input& input, const Stream& stream) {
     const int64_t rows = input.num_asked(), width = layer.hidden, square = width * width;
-    for (Number** each : {&fed, &projected, &queries}) *each = cutter.numbers<Number>(rows * width);
-    inner = cutter.numbers<Number>(rows * layer.inner);
-    keys_values = cutter.numbers<Number>(input.num_tokens() * 2 * width);
-    for (Number** each : {&past_output, &attended, &past_attention, &contexts})
-      *each = cutter.numbers<Number>(stream.most_asked * width);
-    of_queries = cutter.numbers<float>(stream.most_asked * width);
-    of_tokens = cutter.numbers<float>(stream.most_tokens * width);
+    for (Grid<Number>* each : {&fed, &projected, &queries})
+      *each = in_bands<Number>(cutter, rows, width);
+    inner = in_bands<Number>(cutter, rows, layer.inner);
+    keys_values = in_bands<Number>(cutter, input.num_tokens(), 2 * width);
+    for (Grid<Number>* each : {&past_output, &attended, &past_attention, &contexts})
+      *each = in_bands<Number>(cutter, stream.most_asked, width);
+    of_queries = of_tokens = in_bands<float>(cutter, stream.most_asked, width);
+    if (!input.sequences.are_all_asked())
+      of_tokens = in_bands<float>(cutter, stream.most_tokens, width);
     for (float*& each : sums)
       each = cutter.numbers<float>(stream.spans.size() * 2 * rounded_up(width));
     biases = cutter.numbers<float>(std::max(2 * width, layer.inner));
@@ -49,30 +51,41 @@ inline void lay_out(const Number* weights, int64_t depth, int64_t width, Number*
   constexpr int64_t BROAD = PANEL<Number>;
 #pragma omp for schedule(static) nowait
   for (int64_t c = 0; c < width; c += BROAD)
-    lay_out_rows(weights + c, width, depth, BROAD, panels + c * depth);
+    lay_out_rows({weights + c, width}, depth, BROAD, panels + c * depth);
 }
 
-// Gradients of what GELU made of so many numbers a row.
-inline auto through_activation(const Number* slopes, Number* to, int64_t stride) {
-  return put_into(to, stride, [=](int64_t row, int64_t column, Floats sum) {
-    return sum * load(slopes + row * stride + column);
+// Gradients of what GELU was made of.
+inline auto through_activation(const Grid<Number>& slopes, const Grid<Number>& to) {
+  return put_into(to, [=](int64_t row, int64_t column, Floats sum) {
+    return sum * load(slopes.at(row, column));
   });
 }
 
-inline auto added_to(const Number* residual, Number* to, int64_t stride) {
-  return put_into(to, stride, [=](int64_t row, int64_t column, Floats sum) {
-    return sum + load(residual + row * stride + column);
+inline auto added_to(const Grid<Number>& residual, const Grid<Number>& to) {
+  return put_into(to, [=](int64_t row, int64_t column, Floats sum) {
+    return sum + load(residual.at(row, column));
   });
 }
 
-inline auto as_they_are(Number* to, int64_t stride) {
-  return put_into(to, stride, [](int64_t, int64_t, Floats sum) { return sum; });
+inline auto as_they_are(const Grid<Number>& to) {
+  return put_into(to, [](int64_t, int64_t, Floats sum) { return sum; });
 }
 
-inline auto as_they_are(float* to, int64_t stride) {
+// With those past attention, in float32.
+inline auto of_queries(const Grid<Number>& past, const Grid<float>& to) {
   return [=](int64_t row, int64_t column, const auto& sums) {
-    for (const Floats& each : sums) store(to + row * stride + column, each), column += LANES;
+    for (const Floats& each : sums) {
+      store(to.at(row, column), each + load(past.at(row, column)));
+      column += LANES;
+    }
   };
+}
+
+// With those of the tokens' queries.
+inline auto of_keys_values(const Grid<float>& of_queries, const Grid<Number>& to) {
+  return put_into(to, [=](int64_t row, int64_t column, Floats sum) {
+    return sum + load(of_queries.at(row, column));
+  });
 }
 
 struct Backward {
@@ -96,42 +109,42 @@ struct Backward {
   }
 
   void chunk(const Chunk& of, const Own& own) const {
-    const int64_t width = layer.hidden, inner = layer.inner, from = of.asked * width;
-    const Number* slopes = kept.slopes + of.asked * inner;
-    Number* to_inner = arrived.inner + of.asked * inner;
-    norm(of, FEED_FORWARD, own, grad_output + from, arrived.fed + from, arrived.past_output);
-    multiply_together(
-        {arrived.fed + from, width}, of.num_asked, panels(arrived.maps[DOWN], width, inner),
-        through_activation(slopes, to_inner, inner),
-        [=](int64_t row, int rows, int64_t column) {
-          expect<0>(slopes + row * inner + column, inner, rows, PANEL<Number>);
-        });
-    multiply_together(
-        {to_inner, inner}, of.num_asked, panels(arrived.maps[UP], inner, width),
-        added_to(arrived.past_output, arrived.attended, width));
-    norm(of, ATTENTION, own, arrived.attended, arrived.projected + from, arrived.past_attention);
-    multiply_together(
-        {arrived.projected + from, width}, of.num_asked,
-        panels(arrived.maps[OUTPUT], width, width),
-        as_they_are(arrived.contexts, width));
+    const int64_t width = layer.hidden, inner = layer.inner, asked = of.asked;
+    const Grid<const Number> given{grad_output + asked * width, width};
+    const Grid<Number> to{grad_hidden + of.token * width, width};
+    const Grid<Number> to_inner = arrived.inner.from(asked), projected = arrived.projected.from(asked);
+    norm(of, FEED_FORWARD, own, given, arrived.fed.from(asked), arrived.past_output);
+    multiply(arrived.fed.from(asked), of, panels(arrived.maps[DOWN], width, inner),
+             through_activation(kept.slopes.from(asked), to_inner));
+    multiply(to_inner, of, panels(arrived.maps[UP], inner, width),
+             added_to(arrived.past_output, arrived.attended));
+    norm(of, ATTENTION, own, arrived.attended, projected, arrived.past_attention);
+    multiply(projected, of, panels(arrived.maps[OUTPUT], width, width),
+             as_they_are(arrived.contexts));
     attention(of, own);
-    multiply_together(
-        {arrived.queries + from, width}, of.num_asked, panels(arrived.maps[QKV], width, width),
-        as_they_are(arrived.of_queries, width));
-    multiply_together(
-        {arrived.keys_values + of.token * 2 * width, 2 * width}, of.num_tokens,
-        panels(arrived.keys_values_map, 2 * width, width), as_they_are(arrived.of_tokens, width));
-    join(of);
+    multiply(arrived.queries.from(asked), of, panels(arrived.maps[QKV], width, width),
+             of_queries(arrived.past_attention, arrived.of_queries));
+    if (kept.asked) spread(of);
+    multiply_together<Number>(
+        arrived.keys_values.from(of.token), of.num_tokens,
+        panels(arrived.keys_values_map, 2 * width, width), of_keys_values(arrived.of_tokens, to));
   }
 
  private:
-  // Pointers begin at the chunk's first row.
+  // A chunk's rows asked for by a map.
+  template <typename Then>
+  void multiply(
+      const Grid<Number>& rows, const Chunk& of, const Panels<Number>& by, const Then& then) const {
+    multiply_together<Number>(rows, of.num_asked, by, then);
+  }
+
+  // Of a chunk's rows.
   void norm(
-      const Chunk& of, int which, const Own& own, const Number* gradients, Number* rows,
-      Number* residual) const {
-    const int64_t from = of.asked * layer.hidden, size = 2 * rounded_up(layer.hidden);
+      const Chunk& of, int which, const Own& own, const Grid<const Number>& gradients,
+      const Grid<Number>& rows, const Grid<Number>& residual) const {
+    const int64_t size = 2 * rounded_up(layer.hidden);
     NormRows<Number> end = kept.end(layer, which, of.num_asked);
-    end.rows += from, end.residual += from;
+    end.rows = end.rows.from(of.asked), end.residual = end.residual.from(of.asked);
     if (end.before) end.before += of.asked;
     const NormRules rules = norm_rules(layer, which);
     const float* statistics = kept.statistics[which] + 2 * of.asked;
@@ -146,38 +159,31 @@ struct Backward {
   }
 
   void attention(const Chunk& of, const Own& own) const {
-    const int64_t width = layer.hidden;
     Room<Number> room = own.heads;
     const int64_t at_once = stream.sequences.heads_at_once(
         of.first, of.end, layer.rules.num_heads, omp_get_num_threads());
 #pragma omp for schedule(dynamic, at_once)
     for (int64_t number = 0; number < (of.end - of.first) * layer.rules.num_heads; number++) {
-      const Task<Number> task = task_of(layer, stream, kept, of, number);
-      const int64_t at = task.queries - kept.queries;
-      Number* keys = arrived.keys_values + (task.keys - kept.keys_values);
-      attend_backward(
-          task, layer.rules, room, arrived.contexts + at - of.asked * width, width,
-          arrived.queries + at, keys, keys + width);
+      const Head head(layer, stream, of, number);
+      attend_backward<Number>(
+          head.task(layer, stream, kept), layer.rules, room,
+          arrived.contexts.from(head.asked - of.asked, head.column),
+          arrived.queries.from(head.asked, head.column),
+          arrived.keys_values.from(head.token, head.column),
+          arrived.keys_values.from(head.token, layer.hidden + head.column));
     }
   }
 
-  // What came to each hidden state as key and value, as every query that it was asked for as, and past
-  // attention.
-  void join(const Chunk& of) const {
+  // To each token what came to every query that it was asked for as.
+  void spread(const Chunk& of) const {
     const int64_t width = layer.hidden, *rows = stream.sequences.rows, end = of.asked + of.num_asked;
-    const bool are_all = stream.sequences.are_all_asked();
 #pragma omp for schedule(static)
     for (int64_t t = of.token; t < of.token + of.num_tokens; t++) {
-      float* total = arrived.of_tokens + (t - of.token) * width;
-      int64_t i = are_all ? t : std::lower_bound(rows + of.asked, rows + end, t) - rows;
-      for (; i < end && (are_all ? i : rows[i]) == t; i++) {
-        const int64_t at = (i - of.asked) * width;
-        for (int64_t h = 0; h < width; h += LANES) {
-          const Floats more = load(arrived.of_queries + at + h) + load(arrived.past_attention + at + h);
-          store(total + h, load(total + h) + more);
-        }
-      }
-      for (int64_t h = 0; h < width; h += LANES) put(grad_hidden + t * width + h, load(total + h));
+      const Grid<float> total = arrived.of_tokens.from(t - of.token);
+      for (int64_t h = 0; h < width; h += LANES) store(total.at(0, h), Floats{});
+      for (int64_t i = std::lower_bound(rows + of.asked, rows + end, t) - rows; i < end && rows[i] == t; i++)
+        for (int64_t h = 0; h < width; h += LANES)
+          store(total.at(0, h), load(total.at(0, h)) + load(arrived.of_queries.at(i - of.asked, h)));
     }
   }
 };
@@ -198,8 +204,8 @@ inline float map_gradients(
     const Gradients& to, int num_threads) {
   const int64_t tokens = input.num_tokens(), rows = input.num_asked(), width = layer.hidden;
   float status = DONE;
-  auto make = [&](const Number* gradients, const Number* factors, int64_t count, int map,
-                  int64_t first, int64_t outputs) {
+  auto make = [&](const Grid<const Number>& gradients, const Grid<const Number>& factors,
+                  int64_t count, int map, int64_t first, int64_t outputs) {
     const int64_t depth = layer.depth(map);
     status = std::min(
         status, weight_gradients(
@@ -213,7 +219,7 @@ inline float map_gradients(
   make(arrived.inner, kept.attended, rows, UP, 0, layer.inner);
   make(arrived.projected, kept.contexts, rows, OUTPUT, 0, width);
   make(arrived.queries, kept.residual, rows, QKV, 0, width);
-  make(arrived.keys_values, input.hidden, tokens, QKV, width, 2 * width);
+  make(arrived.keys_values, {input.hidden, width}, tokens, QKV, width, 2 * width);
   return status;
 }
 

@@ -14,7 +14,7 @@ inline void lay_out_turned(const Number* weights, int64_t depth, int64_t width, 
   constexpr int64_t BROAD = PANEL<Number>;
 #pragma omp for schedule(static) nowait
   for (int64_t c = 0; c < width; c += BROAD)
-    lay_out_columns(weights + c * depth, depth, depth, BROAD, panels + c * depth);
+    lay_out_columns({weights + c * depth, depth}, depth, BROAD, panels + c * depth);
 }
 
 // Words of dropout of each row asked for, in the threads around it.
@@ -36,22 +36,19 @@ inline void draw_words(const Layer& layer, const Input& input, const Kept& kept)
   }
 }
 
-inline auto with_bias(Number* to, int64_t stride, const Number* bias) {
-  return put_into(to, stride, [=](int64_t, int64_t column, Floats sum) {
-    return sum + load(bias + column);
-  });
+inline auto with_bias(const Grid<Number>& to, const Number* bias) {
+  return put_into(to, [=](int64_t, int64_t column, Floats sum) { return sum + load(bias + column); });
 }
 
-// Sums with their bias become GELU of them; its slope is kept, past the caches if there are many.
+// Sums with their bias become GELU of them, and its slope.
 inline auto activation(
-    Number* slopes, Number* activated, int64_t stride, const Number* bias, bool are_many) {
+    const Grid<Number>& slopes, const Grid<Number>& activated, const Number* bias) {
   return [=](int64_t row, int64_t column, const auto& sums) {
     for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES) {
-      const int64_t at = row * stride + column;
       const Place low(sums[v] + load(bias + column));
       const Place high(sums[v + 1] + load(bias + column + LANES));
-      put_both(slopes + at, low.slope(), high.slope(), are_many);
-      put_both(activated + at, low.gelu(), high.gelu());
+      put_both(slopes.at(row, column), low.slope(), high.slope());
+      put_both(activated.at(row, column), low.gelu(), high.gelu());
     }
   };
 }
@@ -73,33 +70,37 @@ struct Forward {
   }
 
   void chunk(const Chunk& of, const Own& own) const {
-    const int64_t width = layer.hidden, from = of.asked * width, token = of.token * width;
-    const int64_t inner = of.asked * layer.inner;
-    Number* activated = kept.activated + inner;
+    const int64_t width = layer.hidden, inner = layer.inner, asked = of.asked;
+    const Grid<Number> activated = kept.activated.from(asked);
     if (kept.asked) copy_asked(of);
     const Panels<Number> queries = panels(maps[QKV], width, width);
     const Panels<Number> keys_values = panels(queries.from(width), width, 2 * width);
-    multiply_together(
-        {kept.residual + from, width}, of.num_asked, queries,
-        with_bias(kept.queries + from, width, layer.biases[QKV]));
-    multiply_together(
-        {input.hidden + token, width}, of.num_tokens, keys_values,
-        with_bias(kept.keys_values + 2 * token, 2 * width, layer.biases[QKV] + width));
+    multiply_together<Number>(
+        kept.residual.from(asked), of.num_asked, queries,
+        with_bias(kept.queries.from(asked), layer.biases[QKV]));
+    multiply_together<Number>(
+        {input.hidden + of.token * width, width}, of.num_tokens, keys_values,
+        with_bias(kept.keys_values.from(of.token), layer.biases[QKV] + width));
     attention(of, own);
-    multiply_together(
-        {kept.contexts + from, width}, of.num_asked, panels(maps[OUTPUT], width, width),
-        with_bias(kept.projected + from, width, layer.biases[OUTPUT]));
+    multiply(kept.contexts, of, panels(maps[OUTPUT], width, width),
+             with_bias(kept.projected.from(asked), layer.biases[OUTPUT]));
     norm(of, ATTENTION, own, kept.attended);
-    multiply_together(
-        {kept.attended + from, width}, of.num_asked, panels(maps[UP], width, layer.inner),
-        activation(kept.slopes + inner, activated, layer.inner, layer.biases[UP], kept.is_large));
-    multiply_together(
-        {activated, layer.inner}, of.num_asked, panels(maps[DOWN], layer.inner, width),
-        with_bias(kept.fed + from, width, layer.biases[DOWN]));
-    norm(of, FEED_FORWARD, own, output);
+    multiply(kept.attended, of, panels(maps[UP], width, inner),
+             activation(kept.slopes.from(asked), activated, layer.biases[UP]));
+    multiply(kept.activated, of, panels(maps[DOWN], inner, width),
+             with_bias(kept.fed.from(asked), layer.biases[DOWN]));
+    norm(of, FEED_FORWARD, own, {output, width});
   }
 
  private:
+  // Rows asked for of a chunk by a map.
+  template <typename Then>
+  void multiply(
+      const Grid<const Number>& rows, const Chunk& of, const Panels<Number>& by,
+      const Then& then) const {
+    multiply_together<Number>(rows.from(of.asked), of.num_asked, by, then);
+  }
+
   void copy_asked(const Chunk& of) const {
     const int64_t width = layer.hidden;
 #pragma omp for schedule(static)
@@ -113,13 +114,14 @@ struct Forward {
         of.first, of.end, layer.rules.num_heads, omp_get_num_threads());
 #pragma omp for schedule(dynamic, at_once)
     for (int64_t number = 0; number < (of.end - of.first) * layer.rules.num_heads; number++) {
-      const Task<Number> task = task_of(layer, stream, kept, of, number);
-      Number* contexts = kept.contexts + (task.queries - kept.queries);
-      attend(task, layer.rules, room, contexts, layer.hidden);
+      const Head head(layer, stream, of, number);
+      attend(
+          head.task(layer, stream, kept), layer.rules, room,
+          kept.contexts.from(head.asked, head.column));
     }
   }
 
-  void norm(const Chunk& of, int which, const Own& own, Number* to) const {
+  void norm(const Chunk& of, int which, const Own& own, const Grid<Number>& to) const {
     const NormRows<Number> rows = kept.end(layer, which, input.num_asked());
     const NormRules rules = norm_rules(layer, which);
 #pragma omp for schedule(static)

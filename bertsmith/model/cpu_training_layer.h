@@ -51,34 +51,32 @@ struct Input {
   }
 };
 
-// What the way there leaves for the way back.
+// What the way there leaves for the way back; what products make lies in bands.
 struct Kept {
-  static constexpr int64_t LARGE = 1 << 22;  // bytes of a tensor that comes back from memory anyway
-  const Number* residual;                    // (R, H) hidden states, of which these are
-  Number* asked;                             // or a copy; null where all are asked for
-  Number *queries, *keys_values, *contexts;  // (R, H), (T, 2H), (R, H)
-  Number *projected, *attended;              // (R, H) before dropout and norm, and after
-  Number *slopes, *activated;                // (R, F): of GELU, and after it
-  Number* fed;                               // (R, H) before dropout and norm
-  float* statistics[NUM_NORMS];              // (R, 2)
-  int32_t* words[NUM_SITES];                 // (R,) of dropout; null without it
-  bool is_large;                             // `slopes`
+  Grid<const Number> residual;                    // (R, H) hidden states, of which these are
+  Number* asked;                                  // or a copy; null where all are asked for
+  Grid<Number> queries, keys_values, contexts;    // (R, H), (T, 2H), (R, H)
+  Grid<Number> projected, attended;               // (R, H) before dropout and norm, and after
+  Grid<Number> slopes, activated;                 // (R, F): of GELU, and after it
+  Grid<Number> fed;                               // (R, H) before dropout and norm
+  float* statistics[NUM_NORMS];                   // (R, 2)
+  int32_t* words[NUM_SITES];                      // (R,) of dropout; null without it
 
   Kept(Cutter& cutter, const Layer& layer, const Input& input) {
-    const int64_t rows = input.num_asked(), size = rows * layer.hidden;
-    asked = input.sequences.are_all_asked() ? nullptr : cutter.numbers<Number>(size);
-    residual = asked ? asked : input.hidden;
-    keys_values = cutter.numbers<Number>(input.num_tokens() * 2 * layer.hidden);
-    for (Number** each : {&queries, &contexts, &projected, &attended, &fed})
-      *each = cutter.numbers<Number>(size);
-    for (Number** each : {&slopes, &activated}) *each = cutter.numbers<Number>(rows * layer.inner);
+    const int64_t rows = input.num_asked(), width = layer.hidden;
+    asked = input.sequences.are_all_asked() ? nullptr : cutter.numbers<Number>(rows * width);
+    residual = {asked ? asked : input.hidden, width};
+    keys_values = in_bands<Number>(cutter, input.num_tokens(), 2 * width);
+    for (Grid<Number>* each : {&queries, &contexts, &projected, &attended, &fed})
+      *each = in_bands<Number>(cutter, rows, width);
+    for (Grid<Number>* each : {&slopes, &activated})
+      *each = in_bands<Number>(cutter, rows, layer.inner);
     for (float*& each : statistics) each = cutter.numbers<float>(2 * rows);
     for (int site = 0; site < NUM_SITES; site++) {
       const Dropout& dropout = site == PROBABILITIES ? layer.rules.dropout : layer.dropout;
       const bool is_dropped = input.keys && dropout.bar;
       words[site] = is_dropped ? cutter.numbers<int32_t>(rounded_up(rows)) : nullptr;
     }
-    is_large = rows * layer.inner * int64_t(sizeof(Number)) > LARGE;
   }
 
   // The end of a sub-layer.
@@ -184,33 +182,42 @@ inline NormRules norm_rules(const Layer& layer, int norm) {
   return {int(layer.hidden), layer.norms[norm].epsilon, layer.dropout, layer.dropout};
 }
 
-// One head of one sequence of a chunk, by its number among all such.
-inline Task<Number> task_of(
-    const Layer& layer, const Stream& stream, const Kept& kept, const Chunk& chunk,
-    int64_t number) {
-  const int64_t sequence = chunk.first + number / layer.rules.num_heads, width = layer.hidden;
-  const int64_t first = stream.sequences.firsts[sequence], asked = stream.starts[sequence];
-  const int head = int(number % layer.rules.num_heads), column = head * layer.rules.head_size;
-  const Number* keys = kept.keys_values + first * 2 * width + column;
-  const int32_t* words = kept.words[PROBABILITIES];
-  return {
-      kept.queries + asked * width + column, keys, keys + width, width, 2 * width,
-      stream.sequences.are_all_asked() ? nullptr : stream.sequences.rows + asked, first,
-      stream.sequences.length(sequence), stream.starts[sequence + 1] - asked,
-      words ? words + asked : nullptr, head};
-}
+// One head of one sequence of a chunk, by its number among all such: where its tokens, the rows of
+// them asked for and its columns begin.
+struct Head {
+  int64_t sequence, token, asked, column;
+  int number;
+
+  Head(const Layer& layer, const Stream& stream, const Chunk& chunk, int64_t number)
+      : sequence(chunk.first + number / layer.rules.num_heads),
+        token(stream.sequences.firsts[sequence]),
+        asked(stream.starts[sequence]),
+        column(number % layer.rules.num_heads * layer.rules.head_size),
+        number(int(number % layer.rules.num_heads)) {}
+
+  Task<Number> task(const Layer& layer, const Stream& stream, const Kept& kept) const {
+    const int32_t* words = kept.words[PROBABILITIES];
+    const int64_t* rows = stream.sequences.are_all_asked() ? nullptr : stream.sequences.rows + asked;
+    return {
+        kept.queries.from(asked, column), kept.keys_values.from(token, column),
+        kept.keys_values.from(token, layer.hidden + column), rows, token,
+        stream.sequences.length(sequence), stream.starts[sequence + 1] - asked,
+        words ? words + asked : nullptr, number};
+  }
+};
 
 inline Panels<Number> panels(const Number* numbers, int64_t depth, int64_t width) {
   return {numbers, nullptr, depth, width};
 }
 
-// What becomes of sums: `change` makes them what is put to rows so far apart.
+// What becomes of sums: `change` makes them what is put to rows.
 template <typename Change>
-inline auto put_into(Number* to, int64_t stride, const Change& change) {
+inline auto put_into(const Grid<Number>& to, const Change& change) {
   return [=](int64_t row, int64_t column, const auto& sums) {
-    put_pairs(
-        to + row * stride + column, sums,
-        [&](int at, const Floats& sum) { return change(row, column + at, sum); });
+    for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES)
+      put_both(
+          to.at(row, column), change(row, column, sums[v]),
+          change(row, column + LANES, sums[v + 1]));
   };
 }
 

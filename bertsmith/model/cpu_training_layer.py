@@ -41,8 +41,8 @@ MOST_NUMBERS = 2**19
 """Of the largest matrix: it stays in the second cache of a core. Of broader ones torch's products
 are ahead where tokens are many (docs/log.md)."""
 _NUM_MAPS, _NUM_NORMS = 4, 2
-_PANEL = 64
-"""What widths are multiples of."""
+_PANEL, _BAND = 64, 32
+"""What widths are multiples of, and those of heads."""
 _LINE_BYTES = 64
 
 
@@ -145,7 +145,7 @@ def suits(
         and all(each.dtype == torch.float32 for each in norms)
         and [each.shape for each in weights] == _shapes(width, inner)
         and hidden.shape == (len(stream.token_ids), width)
-        and width % _PANEL == inner % _PANEL == width % (2 * num_heads) == 0
+        and width % _PANEL == inner % _PANEL == width % (_BAND * num_heads) == 0
         and width * inner <= MOST_NUMBERS
         and len(hidden) > 0
         and stream.longest <= LONGEST

@@ -2,8 +2,20 @@
 
 #include "cpu_weight_gradients.h"
 
-extern "C" float weight_gradients_bf16(const Given<uint16_t>* of, int num_threads) {
-  return weight_gradients(*of, num_threads);
+// Rows one behind the other.
+struct PlainGiven {
+  const uint16_t *gradients, *rows;   // (T, O), (T, I)
+  uint16_t* grad_weight;              // (O, I)
+  float* grad_bias;                   // (O,)
+  int64_t num_rows, width, outputs;  // T, I, O
+};
+
+extern "C" float weight_gradients_bf16(const PlainGiven* of, int num_threads) {
+  return weight_gradients(
+      Given<uint16_t>{
+          {of->gradients, of->outputs}, {of->rows, of->width}, of->grad_weight, of->grad_bias,
+          of->num_rows, of->width, of->outputs},
+      num_threads);
 }
 
 // By vectors it is not faster than others.

@@ -3,9 +3,10 @@
 //
 // Both are factors of one product over all rows. The narrower one changes rows for columns once, in
 // blocks as the matrix unit takes them. Of the broader one a thread lays out so many columns as leave
-// them and their sums in its second cache, a part of all rows at a time, and asks for the next blocks
-// of the other while it multiplies. Sums of the bias are made on the way. Every sum is made in the order
-// of rows, in float32, so the number of threads changes no bit. It knows no layers and no Python.
+// them and their sums in its second cache, a part of all rows at a time: the next part beside the
+// products of this one, which ask for the other's next blocks too. Sums of the bias are made on the
+// way. Every sum is made in the order of rows, in float32, so the number of threads changes no bit. It
+// knows no layers and no Python.
 //
 // Legend: T rows, I width of a row, O outputs; N and B widths of the narrower and the broader factor.
 
@@ -18,15 +19,18 @@
 
 namespace {
 
-// Rows of a part, and columns of the broader factor that a thread takes at a time, at most.
-constexpr int64_t PART = 512, MOST_COLUMNS = 256;
+// Rows of a part, of which a block stays in the first cache, and columns of the broader factor that a
+// thread takes at a time, at most.
+constexpr int64_t PART = 256, MOST_COLUMNS = 256;
+// So many rows before they are laid out they are asked for.
+constexpr int64_t ROWS_AHEAD = 32;
 // A block of what changed rows for columns: TALL columns of so many rows, one behind the other.
 template <typename Number>
 constexpr int64_t BLOCK = TALL * TILE_DEPTH<Number>;
 
 template <typename Number>
 struct Given {
-  const Number *gradients, *rows;     // (T, O), (T, I)
+  Grid<const Number> gradients, rows;  // (T, O), (T, I)
   Number* grad_weight;                // (O, I)
   float* grad_bias;                   // (O,)
   int64_t num_rows, width, outputs;  // T, I, O
@@ -36,13 +40,12 @@ struct Given {
 // TILE_DEPTH rows, so far apart.
 template <typename Number>
 struct Factor {
-  const Number* numbers;
+  Grid<const Number> rows;
   int64_t num_rows, width;
   float* totals = nullptr;
   int64_t totals_apart = 0;
 
   int64_t rows_from(int64_t row) const { return std::min(TILE_DEPTH<Number>, num_rows - row); }
-  const Number* from(int64_t row, int64_t column) const { return numbers + row * width + column; }
 
   void add_up(int64_t row, int64_t column, int64_t count) const {
     if (!totals) return;
@@ -50,7 +53,7 @@ struct Factor {
     for (int64_t c = 0; c < count; c += LANES) {
       Floats total = load(to + c);
       for (int64_t k = 0; k < rows_from(row); k++)
-        total += get(from(row + k, column + c), count - c);
+        total += get(rows.at(row + k, column + c), count - c);
       store(to + c, total);
     }
   }
@@ -64,45 +67,73 @@ void turn_depth(const Factor<Number>& narrow, int64_t row, Number* blocks, int64
   for (int64_t n = 0; n < narrow.width; n += TALL, blocks += apart) {
     const int64_t count = std::min<int64_t>(TALL, narrow.width - n);
     if (here < DEPTH || count < TALL) std::fill_n(blocks, BLOCK<Number>, Number{});
-    turn_rows(narrow.from(row, n), narrow.width, here, count, blocks, DEPTH);
+    turn_rows(narrow.rows.at(row, n), narrow.rows.row, here, count, blocks, DEPTH);
     narrow.add_up(row, n, count);
   }
 }
 
-// Rows of a part and so many columns, as panels so far apart.
+// Lays out so many rows and columns as panels, zeros past the last ones: two rows of a panel at a step.
 template <typename Number>
-void lay_out_part(
-    const Factor<Number>& broad, int64_t start, int64_t depth, int64_t first, int64_t columns,
-    Number* panels) {
-  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
-  for (int64_t k = 0; k < depth; k += DEPTH) {
-    const int64_t row = start + k, next = row + DEPTH;
-    if (next < broad.num_rows)
-      expect<0>(broad.from(next, first), broad.width, broad.rows_from(next), columns);
-    for (int64_t c = 0; c < columns; c += PANEL<Number>) {
-      const int64_t count = std::min<int64_t>(PANEL<Number>, columns - c), wide = rounded_up(count);
-      lay_out_rows(
-          broad.from(row, first + c), broad.width, broad.rows_from(row), count,
-          panels + c * depth + k * wide, wide, DEPTH);
-    }
-    broad.add_up(row, first, columns);
+class Laying {
+ public:
+  static constexpr int64_t BROAD = PANEL<Number>, STEP = Factors<Number>::STEP;
+
+  Laying(
+      const Factor<Number>& broad, int64_t start, int64_t depth, int64_t first, int64_t columns,
+      Number* panels)
+      : broad(broad), start(start), depth(depth), first(first), columns(columns), panels(panels) {}
+
+  void operator()() {
+    if (k < depth) step();
   }
-}
+  void finish() {
+    while (k < depth) step();
+  }
+
+ private:
+  void step() {
+    const int64_t row = start + k, there = broad.num_rows - row;
+    const int64_t count = std::min(BROAD, columns - c), wide = rounded_up(count);
+    Number* to = panels + c * depth + k * wide;
+    if (row + ROWS_AHEAD + 1 < broad.num_rows)
+      for (int64_t ahead = ROWS_AHEAD; ahead < ROWS_AHEAD + STEP; ahead++)
+        __builtin_prefetch(broad.rows.at(row + ahead, first + c), 0, 2);
+    for (int64_t at = 0; at < wide; at += LANES, to += LANES * STEP) {
+      const Number* above = broad.rows.at(row, first + c + at);
+      Words words = {};
+      if (there > 0) words = side_by_side(above, there > 1 ? above + broad.rows.row : nullptr, count - at);
+      std::memcpy(to, &words, sizeof words);
+      if (broad.totals) {
+        float* totals = broad.totals + first + c + at;
+        store(totals, Factors<Number>::add(load(totals), ONES, Factors<Number>::of(to)));
+      }
+    }
+    c += BROAD;
+    if (c >= columns) c = 0, k += STEP;
+  }
+
+  static constexpr Number ONES[2] = {0x3F80, 0x3F80};
+  const Factor<Number>& broad;
+  int64_t start, depth, first, columns;
+  Number* panels;
+  int64_t k = 0, c = 0;
+};
 
 // TALL columns of blocks by a panel of so many vectors: put to, or added to, (TALL, PANEL) sums.
-template <typename Number>
+template <typename Number, typename Beside>
 void multiply_blocks(
-    const Number* blocks, const Number* panel, int vectors, int64_t depth, float* sums,
-    bool is_first) {
+    const Number* blocks, const Number* panel, int vectors, int64_t depth, float* sums, bool is_first,
+    const Beside& beside) {
   constexpr int64_t DEPTH = TILE_DEPTH<Number>;
 #if HAS_TILES
   if (may_use_tiles()) {
     Tiles::are_of(TALL);
-    auto* multiply = vectors == 2 ? multiply_tiles<true, true, false, Number>
-                                  : multiply_tiles<true, false, false, Number>;
-    return multiply(
-        blocks, 64, panel, vectors * VECTOR_BYTES, depth, sums, PANEL<Number> * sizeof(float),
-        is_first, BLOCK<Number> * sizeof(Number));
+    auto multiply = [&](auto is_broad) {
+      multiply_tiles<true, is_broad(), false>(
+          blocks, 64, panel, vectors * VECTOR_BYTES, depth, sums, PANEL<Number> * sizeof(float),
+          is_first, BLOCK<Number> * sizeof(Number), beside);
+    };
+    return vectors == 2 ? multiply(std::true_type()) : multiply(std::false_type());
   }
 #endif
   for (int64_t k = 0; k < depth; k += DEPTH)
@@ -127,15 +158,16 @@ void write(const float* sums, int64_t rows, int64_t columns, Number* to, int64_t
     }
 }
 
-// What a thread works in, for so many columns: a part of them as panels, and all of their sums.
+// What a thread works in, for so many columns: two parts of them as panels, and all of their sums.
 template <typename Number>
 struct ShareRoom {
-  Number* panels;
-  float* sums;  // (N / TALL, MOST_COLUMNS / PANEL, TALL, PANEL)
+  Number* panels[2];
+  float* sums;  // (N / TALL, their panels, TALL, PANEL)
 
-  ShareRoom(Cutter& cutter, int64_t columns, int64_t high)
-      : panels(cutter.numbers<Number>(PART * columns)),
-        sums(cutter.numbers<float>(high * MOST_COLUMNS)) {}
+  ShareRoom(Cutter& cutter, int64_t columns, int64_t high) {
+    for (Number*& each : panels) each = cutter.numbers<Number>(PART * columns);
+    sums = cutter.numbers<float>(high * MOST_COLUMNS);
+  }
 };
 
 // (T, N) and (T, B) -> gradients of the weights: (N, B), or turned.
@@ -156,33 +188,47 @@ struct Share {
   const ShareRoom<Number>& room;
 
   void make() const {
-    for (int64_t start = 0; start < of.deep; start += PART) {
-      const int64_t part = std::min(PART, of.deep - start);
-      lay_out_part(of.broad, start, part, first, columns, room.panels);
-      for (int64_t k = 0; k < part; k += DEEP) multiply(start, part, k);
+    int side = 0;
+    laying(0, side).finish();
+    for (int64_t start = 0; start < of.deep; start += PART, side ^= 1) {
+      Laying<Number> next = laying(start + PART, side ^ 1);
+      multiply(start, room.panels[side], next);
+      next.finish();
     }
   }
 
-  // By DEEP rows of a part: so much of a block stays in the first cache.
-  void multiply(int64_t start, int64_t part, int64_t k) const {
-    const int64_t depth = std::min(DEEP, part - k), piece = parts(depth * TALL, parts(columns, BROAD));
-    const Number* row = of.blocks + start * of.high + k * TALL;
-    for (int64_t n = 0; n < of.high; n += TALL) {
-      const Number* from = row + n * part;
-      const Number* next = n + TALL < of.high ? from + TALL * part : row + depth * TALL;
-      for (int64_t c = 0; c < columns; c += BROAD, next += piece) {
-        ask_for(next, piece);
-        const int64_t count = std::min(BROAD, columns - c), wide = rounded_up(count);
-        const Number* panel = room.panels + c * part + k * wide;
-        float* to = room.sums + n * MOST_COLUMNS + c * TALL;
-        const bool is_first = start + k == 0, is_last = start + k + depth == of.deep;
+ private:
+  int64_t depth_from(int64_t start) const {
+    return std::clamp<int64_t>(of.deep - start, 0, PART);
+  }
+  Laying<Number> laying(int64_t start, int side) const {
+    return {of.broad, start, depth_from(start), first, columns, room.panels[side]};
+  }
+
+  void multiply(int64_t start, const Number* panels, Laying<Number>& laying) const {
+    const int64_t depth = depth_from(start), num_panels = parts(columns, BROAD);
+    const int64_t piece = parts(depth * TALL, num_panels);
+    const bool is_last = start + depth == of.deep;
+    const Number* from = of.blocks + start * of.high;
+    for (int64_t n = 0; n < of.high; n += TALL, from += depth * TALL)
+      for (int64_t c = 0; c < columns; c += BROAD) {
+        ask_for(from + depth * TALL + c / BROAD * piece, piece);  // the next block lies behind this one
+        const int64_t count = std::min(BROAD, columns - c);
         const int64_t rows = std::min<int64_t>(TALL, of.narrow.width - n);
+        float* sums = room.sums + n * num_panels * BROAD + c * TALL;
         if (is_last)
           expect(place(n, c), stride(), IS_TURNED ? count : rows, IS_TURNED ? rows : count);
-        multiply_blocks(from, panel, int(wide / LANES), depth, to, is_first);
-        if (is_last) write<IS_TURNED>(to, rows, count, place(n, c), stride());
+        // The next sums lie behind these, in the second cache; lines of as many steps are asked for.
+        const float* soon = sums + TALL * BROAD;
+        multiply_blocks(
+            from, panels + c * depth, int(rounded_up(count) / LANES), depth, sums, start == 0, [&] {
+              for (int64_t at = 0; at < TALL * BROAD * TILE_DEPTH<Number> / PART; at += LANES)
+                __builtin_prefetch(soon + at, 1);
+              soon += TALL * BROAD * TILE_DEPTH<Number> / PART;
+              laying();
+            });
+        if (is_last) write<IS_TURNED>(sums, rows, count, place(n, c), stride());
       }
-    }
   }
 
   int64_t stride() const { return IS_TURNED ? of.narrow.width : of.broad.width; }

@@ -91,7 +91,7 @@ void differentiate(
   for (int64_t column = 0; column < of.width; column += PANEL<Number>) {
     int64_t broad = std::min<int64_t>(PANEL<Number>, room.broad - column), left = of.width - column;
     lay_out_rows(
-        of.embedding + first * of.width + column, of.width, count, std::min<int64_t>(PANEL<Number>, left),
+        {of.embedding + first * of.width + column, of.width}, count, std::min<int64_t>(PANEL<Number>, left),
         room.words + column * SPAN + from * broad);
     float sums[BLOCK * PANEL<Number>];
     Number* to = of.grad_embedding + first * of.width + column;
@@ -147,12 +147,12 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
 #pragma omp for schedule(static) nowait
     for (int64_t row = 0; row < of.num_rows; row += PANEL<Number>)
       lay_out_columns(
-          of.rows + row * of.width, of.width, of.width,
+          {of.rows + row * of.width, of.width}, of.width,
           std::min<int64_t>(PANEL<Number>, of.num_rows - row), room.columns + row * of.width);
 #pragma omp for schedule(static)
     for (int64_t column = 0; column < of.width; column += PANEL<Number>)
       lay_out_rows(
-          of.rows + column, of.width, of.num_rows, std::min<int64_t>(PANEL<Number>, of.width - column),
+          {of.rows + column, of.width}, of.num_rows, std::min<int64_t>(PANEL<Number>, of.width - column),
           room.pairs + column * room.deep);
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < of.num_words; first += BLOCK)

@@ -1,0 +1,46 @@
+// Where rows of numbers lie: row after row, or in bands.
+//
+// A band is as many columns of all rows as a line of the cache holds, one row behind the other. What
+// a product makes of many rows and some columns then fills line after line, and what reads them meets
+// them so: the processor foresees that, where lines of rows far apart are waited for one by one. Of
+// numbers that tiles multiply (cpu_tiles.h) a line is what one tile holds of a row. It knows no
+// products.
+
+#pragma once
+
+#include "native.h"
+
+namespace {
+
+template <typename Number>
+constexpr int64_t BAND = 64 / sizeof(Number);
+
+// How far from one row to the next one, and from one band's columns to the next one's.
+template <typename Number>
+struct Grid {
+  Number* first = nullptr;
+  int64_t row = 0, band = BAND<Number>;  // row after row, one band stands behind the other
+
+  static int64_t across(int64_t column, int64_t band) {
+    return int64_t(uint64_t(column) / BAND<Number>) * band + int64_t(uint64_t(column) % BAND<Number>);
+  }
+  Number* at(int64_t of_row, int64_t column) const {
+    return first + of_row * row + across(column, band);
+  }
+  // What begins there; in bands a column that is the first of one.
+  Grid from(int64_t of_row, int64_t column = 0) const { return {at(of_row, column), row, band}; }
+  operator Grid<const Number>() const { return {first, row, band}; }
+};
+
+// So many rows a band has room for: an odd number of steps of 32 rows, or columns of a row would meet
+// in few places of the caches.
+inline int64_t rows_of_band(int64_t count) { return (parts(count, 32) | 1) * 32; }
+
+// So many rows in bands, of whole ones.
+template <typename Number>
+inline Grid<Number> in_bands(Cutter& cutter, int64_t count, int64_t width) {
+  const int64_t band = rows_of_band(count) * BAND<Number>;
+  return {cutter.numbers<Number>(parts(width, BAND<Number>) * band), BAND<Number>, band};
+}
+
+}  // namespace
