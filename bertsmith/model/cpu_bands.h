@@ -8,6 +8,8 @@
 
 #pragma once
 
+#include <type_traits>
+
 #include "native.h"
 
 namespace {
@@ -32,9 +34,16 @@ struct Grid {
   operator Grid<const Number>() const { return {first, row, band}; }
 };
 
+// Asks for some columns of a row, to be read soon or written.
+template <typename Number>
+inline void ask_for_row(const Grid<Number>& rows, int64_t row, int64_t column, int64_t end) {
+  for (; column < end; column += BAND<Number>)
+    __builtin_prefetch(rows.at(row, column), !std::is_const_v<Number>, 2);
+}
+
 // So many rows a band has room for: an odd number of steps of 32 rows, or columns of a row would meet
 // in few places of the caches.
-inline int64_t rows_of_band(int64_t count) { return (parts(count, 32) | 1) * 32; }
+inline int64_t rows_of_band(int64_t count) { return (parts(count, 32) | 1) * 32 + 1; }
 
 // So many rows in bands, of whole ones.
 template <typename Number>

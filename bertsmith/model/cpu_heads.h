@@ -16,7 +16,6 @@
 
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "cpu_products.h"
 #include "cpu_rows.h"
@@ -33,13 +32,6 @@ struct Rules {
   float scale;  // of scores
   Dropout dropout;
 };
-
-// Asks for some columns of a row, to be read soon or written.
-template <typename Number>
-inline void ask_for_row(const Grid<Number>& rows, int64_t row, int64_t column, int64_t end) {
-  for (; column < end; column += BAND<Number>)
-    __builtin_prefetch(rows.at(row, column), !std::is_const_v<Number>, 2);
-}
 
 // Where the head's numbers lie, and which queries are asked for.
 template <typename Number>

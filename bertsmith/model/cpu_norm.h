@@ -74,6 +74,12 @@ struct NormRow {
         after_rules(rules.after),
         kept(room.kept) {}
 
+  // Asks for the next row.
+  void ask_for_next() const {
+    ask_for_row(row, 1, 0, width);
+    if (residual.first) ask_for_row(residual, 1, 0, width);
+  }
+
   // What is kept of it, where it is dropped, is remembered.
   Floats added_up(int h) const {
     Floats value = get(row.at(0, h), width - h);
@@ -99,6 +105,7 @@ void norm_row(
   float* sums = room.sums;
   int width = rules.width, wide = room.wide;
   const Grid<Number> to = normed.from(t);
+  if (t + 1 < of.count) row.ask_for_next(), ask_for_row(to, 1, 0, width);
   Floats total = {}, squares = {};
   for (int h = 0; h < wide; h += LANES) {
     Floats value = row.added_up(h);
@@ -133,6 +140,11 @@ void norm_row_backward(
   const Grid<const Number> from = grad_normed.from(t);
   const Grid<Number> to = grad_rows.from(t), past = grad_residual.from(t);
   float mean = statistics[2 * t], factor = statistics[2 * t + 1];
+  if (t + 1 < of.count) {
+    row.ask_for_next();
+    ask_for_row(from, 1, 0, width), ask_for_row(to, 1, 0, width);
+    if (row.residual.first) ask_for_row(past, 1, 0, width);
+  }
   Floats total = {}, inner = {};
   for (int h = 0; h < wide; h += LANES) {
     Floats there = (row.added_up(h) - mean) * factor;
