@@ -13,7 +13,7 @@ namespace {
 // A matrix of so many bytes stays in the second cache beside what is made with it.
 constexpr int64_t NEAR_MATRIX = 1 << 20;
 // So many bytes of a block's rows the second cache keeps while a matrix that it cannot hold passes.
-constexpr int64_t BLOCK_BYTES = 3 << 18;
+constexpr int64_t BLOCK_BYTES = 1 << 20;
 
 // How many rows a thread takes at a time, with tiles all about as many. Of many rows and a matrix that
 // is near, few: they stay in the first cache, and what becomes of them is written side by side. Of a
