@@ -52,4 +52,12 @@ inline Grid<Number> in_bands(Cutter& cutter, int64_t count, int64_t width) {
   return {cutter.numbers<Number>(parts(width, BAND<Number>) * band), BAND<Number>, band};
 }
 
+// So many rows, in bands or as products like them one behind the other (native.h).
+template <typename Number>
+inline Grid<Number> grid_for(Cutter& cutter, int64_t count, int64_t width, bool is_in_bands) {
+  if (is_in_bands) return in_bands<Number>(cutter, count, width);
+  const int64_t stride = stride_for<Number>(width);
+  return {cutter.numbers<Number>(count * stride), stride};
+}
+
 }  // namespace

@@ -56,7 +56,7 @@ float embed(const Embeddings& of, Number* states, int num_threads) {
         }
         store(sums + h, sum);
       }
-      normalise(sums, of.width, of.norm, states + t * of.width);
+      normalise<Number>(sums, of.width, of.norm, {states + t * of.width, of.width});
     }
   }
   return DONE;

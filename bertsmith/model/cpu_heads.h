@@ -98,13 +98,13 @@ void compare_tiles(
   Tiles::are_of(count);
   for (int64_t column = 0; column < wide; column += PANEL<Number>) {
     const bool is_tall = count > SIDE, is_broad = wide - column > LANES;
-    auto* multiply = is_tall ? is_broad ? multiply_tiles<true, true, false, Number, Nothing>
-                                        : multiply_tiles<true, false, false, Number, Nothing>
-                   : is_broad ? multiply_tiles<false, true, false, Number, Nothing>
-                              : multiply_tiles<false, false, false, Number, Nothing>;
+    auto* multiply = is_tall ? is_broad ? multiply_tiles_alone<true, true, false, Number>
+                                        : multiply_tiles_alone<true, false, false, Number>
+                   : is_broad ? multiply_tiles_alone<false, true, false, Number>
+                              : multiply_tiles_alone<false, false, false, Number>;
     multiply(
         rows.first, rows.row * BYTES, columns + column * size, (1 + is_broad) * VECTOR_BYTES, size,
-        to + column, wide * sizeof(float), true, rows.band * BYTES, Nothing());
+        to + column, wide * sizeof(float), true, rows.band * BYTES);
   }
 }
 #endif

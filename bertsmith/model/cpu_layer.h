@@ -44,32 +44,37 @@ struct Layer {
 
 // ---- room -----------------------------------------------------------------------------------------
 
-// What a chunk's rows become on their way; each has room for whole panels.
+// What a chunk's rows become on their way; each has room for whole panels. They lie in bands where
+// tiles make them, and a head's columns are whole ones.
 template <typename Number, typename Matrix>
 struct Rows {
-  int64_t hidden_stride, keys_stride, inner_stride;
-  Number *asked, *queries, *keys_values, *contexts, *attended, *inner;
-  float* totals;
+  bool is_in_bands;
+  Grid<Number> asked, queries, keys_values, contexts, attended, inner;
+  Grid<float> totals;
   typename Matrix::Room rounded;
 
   // Of so many rows, so many of them asked for; a row may be asked for several times.
   Rows(Cutter& cutter, const Layer<Number, Matrix>& layer, int64_t num_rows, int64_t num_asked)
-      : hidden_stride(stride_of(layer.hidden())),
-        keys_stride(stride_of(layer.keys_values.width)),
-        inner_stride(stride_of(layer.up.width)),
+      : is_in_bands(
+            HAS_TILES_OF<Number> && layer.rules.head_size % BAND<Number> == 0 && is_broad(layer.up)),
         rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
-    asked = cutter.numbers<Number>(num_asked * hidden_stride);
-    queries = cutter.numbers<Number>(num_asked * hidden_stride);
-    keys_values = cutter.numbers<Number>(num_rows * keys_stride);
-    contexts = cutter.numbers<Number>(num_asked * hidden_stride);
-    attended = cutter.numbers<Number>(num_asked * hidden_stride);
-    inner = cutter.numbers<Number>(num_asked * inner_stride);
-    totals = cutter.numbers<float>(num_asked * hidden_stride);
+    for (Grid<Number>* each : {&asked, &queries, &contexts, &attended})
+      *each = room<Number>(cutter, num_asked, layer.hidden(), is_in_bands);
+    keys_values = room<Number>(cutter, num_rows, layer.keys_values.width, is_in_bands);
+    inner = room<Number>(cutter, num_asked, layer.up.width, is_in_bands);
+    totals = room<float>(cutter, num_asked, layer.hidden(), false);
   }
 
-  static int64_t stride_of(int64_t width) {
+ private:
+  // Of a broad matrix few columns are made of many rows, of another all of few.
+  static bool is_broad(const Matrix& by) {
+    return by.width * by.depth * int64_t(sizeof(Number)) > NEAR_MATRIX;
+  }
+
+  template <typename Other>
+  static Grid<Other> room(Cutter& cutter, int64_t count, int64_t width, bool is_in_bands) {
     constexpr int64_t BROAD = std::max<int64_t>(PANEL<Number>, Matrix::BROAD);
-    return stride_for<Number>(parts(width, BROAD) * BROAD);
+    return grid_for<Other>(cutter, count, parts(width, BROAD) * BROAD, is_in_bands);
   }
 };
 
@@ -92,34 +97,35 @@ void transform(
     const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
     Rows<Number, Matrix>& rows, Room<Number>& room, Number* output, int64_t output_stride,
     const int64_t* places) {
-  int64_t width = layer.hidden(), stride = rows.hidden_stride;
+  int64_t width = layer.hidden();
   int64_t size = layer.rules.head_size, num_heads = layer.rules.num_heads;
   int64_t start = stream.firsts[first], num_rows = stream.lasts[end - 1] + 1 - start;
   int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
   const Left<Number> hidden = stream.hidden.from(start);
-  Left<Number> residual = hidden;
+  Grid<const Number> residual = hidden.grid();
   if (!stream.are_all_asked()) {
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < num_asked; i++)
-      std::copy_n(
-          stream.hidden.from(stream.rows[asked_start + i]).first, width, rows.asked + i * stride);
-    residual = {rows.asked, stride};
+      for (int64_t h = 0; h < width; h += BAND<Number>)
+        std::copy_n(
+            stream.hidden.from(stream.rows[asked_start + i]).first + h,
+            std::min(BAND<Number>, width - h), rows.asked.at(i, h));
+    residual = rows.asked;
   }
 
   constexpr bool IS_ROUGH = sizeof(Number) < sizeof(float) || Matrix::IS_ROUGH;
-  auto into = [](Number* all, int64_t stride, const Matrix& by, int activation) {
-    return [=, &by](int64_t row, int64_t column, const auto& sums) {
-      const float* bias = by.bias + column;
-      put_pairs(all + row * stride + column, sums, [=](int at, const Floats& sum) {
+  auto into = [](const Grid<Number>& to, const Matrix& by, int activation) {
+    return [=, bias = by.bias](int64_t row, int64_t column, const auto& sums) {
+      put_pairs(to, row, column, sums, [=](int64_t at, const Floats& sum) {
         return activated<IS_ROUGH>(sum + load(bias + at), activation);
       });
     };
   };
-  auto added = [&](const Left<Number>& residual, const Matrix& by) {
-    return [=, &by, &rows](int64_t row, int64_t column, const auto& sums) {
+  auto added = [&](const Grid<const Number>& residual, const Matrix& by) {
+    return [=, bias = by.bias, to = rows.totals](int64_t row, int64_t column, const auto& sums) {
       for (const Floats& each : sums) {
-        Floats before = get(residual.from(row).first + column, width - column);
-        store(rows.totals + row * rows.hidden_stride + column, each + load(by.bias + column) + before);
+        Floats before = get(residual.at(row, column), width - column);
+        store(to.at(row, column), each + load(bias + column) + before);
         column += LANES;
       }
     };
@@ -129,38 +135,33 @@ void transform(
     weigh(from, count, by, rows.rounded, then);
   };
 
-  weighed(
-      residual, num_asked, layer.queries, into(rows.queries, stride, layer.queries, NOTHING));
-  weighed(
-      hidden, num_rows, layer.keys_values,
-      into(rows.keys_values, rows.keys_stride, layer.keys_values, NOTHING));
+  weighed(residual, num_asked, layer.queries, into(rows.queries, layer.queries, NOTHING));
+  weighed(hidden, num_rows, layer.keys_values, into(rows.keys_values, layer.keys_values, NOTHING));
   const int64_t at_once = stream.heads_at_once(first, end, num_heads, omp_get_num_threads());
 #pragma omp for schedule(dynamic, at_once)
   for (int64_t number = 0; number < (end - first) * num_heads; number++) {
     int64_t sequence = first + number / num_heads, column = number % num_heads * size;
     int64_t row = stream.firsts[sequence], asked = stream.starts[sequence] - asked_start;
-    const Number* keys = rows.keys_values + (row - start) * rows.keys_stride + column;
     const int64_t* these = stream.are_all_asked() ? nullptr : stream.rows + asked_start + asked;
     attend(
         Task<Number>{
-            {rows.queries + asked * stride + column, stride}, {keys, rows.keys_stride},
-            {keys + width, rows.keys_stride}, these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
+            rows.queries.from(asked, column), rows.keys_values.from(row - start, column),
+            rows.keys_values.from(row - start, width + column), these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
             int(number % num_heads)},
-        layer.rules, room, Grid<Number>{rows.contexts + asked * stride + column, stride});
+        layer.rules, room, rows.contexts.from(asked, column));
   }
-  weighed({rows.contexts, stride}, num_asked, layer.output, added(residual, layer.output));
+  weighed(rows.contexts, num_asked, layer.output, added(residual, layer.output));
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < num_asked; i++)
-    normalise(rows.totals + i * stride, width, layer.attention_norm, rows.attended + i * stride);
-  const Left<Number> attended{rows.attended, stride};
-  weighed(
-      attended, num_asked, layer.up,
-      into(rows.inner, rows.inner_stride, layer.up, layer.activation));
-  weighed({rows.inner, rows.inner_stride}, num_asked, layer.down, added(attended, layer.down));
+    normalise(rows.totals.at(i, 0), width, layer.attention_norm, rows.attended.from(i));
+  weighed(rows.attended, num_asked, layer.up, into(rows.inner, layer.up, layer.activation));
+  weighed(rows.inner, num_asked, layer.down, added(rows.attended, layer.down));
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < num_asked; i++) {
     int64_t place = places ? places[asked_start + i] : asked_start + i;
-    normalise(rows.totals + i * stride, width, layer.output_norm, output + place * output_stride);
+    normalise(
+        rows.totals.at(i, 0), width, layer.output_norm,
+        Grid<Number>{output + place * output_stride, output_stride});
   }
 }
 

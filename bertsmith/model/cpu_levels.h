@@ -20,13 +20,11 @@ constexpr float RAISED = 128.0f;  // what stands above a row's level
 
 // Where rows become levels: so many, of the deepest product.
 struct LevelRoom {
-  int64_t stride;
-  int8_t* levels;
+  Grid<int8_t> levels;
   float* steps;
 
   LevelRoom(Cutter& cutter, int64_t depth, int64_t count)
-      : stride(stride_for<int8_t>(rounded_up(depth))),
-        levels(cutter.numbers<int8_t>(count * stride)),
+      : levels(grid_for<int8_t>(cutter, count, rounded_up(depth), HAS_TILES)),
         steps(cutter.numbers<float>(count)) {}
 };
 
@@ -37,14 +35,14 @@ struct LevelPanels : Panels<int8_t> {
   const int32_t* offsets;
 };
 
-// (D,) numbers -> as many raised levels, whole vectors of them; returns the size of one, which is no
-// number where one of them is none.
+// A row of (D,) numbers -> as many raised levels, whole vectors of them; returns the size of one, which
+// is no number where one of them is none.
 template <typename Number>
-float to_levels(const Number* row, int64_t depth, int8_t* levels) {
+float to_levels(const Grid<const Number>& row, int64_t depth, const Grid<int8_t>& levels) {
   typedef int8_t Bytes __attribute__((vector_size(LANES)));
   Floats most = {}, broken = {};
   for (int64_t k = 0; k < depth; k += LANES) {
-    Floats values = get(row + k, depth - k), size = values < 0.0f ? -values : values;
+    Floats values = get(row.at(0, k), depth - k), size = values < 0.0f ? -values : values;
     most = size > most ? size : most;
     broken += values - values;
   }
@@ -54,9 +52,9 @@ float to_levels(const Number* row, int64_t depth, int8_t* levels) {
   float factor = 1.0f / step;
   for (int64_t k = 0; k < depth; k += LANES) {
     // Of a number between 2^23 and 2^24 the lowest bits are its integer, rounded to even.
-    Floats raised = get(row + k, depth - k) * factor + (12582912.0f + RAISED);
+    Floats raised = get(row.at(0, k), depth - k) * factor + (12582912.0f + RAISED);
     Bytes bytes = __builtin_convertvector((Words)raised & 0xFF, Bytes);
-    std::memcpy(levels + k, &bytes, sizeof bytes);
+    std::memcpy(levels.at(0, k), &bytes, sizeof bytes);
   }
   return step + sum_of(broken);
 }
@@ -68,9 +66,9 @@ void weigh(
     const Then& then) {
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < count; i++)
-    room.steps[i] = to_levels(rows.first + i * rows.row, by.depth, room.levels + i * room.stride);
+    room.steps[i] = to_levels(rows.grid().from(i), by.depth, room.levels.from(i));
   multiply_together<int8_t>(
-      {room.levels, room.stride}, count, by, [&](int64_t row, int64_t column, const auto& sums) {
+      room.levels, count, by, [&](int64_t row, int64_t column, const auto& sums) {
         constexpr int VECTORS = TILE_VECTORS<int8_t>;
         Floats values[VECTORS];
         for (int v = 0; v < VECTORS; v++) {

@@ -51,6 +51,7 @@ struct Left {
     found.first += is_in_bands() ? k / BAND<Number> * band : k / Factors<Number>::STEP * step;
     return found;
   }
+  Grid<const Number> grid() const { return {first, row, band}; }
   bool is_in_bands() const { return band != BAND<Number>; }
 };
 
@@ -165,6 +166,7 @@ class Waiting {
   }
 
   void operator()() {
+    if (at == end) return;
     due += pace;
     until(std::min<int64_t>(due >> 16, end));
   }
@@ -178,8 +180,13 @@ class Waiting {
   void finish() { until(end); }
 
  private:
+  // What it reads of itself is in registers: no store can have changed that.
   void until(int64_t end) {
-    for (; at < end; at++) then(first + at, of_column, sums[side][at]);
+    const Then change = then;
+    const int64_t first = this->first, column = of_column;
+    const Sums(*from)[VECTORS] = sums[side];
+    for (int64_t row = at; row < end; row++) change(first + row, column, from[row]);
+    at = end;
   }
 
   const Then& then;
@@ -189,7 +196,8 @@ class Waiting {
 };
 
 // Rows by a panel of one tile or two, whose sums wait; those that do become something meanwhile. Of a
-// long sum so much is made at a time as the first cache holds of the panel.
+// long sum so much is made at a time as the first cache holds of the panel. Products of few rows or
+// little depth are over too soon: their sums become something at once.
 template <int VECTORS, typename Number, typename Then>
 inline void multiply_by_tiles(
     Left<Number> rows, int64_t count, const Number* panel, int64_t depth, int64_t row, int64_t column,
@@ -197,28 +205,30 @@ inline void multiply_by_tiles(
   constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
   constexpr int64_t DEPTH = DEEP_BYTES / BYTES;
   constexpr bool IS_BROAD = VECTORS == 2;
-  const bool are_many = count >= MANY_TILES * TALL;
+  const bool are_many = count >= MANY_TILES * TALL, may_wait = are_many && depth >= DEPTH;
   for (int64_t start = 0; start < count; start += WAITING_ROWS) {
     const int64_t end = std::min<int64_t>(count, start + WAITING_ROWS);
     const auto sums = waiting.next(depth / TILE_DEPTH<Number> * parts(end - start, TALL));
     for (int64_t k = 0; k == 0 || k < depth; k += DEPTH)  // of no depth sums are zero
       for (int64_t first = start; first < end; first += TALL) {
         const int here = int(std::min<int64_t>(end - first, TALL));
-        const Number* from = rows.from(first).deeper(k).first;
+        const Number *from = rows.from(first).deeper(k).first, *columns = panel + k * VECTORS * LANES;
+        const int64_t stride = rows.row * BYTES, step = rows.band * BYTES;
+        const int64_t part = std::min(DEPTH, depth - k);
+        auto* to = sums[first - start];
         Tiles::are_of(here);
-        auto multiply = [&](auto is_tall, auto do_pass) {
-          multiply_tiles<is_tall(), IS_BROAD, do_pass()>(
-              from, rows.row * BYTES, panel + k * VECTORS * LANES, PITCH, std::min(DEPTH, depth - k),
-              sums[first - start], PITCH, k == 0, rows.band * BYTES, waiting);
-        };
-        if (here <= SIDE)
-          multiply(std::false_type(), std::false_type());
-        else if (are_many)
-          multiply(std::true_type(), std::true_type());
-        else
-          multiply(std::true_type(), std::false_type());
+        if (may_wait && here > SIDE) {
+          multiply_tiles<true, IS_BROAD, true>(
+              from, stride, columns, PITCH, part, to, PITCH, k == 0, step, waiting);
+        } else {
+          auto* multiply = here <= SIDE ? multiply_tiles_alone<false, IS_BROAD, false, Number>
+                           : are_many   ? multiply_tiles_alone<true, IS_BROAD, true, Number>
+                                        : multiply_tiles_alone<true, IS_BROAD, false, Number>;
+          multiply(from, stride, columns, PITCH, part, to, PITCH, k == 0, step);
+        }
       }
     waiting.take(row + start, column, int(end - start));
+    if (!may_wait) waiting.finish();
   }
 }
 #endif

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "cpu_bands.h"
 #include "native.h"
 
 namespace {
@@ -29,31 +30,29 @@ inline void put(uint16_t* to, Floats values) {
 #endif
 }
 
-// Two vectors side by side: of bfloat16 a line of the cache, written at once; past the caches where it
-// is not read soon, if it begins where a line does.
+// Two vectors side by side: of bfloat16 a line of the cache, written at once.
 template <typename Number>
-inline void put_both(Number* to, Floats low, Floats high, bool is_far = false) {
+inline void put_both(Number* to, Floats low, Floats high) {
 #if MULTIPLIES_BF16
   if constexpr (sizeof(Number) == 2) {
     const __m512i line = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
-    if (is_far)
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
-    else
-      _mm512_storeu_si512(to, line);
+    _mm512_storeu_si512(to, line);
     return;
   }
 #endif
   put(to, low), put(to + LANES, high);
 }
 
-// An even number of vectors side by side, of which `change`, told how far on each is, makes others.
+// An even number of vectors side by side, of which `change`, told the column of each, makes others: put
+// to a row from that column on.
 template <typename Number, int VECTORS, typename Change>
-inline void put_pairs(Number* to, const Floats (&values)[VECTORS], const Change& change) {
+inline void put_pairs(
+    const Grid<Number>& to, int64_t row, int64_t column, const Floats (&values)[VECTORS],
+    const Change& change) {
   static_assert(VECTORS % 2 == 0);
-  for (int v = 0; v < VECTORS; v += 2) {
-    const int low = v * LANES, high = low + LANES;
-    put_both(to + low, change(low, values[v]), change(high, values[v + 1]));
-  }
+  for (int v = 0; v < VECTORS; v += 2, column += 2 * LANES)
+    put_both(
+        to.at(row, column), change(column, values[v]), change(column + LANES, values[v + 1]));
 }
 
 // The first of a vector's values, as many as there is room for.
@@ -140,7 +139,7 @@ inline Floats activated(Floats x, int activation) {
 
 // LayerNorm of a row whose columns past the last are zero; they are changed.
 template <typename Number>
-void normalise(float* row, int64_t width, const Norm& norm, Number* to) {
+void normalise(float* row, int64_t width, const Norm& norm, Grid<Number> to) {
   Floats total = {}, squares = {};
   for (int64_t h = 0; h < width; h += LANES) total += load(row + h);
   float mean = sum_of(total) / width;
@@ -152,7 +151,7 @@ void normalise(float* row, int64_t width, const Norm& norm, Number* to) {
   float factor = 1.0f / std::sqrt(sum_of(squares) / width + norm.epsilon);
   for (int64_t h = 0; h < width; h += LANES) {
     Floats weight = get(norm.weight + h, width - h), bias = get(norm.bias + h, width - h);
-    put(to + h, (load(row + h) - mean) * factor * weight + bias, width - h);
+    put(to.at(0, h), (load(row + h) - mean) * factor * weight + bias, width - h);
   }
 }
 

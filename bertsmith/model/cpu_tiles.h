@@ -79,11 +79,6 @@ class Tiles {
 
 thread_local int Tiles::told = 0;
 
-// What happens beside a product: nothing.
-struct Nothing {
-  void operator()() const {}
-};
-
 // So many rows by one tile of columns or two, of whole tiles of depth, into sums, or added to them;
 // strides are bytes, and so is the step from a tile of rows to the next one of their depth. Rows that
 // pass do not take the columns' place in the first cache. The unit takes 64 cycles for a step, in which
@@ -138,6 +133,15 @@ inline void multiply_tiles(
   if constexpr (IS_BROAD) _tile_stored(1, upper + 64, sum_stride);
   if constexpr (IS_TALL) _tile_stored(2, lower, sum_stride);
   if constexpr (IS_TALL && IS_BROAD) _tile_stored(3, lower + 64, sum_stride);
+}
+
+// The same with nothing beside it.
+template <bool IS_TALL, bool IS_BROAD, bool ROWS_PASS, typename Number>
+__attribute__((noinline)) void multiply_tiles_alone(
+    const Number* rows, int64_t row_stride, const Number* columns, int64_t column_stride,
+    int64_t depth, void* sums, int64_t sum_stride, bool is_first, int64_t row_step) {
+  multiply_tiles<IS_TALL, IS_BROAD, ROWS_PASS>(
+      rows, row_stride, columns, column_stride, depth, sums, sum_stride, is_first, row_step, [] {});
 }
 
 #else

@@ -214,10 +214,9 @@ inline Panels<Number> panels(const Number* numbers, int64_t depth, int64_t width
 template <typename Change>
 inline auto put_into(const Grid<Number>& to, const Change& change) {
   return [=](int64_t row, int64_t column, const auto& sums) {
-    for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES)
-      put_both(
-          to.at(row, column), change(row, column, sums[v]),
-          change(row, column + LANES, sums[v + 1]));
+    put_pairs(to, row, column, sums, [&](int64_t at, const Floats& sum) {
+      return change(row, at, sum);
+    });
   };
 }
 

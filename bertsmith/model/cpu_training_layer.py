@@ -4,8 +4,8 @@ The functions of `cpu_training_layer.cpp` do all of a layer chunk by chunk, in b
 step of few tokens does not wait for sixty calls from Python, and in one of many a chunk's rows are
 still in the cache when the next product reads them. Values, gradients and dropout masks are those
 of `layer.Layer` made of operators, which is the definition and takes what these do not: other
-types, devices and processors, broad layers, other activations than GELU, weights that do not learn,
-and parts that somebody watches or changed.
+types, devices and processors, heads of other sizes than whole bands (cpu_bands.h), other activations
+than GELU, weights that do not learn, and parts that somebody watches or changed.
 
 Differs: GELU is made of the sums themselves, not of what they were rounded to, and its slope with
 it, which is rounded; what comes to a hidden state from queries, keys, values and the residual is
@@ -37,9 +37,6 @@ from bertsmith.model.stream import Stream
 from bertsmith.native import call, has_fast_products, pointer, size, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
-MOST_NUMBERS = 2**19
-"""Of the largest matrix: it stays in the second cache of a core. Of broader ones torch's products
-are ahead where tokens are many (docs/log.md)."""
 _NUM_MAPS, _NUM_NORMS = 4, 2
 _PANEL, _BAND = 64, 32
 """What widths are multiples of, and those of heads."""
@@ -146,7 +143,6 @@ def suits(
         and [each.shape for each in weights] == _shapes(width, inner)
         and hidden.shape == (len(stream.token_ids), width)
         and width % _PANEL == inner % _PANEL == width % (_BAND * num_heads) == 0
-        and width * inner <= MOST_NUMBERS
         and len(hidden) > 0
         and stream.longest <= LONGEST
         and (rows is None or (rows.dtype == torch.int64 and len(rows) > 0))
@@ -203,7 +199,7 @@ class _TrainingLayer(torch.autograd.Function):
             SOURCE, "training_layer_bytes", hidden, ctypes.byref(layer), ctypes.byref(given)
         )
         kept = hidden.new_empty(count, dtype=torch.uint8)
-        assert kept.data_ptr() % _LINE_BYTES == 0, "what goes past the caches goes in whole lines"
+        assert kept.data_ptr() % _LINE_BYTES == 0, "a band begins where a line of the cache does"
         given.kept = kept.data_ptr()
         output = _room(hidden, rows, stream)
         call(

@@ -18,7 +18,7 @@ from tests.builds import has_tiles, without_tiles
 
 # A sum of products of bfloat16, exact in float32, that is rounded once: 2^-9 and a little.
 WITHIN = 2.1e-3
-PART = 512  # of the source
+PART = 256  # of the source
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 

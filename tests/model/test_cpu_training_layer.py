@@ -15,7 +15,7 @@ from bertsmith import native
 from bertsmith.compiler import Build, without_native
 from bertsmith.model import cpu_training_layer
 from bertsmith.model.config import BertConfig
-from bertsmith.model.cpu_training_layer import MOST_NUMBERS, SOURCE
+from bertsmith.model.cpu_training_layer import SOURCE
 from bertsmith.model.layer import Layer
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
@@ -166,12 +166,18 @@ def test_dropout_masks_are_those_of_the_definition_to_the_bit():
     assert (found - exact).abs().max() < 0.1 < exact.std()
 
 
-def test_many_rows_are_kept_past_the_caches_with_the_same_values(calls):
-    lengths = [128] * 40
-    layer = a_layer(64, 2, 512)
-    assert 512 * sum(lengths) * 2 > 2**22
-    exact = learned(copy.deepcopy(layer).double(), a_stream(lengths))
-    assert_near(learned(layer, a_stream(lengths)), exact)
+@pytest.mark.parametrize("rows", [None, [*range(0, 810, 3)]], ids=["all", "some"])
+def test_sums_of_many_rows_and_much_depth_wait_with_the_same_values(rows, calls):
+    lengths = [130, 200, 145, 128, 207]
+    layer, stream = a_layer(384, 6, 832), a_stream(lengths)
+    exact = learned(copy.deepcopy(layer).double(), stream, rows)
+    assert_near(learned(layer, stream, rows), exact)
+    assert len(calls) == 2
+
+
+def test_a_broad_layer_goes_in_one_call(calls):
+    layer, stream = a_layer(768, 12, 3072), a_stream([40, 3])
+    layer(drawn(43, 768, 1), stream).sum().backward()
     assert len(calls) == 2
 
 
@@ -390,7 +396,8 @@ def test_a_layer_that_is_not_as_it_was_goes_operator_by_operator(change, calls):
         ({"hidden_act": "relu"}, LENGTHS),
         ({"inner": 96}, LENGTHS),
         ({"hidden": 96, "heads": 2}, LENGTHS),
-        ({"inner": MOST_NUMBERS // 64 + 64}, [3]),
+        ({"heads": 4}, LENGTHS),  # of half a band
+        ({"hidden": 192, "heads": 4}, LENGTHS),  # of one and a half
         ({}, [2049]),
     ],
 )
