@@ -41,8 +41,8 @@ inline void ask_for_row(const Grid<Number>& rows, int64_t row, int64_t column, i
     __builtin_prefetch(rows.at(row, column), !std::is_const_v<Number>, 2);
 }
 
-// So many rows a band has room for: an odd number of steps of 32 rows, or columns of a row would meet
-// in few places of the caches.
+// So many rows a band has room for. Columns of a row would meet in few places of the first cache if the
+// number were even, and in few of the second if it lay near a power of two.
 inline int64_t rows_of_band(int64_t count) { return (parts(count, 32) | 1) * 32 + 1; }
 
 // So many rows in bands, of whole ones.

@@ -48,16 +48,15 @@ struct Layer {
 // tiles make them, and a head's columns are whole ones.
 template <typename Number, typename Matrix>
 struct Rows {
-  bool is_in_bands;
   Grid<Number> asked, queries, keys_values, contexts, attended, inner;
   Grid<float> totals;
   typename Matrix::Room rounded;
 
   // Of so many rows, so many of them asked for; a row may be asked for several times.
   Rows(Cutter& cutter, const Layer<Number, Matrix>& layer, int64_t num_rows, int64_t num_asked)
-      : is_in_bands(
-            HAS_TILES_OF<Number> && layer.rules.head_size % BAND<Number> == 0 && is_broad(layer.up)),
-        rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
+      : rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
+    const bool is_in_bands = HAS_TILES_OF<Number> && layer.rules.head_size % BAND<Number> == 0 &&
+                             is_broad(layer.up);
     for (Grid<Number>* each : {&asked, &queries, &contexts, &attended})
       *each = room<Number>(cutter, num_asked, layer.hidden(), is_in_bands);
     keys_values = room<Number>(cutter, num_rows, layer.keys_values.width, is_in_bands);
@@ -68,7 +67,7 @@ struct Rows {
  private:
   // Of a broad matrix few columns are made of many rows, of another all of few.
   static bool is_broad(const Matrix& by) {
-    return by.width * by.depth * int64_t(sizeof(Number)) > NEAR_MATRIX;
+    return by.width * by.depth * int64_t(sizeof(*by.numbers)) > NEAR_MATRIX;
   }
 
   template <typename Other>
@@ -146,7 +145,8 @@ void transform(
     attend(
         Task<Number>{
             rows.queries.from(asked, column), rows.keys_values.from(row - start, column),
-            rows.keys_values.from(row - start, width + column), these, row, stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
+            rows.keys_values.from(row - start, width + column), these, row,
+            stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
             int(number % num_heads)},
         layer.rules, room, rows.contexts.from(asked, column));
   }

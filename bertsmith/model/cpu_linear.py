@@ -25,7 +25,7 @@ SOURCE = Path(__file__).with_name("cpu_weight_gradients.cpp")
 
 
 class _Given(ctypes.Structure):
-    """`Given` of the source."""
+    """`PlainGiven` of the source, `Given` of the one in float16."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("gradients", "rows", "grad_weight", "grad_bias")),

@@ -23,7 +23,7 @@ struct NormRules {
   Dropout before, after;
 };
 
-// The tensors of a pass; a null pointer is a part that is not there.
+// The tensors of a pass; without a first number it is a part that is not there.
 template <typename Number>
 struct NormRows {
   Grid<const Number> rows, residual;  // (T, H)

@@ -55,7 +55,7 @@ class _Rules(ctypes.Structure):
 
 
 class _Rows(ctypes.Structure):
-    """`NormRows` of the source."""
+    """`PlainRows` of the source."""
 
     _fields_ = (
         ("rows", ctypes.c_void_p),

@@ -8,52 +8,20 @@
 
 #pragma once
 
-#include "cpu_panels.h"
+#include "cpu_tile_products.h"
 
 namespace {
 
 // Rows that one thread takes at a time.
 template <typename Number>
 constexpr int BLOCK_ROWS = HAS_TILES_OF<Number> ? 8 * TALL : 8 * TILE_ROWS;
-// Of a long sum: so deep a panel stays in the first cache; with tiles, so many bytes.
-constexpr int64_t DEEP = 256, DEEP_BYTES = 768;
-// Of so many rows sums wait, and as many more are made meanwhile.
-constexpr int WAITING_ROWS = 4 * TALL;
+// Of a long sum: so deep a panel stays in the first cache.
+constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
-// Rows of so many tiles give time to ask for the next columns, and are not in the first cache still
-// when these come.
-constexpr int MANY_TILES = 4;
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
-
-// The rows of a product: how far a row is from the next, and one step of depth from the next, or one
-// band of it (cpu_bands.h).
-template <typename Number>
-struct Left {
-  const Number* first;
-  int64_t row, step = Factors<Number>::STEP, band = BAND<Number>;
-
-  Left(const Number* first, int64_t row) : first(first), row(row) {}
-  Left(const Number* first, int64_t row, int64_t step) : first(first), row(row), step(step) {}
-  Left(const Grid<const Number>& rows) : first(rows.first), row(rows.row), band(rows.band) {}
-  Left(const Grid<Number>& rows) : Left(Grid<const Number>(rows)) {}
-
-  Left from(int64_t number) const {
-    Left found = *this;
-    found.first += number * row;
-    return found;
-  }
-  // From a step of depth on; in bands, the first of one.
-  Left deeper(int64_t k) const {
-    Left found = *this;
-    found.first += is_in_bands() ? k / BAND<Number> * band : k / Factors<Number>::STEP * step;
-    return found;
-  }
-  Grid<const Number> grid() const { return {first, row, band}; }
-  bool is_in_bands() const { return band != BAND<Number>; }
-};
 
 // A row's sums, of all the vectors of a panel.
 template <int VECTORS, typename Number>
@@ -136,109 +104,7 @@ inline void multiply_deep(
     multiply_part<VECTORS>(
         rows.deeper(k), count, panel + k * VECTORS * LANES, part, k ? kept : nullptr, keep);
   multiply_part<VECTORS>(
-      rows.deeper(k), count, panel + k * VECTORS * LANES, depth - k, k ? kept : nullptr, then);
-}
-
-// Asks for so many numbers to come to the second cache, which is near enough, while others are
-// multiplied.
-template <typename Number>
-inline void ask_for(const Number* numbers, int64_t count) {
-  for (int64_t at = 0; at < count; at += LINE_BYTES / int64_t(sizeof(Number)))
-    __builtin_prefetch(numbers + at, 0, 2);
-}
-
-#if HAS_TILES
-// Sums become something, `then`, a row after the other while tiles make the next ones: neither waits
-// for the other. It is told row, column and sums.
-template <int VECTORS, typename Number, typename Then>
-class Waiting {
- public:
-  typedef typename Factors<Number>::Sums Sums;
-  typedef Sums (*Place)[VECTORS];
-
-  explicit Waiting(const Then& then) : then(then) {}
-
-  // Where the next sums are put; those that wait become something in so many steps.
-  Place next(int64_t steps) {
-    pace = (int64_t(end) << 16) / std::max<int64_t>(steps, 1);
-    due = 0xFFFF;
-    return sums[side ^ 1];
-  }
-
-  void operator()() {
-    if (at == end) return;
-    due += pace;
-    until(std::min<int64_t>(due >> 16, end));
-  }
-
-  // So many rows of sums are there, whose first one's place that is.
-  void take(int64_t row, int64_t column, int count) {
-    finish();
-    side ^= 1, first = row, of_column = column, end = count, at = 0;
-  }
-
-  void finish() { until(end); }
-
- private:
-  // What it reads of itself is in registers: no store can have changed that.
-  void until(int64_t end) {
-    const Then change = then;
-    const int64_t first = this->first, column = of_column;
-    const Sums(*from)[VECTORS] = sums[side];
-    for (int64_t row = at; row < end; row++) change(first + row, column, from[row]);
-    at = end;
-  }
-
-  const Then& then;
-  alignas(VECTOR_BYTES) Sums sums[2][WAITING_ROWS][VECTORS];
-  int side = 0;
-  int64_t at = 0, end = 0, first = 0, of_column = 0, due = 0, pace = 0;
-};
-
-// Rows by a panel of one tile or two, whose sums wait; those that do become something meanwhile. Of a
-// long sum so much is made at a time as the first cache holds of the panel. Products of few rows or
-// little depth are over too soon: their sums become something at once.
-template <int VECTORS, typename Number, typename Then>
-inline void multiply_by_tiles(
-    Left<Number> rows, int64_t count, const Number* panel, int64_t depth, int64_t row, int64_t column,
-    Waiting<VECTORS, Number, Then>& waiting) {
-  constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
-  constexpr int64_t DEPTH = DEEP_BYTES / BYTES;
-  constexpr bool IS_BROAD = VECTORS == 2;
-  const bool are_many = count >= MANY_TILES * TALL, may_wait = are_many && depth >= DEPTH;
-  for (int64_t start = 0; start < count; start += WAITING_ROWS) {
-    const int64_t end = std::min<int64_t>(count, start + WAITING_ROWS);
-    const auto sums = waiting.next(depth / TILE_DEPTH<Number> * parts(end - start, TALL));
-    for (int64_t k = 0; k == 0 || k < depth; k += DEPTH)  // of no depth sums are zero
-      for (int64_t first = start; first < end; first += TALL) {
-        const int here = int(std::min<int64_t>(end - first, TALL));
-        const Number *from = rows.from(first).deeper(k).first, *columns = panel + k * VECTORS * LANES;
-        const int64_t stride = rows.row * BYTES, step = rows.band * BYTES;
-        const int64_t part = std::min(DEPTH, depth - k);
-        auto* to = sums[first - start];
-        Tiles::are_of(here);
-        if (may_wait && here > SIDE) {
-          multiply_tiles<true, IS_BROAD, true>(
-              from, stride, columns, PITCH, part, to, PITCH, k == 0, step, waiting);
-        } else {
-          auto* multiply = here <= SIDE ? multiply_tiles_alone<false, IS_BROAD, false, Number>
-                           : are_many   ? multiply_tiles_alone<true, IS_BROAD, true, Number>
-                                        : multiply_tiles_alone<true, IS_BROAD, false, Number>;
-          multiply(from, stride, columns, PITCH, part, to, PITCH, k == 0, step);
-        }
-      }
-    waiting.take(row + start, column, int(end - start));
-    if (!may_wait) waiting.finish();
-  }
-}
-#endif
-
-// Whether tiles take such rows.
-template <typename Number>
-inline bool suit_tiles(const Left<Number>& rows, int64_t depth) {
-  if constexpr (HAS_TILES_OF<Number>)
-    return rows.step == Factors<Number>::STEP && depth % TILE_DEPTH<Number> == 0 && may_use_tiles();
-  return false;
+      rows.deeper(k), count, panel + k * VECTORS * LANES, depth - k, kept, then);
 }
 
 // Rows by a panel of so many vectors; `then` is told a row's number and its sums.
@@ -277,13 +143,12 @@ inline void multiply_narrow(
     multiply_narrow<VECTORS - 1>(rows, count, panel, vectors, depth, then);
 }
 
-// Asks for the lines of a block that will be written, or but read, which else would be waited for one
-// by one.
-template <int IS_WRITTEN = 1, typename Number>
+// Asks for the lines of a block that will be written, which else would be waited for one by one.
+template <typename Number>
 inline void expect(const Number* block, int64_t stride, int64_t count, int64_t width) {
   for (int64_t row = 0; row < count; row++)
     for (int64_t line = 0; line < width; line += 64 / int64_t(sizeof(Number)))
-      __builtin_prefetch(block + row * stride + line, IS_WRITTEN);
+      __builtin_prefetch(block + row * stride + line, 1);
 }
 
 // Rows by a panel, DEEP steps of a long sum at a time, in this thread; what comes of it is put to, or

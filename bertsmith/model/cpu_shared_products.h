@@ -46,7 +46,8 @@ inline void multiply_together(
     if (suit_tiles(rows, by.depth)) {
       Waiting<VECTORS, Number, Then> waiting(then);
 #pragma omp for schedule(static) nowait
-      for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {  // blocks stay in the second cache
+      for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
+        // A block of rows stays in the second cache.
         const int64_t column = unit % num_panels * BROAD, first = unit / num_panels * tallest;
         multiply_by_tiles(
             rows.from(first), std::min(tallest, count - first), by.from(column), by.depth, first,
@@ -58,7 +59,8 @@ inline void multiply_together(
     }
 #endif
 #pragma omp for schedule(static)
-  for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {  // a panel stays in the first one
+  for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
+    // A panel stays in the first cache.
     const int64_t column = unit / num_blocks * BROAD, first = unit % num_blocks * tallest;
     multiply_panel<VECTORS>(
         rows.from(first), int(std::min(tallest, count - first)), by.from(column), by.depth,

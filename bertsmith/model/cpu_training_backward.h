@@ -72,7 +72,7 @@ inline auto as_they_are(const Grid<Number>& to) {
 }
 
 // With those past attention, in float32.
-inline auto of_queries(const Grid<Number>& past, const Grid<float>& to) {
+inline auto with_past(const Grid<Number>& past, const Grid<float>& to) {
   return [=](int64_t row, int64_t column, const auto& sums) {
     for (const Floats& each : sums) {
       store(to.at(row, column), each + load(past.at(row, column)));
@@ -82,7 +82,7 @@ inline auto of_queries(const Grid<Number>& past, const Grid<float>& to) {
 }
 
 // With those of the tokens' queries.
-inline auto of_keys_values(const Grid<float>& of_queries, const Grid<Number>& to) {
+inline auto with_queries(const Grid<float>& of_queries, const Grid<Number>& to) {
   return put_into(to, [=](int64_t row, int64_t column, Floats sum) {
     return sum + load(of_queries.at(row, column));
   });
@@ -123,11 +123,11 @@ struct Backward {
              as_they_are(arrived.contexts));
     attention(of, own);
     multiply(arrived.queries.from(asked), of, panels(arrived.maps[QKV], width, width),
-             of_queries(arrived.past_attention, arrived.of_queries));
+             with_past(arrived.past_attention, arrived.of_queries));
     if (kept.asked) spread(of);
     multiply_together<Number>(
         arrived.keys_values.from(of.token), of.num_tokens,
-        panels(arrived.keys_values_map, 2 * width, width), of_keys_values(arrived.of_tokens, to));
+        panels(arrived.keys_values_map, 2 * width, width), with_queries(arrived.of_tokens, to));
   }
 
  private:
@@ -181,7 +181,8 @@ struct Backward {
     for (int64_t t = of.token; t < of.token + of.num_tokens; t++) {
       const Grid<float> total = arrived.of_tokens.from(t - of.token);
       for (int64_t h = 0; h < width; h += LANES) store(total.at(0, h), Floats{});
-      for (int64_t i = std::lower_bound(rows + of.asked, rows + end, t) - rows; i < end && rows[i] == t; i++)
+      int64_t i = std::lower_bound(rows + of.asked, rows + end, t) - rows;
+      for (; i < end && rows[i] == t; i++)
         for (int64_t h = 0; h < width; h += LANES)
           store(total.at(0, h), load(total.at(0, h)) + load(arrived.of_queries.at(i - of.asked, h)));
     }

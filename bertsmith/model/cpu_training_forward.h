@@ -75,30 +75,29 @@ struct Forward {
     if (kept.asked) copy_asked(of);
     const Panels<Number> queries = panels(maps[QKV], width, width);
     const Panels<Number> keys_values = panels(queries.from(width), width, 2 * width);
-    multiply_together<Number>(
-        kept.residual.from(asked), of.num_asked, queries,
-        with_bias(kept.queries.from(asked), layer.biases[QKV]));
+    multiply(kept.residual.from(asked), of, queries,
+             with_bias(kept.queries.from(asked), layer.biases[QKV]));
     multiply_together<Number>(
         {input.hidden + of.token * width, width}, of.num_tokens, keys_values,
         with_bias(kept.keys_values.from(of.token), layer.biases[QKV] + width));
     attention(of, own);
-    multiply(kept.contexts, of, panels(maps[OUTPUT], width, width),
+    multiply(kept.contexts.from(asked), of, panels(maps[OUTPUT], width, width),
              with_bias(kept.projected.from(asked), layer.biases[OUTPUT]));
     norm(of, ATTENTION, own, kept.attended);
-    multiply(kept.attended, of, panels(maps[UP], width, inner),
+    multiply(kept.attended.from(asked), of, panels(maps[UP], width, inner),
              activation(kept.slopes.from(asked), activated, layer.biases[UP]));
-    multiply(kept.activated, of, panels(maps[DOWN], inner, width),
+    multiply(activated, of, panels(maps[DOWN], inner, width),
              with_bias(kept.fed.from(asked), layer.biases[DOWN]));
     norm(of, FEED_FORWARD, own, {output, width});
   }
 
  private:
-  // Rows asked for of a chunk by a map.
+  // A chunk's rows asked for by a map.
   template <typename Then>
   void multiply(
       const Grid<const Number>& rows, const Chunk& of, const Panels<Number>& by,
       const Then& then) const {
-    multiply_together<Number>(rows.from(of.asked), of.num_asked, by, then);
+    multiply_together<Number>(rows, of.num_asked, by, then);
   }
 
   void copy_asked(const Chunk& of) const {

@@ -4,8 +4,8 @@ The functions of `cpu_training_layer.cpp` do all of a layer chunk by chunk, in b
 step of few tokens does not wait for sixty calls from Python, and in one of many a chunk's rows are
 still in the cache when the next product reads them. Values, gradients and dropout masks are those
 of `layer.Layer` made of operators, which is the definition and takes what these do not: other
-types, devices and processors, heads of other sizes than whole bands (cpu_bands.h), other activations
-than GELU, weights that do not learn, and parts that somebody watches or changed.
+types, devices and processors, heads of other sizes than whole bands (cpu_bands.h), other
+activations than GELU, weights that do not learn, and parts that somebody watches or changed.
 
 Differs: GELU is made of the sums themselves, not of what they were rounded to, and its slope with
 it, which is rounded; what comes to a hidden state from queries, keys, values and the residual is

@@ -91,8 +91,8 @@ void differentiate(
   for (int64_t column = 0; column < of.width; column += PANEL<Number>) {
     int64_t broad = std::min<int64_t>(PANEL<Number>, room.broad - column), left = of.width - column;
     lay_out_rows(
-        {of.embedding + first * of.width + column, of.width}, count, std::min<int64_t>(PANEL<Number>, left),
-        room.words + column * SPAN + from * broad);
+        {of.embedding + first * of.width + column, of.width}, count,
+        std::min<int64_t>(PANEL<Number>, left), room.words + column * SPAN + from * broad);
     float sums[BLOCK * PANEL<Number>];
     Number* to = of.grad_embedding + first * of.width + column;
     expect(to, of.width, count, broad);
@@ -152,8 +152,8 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
 #pragma omp for schedule(static)
     for (int64_t column = 0; column < of.width; column += PANEL<Number>)
       lay_out_rows(
-          {of.rows + column, of.width}, of.num_rows, std::min<int64_t>(PANEL<Number>, of.width - column),
-          room.pairs + column * room.deep);
+          {of.rows + column, of.width}, of.num_rows,
+          std::min<int64_t>(PANEL<Number>, of.width - column), room.pairs + column * room.deep);
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < of.num_words; first += BLOCK)
       score(of, room, first);

@@ -111,7 +111,10 @@ def error(found, exact):
     [None, [0], [0, 5, 8, 8, 389, 100, 3], [389, *range(390)] * 3],
     ids=["all", "one", "some", "all four times"],
 )
-@pytest.mark.parametrize(("hidden", "heads", "inner"), [(64, 2, 100), (24, 2, 52), (312, 12, 1200)])
+@pytest.mark.parametrize(
+    ("hidden", "heads", "inner"),
+    [(64, 2, 100), (24, 2, 52), (312, 12, 1200), (384, 6, 1536)],
+)
 def test_hidden_states_are_those_of_the_definition(hidden, heads, inner, rows, direction, dtype):
     layer, stream = a_layer(hidden, heads, inner, direction=direction), a_stream()
     given = states(stream, hidden, dtype)

@@ -60,9 +60,11 @@ def test_attention_is_the_same(lengths, head_size, direction):
 @torch.no_grad()
 @pytest.mark.parametrize("in_bytes", [False, True], ids=["", "eight bits"])
 @pytest.mark.parametrize(
-    ("hidden", "inner"), [(64, 96), (128, 320), (40, 70), (192, 1024), (192, 6144)]
+    ("hidden", "inner"), [(64, 96), (128, 320), (40, 70), (192, 1024), (192, 6144), (384, 1536)]
 )
-@pytest.mark.parametrize("lengths", [[1], [16], [5, 3, 40], [31, 1], [33, 32], [500, 77]], ids=str)
+@pytest.mark.parametrize(
+    "lengths", [[1], [16], [5, 3, 40], [31, 1], [33, 32], [200], [500, 77]], ids=str
+)
 def test_a_layer_is_the_same(lengths, hidden, inner, in_bytes, monkeypatch):
     monkeypatch.setattr(cpu_layer, "has_fast_products", lambda *_, **__: True)
     torch.manual_seed(hidden)

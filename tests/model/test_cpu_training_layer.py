@@ -169,7 +169,7 @@ def test_dropout_masks_are_those_of_the_definition_to_the_bit():
 @pytest.mark.parametrize("rows", [None, [*range(0, 810, 3)]], ids=["all", "some"])
 def test_sums_of_many_rows_and_much_depth_wait_with_the_same_values(rows, calls):
     lengths = [130, 200, 145, 128, 207]
-    layer, stream = a_layer(384, 6, 832), a_stream(lengths)
+    layer, stream = a_layer(384, 6, 1536), a_stream(lengths)
     exact = learned(copy.deepcopy(layer).double(), stream, rows)
     assert_near(learned(layer, stream, rows), exact)
     assert len(calls) == 2
@@ -190,10 +190,10 @@ def test_a_stream_of_several_chunks_is_one_stream(rows, calls):
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize("inner", [128, 1536])
+@pytest.mark.parametrize("shape", [(64, 2, 128), (64, 2, 1536), (384, 6, 1536)], ids=str)
 @pytest.mark.parametrize("rows", [None, [0, 5, 8, 8, 389, 100, 3]], ids=["all", "some"])
-def test_the_number_of_threads_changes_no_bit(rows, inner):
-    layer, stream = a_layer(inner=inner), a_stream(LENGTHS * 4)
+def test_the_number_of_threads_changes_no_bit(rows, shape):
+    layer, stream = a_layer(*shape), a_stream(LENGTHS * 4)
     together = learned(layer, stream, rows)
     threads = torch.get_num_threads()
     try:

@@ -1,0 +1,108 @@
+// The factors of a product over all rows, laid out for it, on a CPU: what cpu_weight_gradients.h
+// multiplies.
+//
+// One changes rows for columns in blocks as the matrix unit takes them. The other becomes panels, two
+// rows at a step, of which a processor makes some beside every step of a product. What either adds up
+// to is made on the way. It knows no products.
+//
+// Legend: T rows, W width of a factor.
+
+#pragma once
+
+#include "cpu_panels.h"
+#include "cpu_rows.h"
+
+namespace {
+
+// A block of what changed rows for columns: TALL columns of so many rows, one behind the other.
+template <typename Number>
+constexpr int64_t BLOCK = TALL * TILE_DEPTH<Number>;
+// So many rows before they are laid out they are asked for.
+constexpr int64_t ROWS_AHEAD = 32;
+
+// (T, W) numbers; where they are gradients, what they add up to for the bias: (W,), or as much of every
+// TILE_DEPTH rows, so far apart.
+template <typename Number>
+struct Factor {
+  Grid<const Number> rows;
+  int64_t num_rows, width;
+  float* totals = nullptr;
+  int64_t totals_apart = 0;
+
+  int64_t rows_from(int64_t row) const { return std::min(TILE_DEPTH<Number>, num_rows - row); }
+
+  void add_up(int64_t row, int64_t column, int64_t count) const {
+    if (!totals) return;
+    float* to = totals + row / TILE_DEPTH<Number> * totals_apart + column;
+    for (int64_t c = 0; c < count; c += LANES) {
+      Floats total = load(to + c);
+      for (int64_t k = 0; k < rows_from(row); k++)
+        total += get(rows.at(row + k, column + c), count - c);
+      store(to + c, total);
+    }
+  }
+};
+
+// TILE_DEPTH rows of all columns, as blocks so far apart; zeros past the last row and column.
+template <typename Number>
+void turn_depth(const Factor<Number>& narrow, int64_t row, Number* blocks, int64_t apart) {
+  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
+  const int64_t here = narrow.rows_from(row);
+  for (int64_t n = 0; n < narrow.width; n += TALL, blocks += apart) {
+    const int64_t count = std::min<int64_t>(TALL, narrow.width - n);
+    if (here < DEPTH || count < TALL) std::fill_n(blocks, BLOCK<Number>, Number{});
+    turn_rows(narrow.rows.at(row, n), narrow.rows.row, here, count, blocks, DEPTH);
+    narrow.add_up(row, n, count);
+  }
+}
+
+// Lays out so many rows and columns as panels, zeros past the last ones: two rows of a panel at a step.
+template <typename Number>
+class Laying {
+ public:
+  static constexpr int64_t BROAD = PANEL<Number>, STEP = Factors<Number>::STEP;
+
+  Laying(
+      const Factor<Number>& broad, int64_t start, int64_t depth, int64_t first, int64_t columns,
+      Number* panels)
+      : broad(broad), start(start), depth(depth), first(first), columns(columns), panels(panels) {}
+
+  void operator()() {
+    if (k < depth) step();
+  }
+  void finish() {
+    while (k < depth) step();
+  }
+
+ private:
+  void step() {
+    const int64_t row = start + k, there = broad.num_rows - row;
+    const int64_t count = std::min(BROAD, columns - c), wide = rounded_up(count);
+    Number* to = panels + c * depth + k * wide;
+    if (row + ROWS_AHEAD + 1 < broad.num_rows)
+      for (int64_t ahead = ROWS_AHEAD; ahead < ROWS_AHEAD + STEP; ahead++)
+        __builtin_prefetch(broad.rows.at(row + ahead, first + c), 0, 2);
+    for (int64_t at = 0; at < wide; at += LANES, to += LANES * STEP) {
+      const Number* above = broad.rows.at(row, first + c + at);
+      Words words = {};
+      const Number* below = there > 1 ? above + broad.rows.row : nullptr;
+      if (there > 0) words = side_by_side(above, below, count - at);
+      std::memcpy(to, &words, sizeof words);
+      if (broad.totals) {
+        float* totals = broad.totals + first + c + at;
+        store(totals, Factors<Number>::add(load(totals), ONES, Factors<Number>::of(to)));
+      }
+    }
+    c += BROAD;
+    if (c >= columns) c = 0, k += STEP;
+  }
+
+  static_assert(std::is_same_v<Number, uint16_t>, "ones are those of bfloat16");
+  static constexpr Number ONES[2] = {0x3F80, 0x3F80};
+  const Factor<Number>& broad;
+  int64_t start, depth, first, columns;
+  Number* panels;
+  int64_t k = 0, c = 0;
+};
+
+}  // namespace

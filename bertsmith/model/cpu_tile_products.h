@@ -1,0 +1,144 @@
+// Rows by panels in a processor's matrix unit (AMX), whose sums become something beside it.
+//
+// The unit makes a tile of sums in so many cycles, whatever else the processor does, and what becomes
+// of sums takes about as many: a bias, an activation, rounding, and lines of the cache to be waited
+// for. So sums wait until the next ones are made, and become something meanwhile. It knows no layers.
+//
+// Legend: R rows, D depth, C columns.
+
+#pragma once
+
+#include "cpu_panels.h"
+
+namespace {
+
+// So many bytes of a panel's depth stay in the first cache.
+constexpr int64_t DEEP_BYTES = 768;
+// Of so many rows sums wait, and as many more are made meanwhile.
+constexpr int WAITING_ROWS = 4 * TALL;
+// Rows of so many tiles are not in the first cache still when the next columns come, and their products
+// leave time for what becomes of others.
+constexpr int MANY_TILES = 4;
+
+// The rows of a product: how far a row is from the next, and one step of depth from the next, or one
+// band of it (cpu_bands.h).
+template <typename Number>
+struct Left {
+  const Number* first;
+  int64_t row, step = Factors<Number>::STEP, band = BAND<Number>;
+
+  Left(const Number* first, int64_t row) : first(first), row(row) {}
+  Left(const Number* first, int64_t row, int64_t step) : first(first), row(row), step(step) {}
+  Left(const Grid<const Number>& rows) : first(rows.first), row(rows.row), band(rows.band) {}
+  Left(const Grid<Number>& rows) : Left(Grid<const Number>(rows)) {}
+
+  Left from(int64_t number) const {
+    Left found = *this;
+    found.first += number * row;
+    return found;
+  }
+  // From a step of depth on; in bands, the first of one.
+  Left deeper(int64_t k) const {
+    Left found = *this;
+    found.first += is_in_bands() ? k / BAND<Number> * band : k / Factors<Number>::STEP * step;
+    return found;
+  }
+  Grid<const Number> grid() const { return {first, row, band}; }
+  bool is_in_bands() const { return band != BAND<Number>; }
+};
+
+#if HAS_TILES
+// Sums become something, `then`, a row after the other while tiles make the next ones: neither waits
+// for the other. It is told row, column and sums.
+template <int VECTORS, typename Number, typename Then>
+class Waiting {
+ public:
+  typedef typename Factors<Number>::Sums Sums;
+  typedef Sums (*Place)[VECTORS];
+
+  explicit Waiting(const Then& then) : then(then) {}
+
+  // Where the next sums are put; those that wait become something in so many steps.
+  Place next(int64_t steps) {
+    pace = (int64_t(end) << 16) / std::max<int64_t>(steps, 1);
+    due = 0xFFFF;
+    return sums[side ^ 1];
+  }
+
+  void operator()() {
+    if (at == end) return;
+    due += pace;
+    until(std::min<int64_t>(due >> 16, end));
+  }
+
+  // So many rows of sums are there, whose first one's place that is.
+  void take(int64_t row, int64_t column, int count) {
+    finish();
+    side ^= 1, first = row, of_column = column, end = count, at = 0;
+  }
+
+  void finish() { until(end); }
+
+ private:
+  // What it reads of itself is in registers: no store can have changed that.
+  void until(int64_t end) {
+    const Then change = then;
+    const int64_t first = this->first, column = of_column;
+    const Sums(*from)[VECTORS] = sums[side];
+    for (int64_t row = at; row < end; row++) change(first + row, column, from[row]);
+    at = end;
+  }
+
+  const Then& then;
+  alignas(VECTOR_BYTES) Sums sums[2][WAITING_ROWS][VECTORS];
+  int side = 0;
+  int64_t at = 0, end = 0, first = 0, of_column = 0, due = 0, pace = 0;
+};
+
+// Rows by a panel of one tile or two, whose sums wait; those that do become something meanwhile. Of a
+// long sum so much is made at a time as the first cache holds of the panel. Products of few rows or
+// little depth are over too soon: their sums become something at once.
+template <int VECTORS, typename Number, typename Then>
+inline void multiply_by_tiles(
+    Left<Number> rows, int64_t count, const Number* panel, int64_t depth, int64_t row, int64_t column,
+    Waiting<VECTORS, Number, Then>& waiting) {
+  constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
+  constexpr int64_t DEPTH = DEEP_BYTES / BYTES;
+  constexpr bool IS_BROAD = VECTORS == 2;
+  const bool are_many = count >= MANY_TILES * TALL, may_wait = are_many && depth >= DEPTH;
+  for (int64_t start = 0; start < count; start += WAITING_ROWS) {
+    const int64_t end = std::min<int64_t>(count, start + WAITING_ROWS);
+    const auto sums = waiting.next(depth / TILE_DEPTH<Number> * parts(end - start, TALL));
+    for (int64_t k = 0; k == 0 || k < depth; k += DEPTH)  // of no depth sums are zero
+      for (int64_t first = start; first < end; first += TALL) {
+        const int here = int(std::min<int64_t>(end - first, TALL));
+        const Number *from = rows.from(first).deeper(k).first, *columns = panel + k * VECTORS * LANES;
+        const int64_t stride = rows.row * BYTES, step = rows.band * BYTES;
+        const int64_t part = std::min(DEPTH, depth - k);
+        auto* to = sums[first - start];
+        Tiles::are_of(here);
+        if (may_wait && here > SIDE) {
+          multiply_tiles<true, IS_BROAD, true>(
+              from, stride, columns, PITCH, part, to, PITCH, k == 0, step, waiting);
+        } else {
+          auto* multiply = here <= SIDE ? multiply_tiles_alone<false, IS_BROAD, false, Number>
+                           : are_many   ? multiply_tiles_alone<true, IS_BROAD, true, Number>
+                                        : multiply_tiles_alone<true, IS_BROAD, false, Number>;
+          multiply(from, stride, columns, PITCH, part, to, PITCH, k == 0, step);
+        }
+      }
+    waiting.take(row + start, column, int(end - start));
+    if (!may_wait) waiting.finish();
+  }
+}
+#endif
+
+// Whether tiles take such rows.
+template <typename Number>
+inline bool suit_tiles(const Left<Number>& rows, int64_t depth) {
+  if constexpr (HAS_TILES_OF<Number>)
+    return rows.step == Factors<Number>::STEP && depth % TILE_DEPTH<Number> == 0 && may_use_tiles();
+  return false;
+}
+
+}  // namespace
