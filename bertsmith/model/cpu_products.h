@@ -143,12 +143,13 @@ inline void multiply_narrow(
     multiply_narrow<VECTORS - 1>(rows, count, panel, vectors, depth, then);
 }
 
-// Asks for the lines of a block that will be written, which else would be waited for one by one.
-template <typename Number>
+// Asks for the lines of a block that will be written, or but read, which else would be waited for one
+// by one.
+template <int IS_WRITTEN = 1, typename Number>
 inline void expect(const Number* block, int64_t stride, int64_t count, int64_t width) {
   for (int64_t row = 0; row < count; row++)
     for (int64_t line = 0; line < width; line += 64 / int64_t(sizeof(Number)))
-      __builtin_prefetch(block + row * stride + line, 1);
+      __builtin_prefetch(block + row * stride + line, IS_WRITTEN);
 }
 
 // Rows by a panel, DEEP steps of a long sum at a time, in this thread; what comes of it is put to, or

@@ -23,7 +23,7 @@ from tests.builds import forget_builds, has_tiles
 from tests.model.plain import random_packed
 
 # float32 has 24 bits and loses a few in its sums; bfloat16 has 8, and rounds seven times.
-WITHIN = {torch.float32: 2e-6, torch.bfloat16: 8e-3}
+WITHIN = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
 LENGTHS = [5, 3, 40, 1, 77, 200, 64]
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
