@@ -114,16 +114,20 @@ struct Backward {
     const Grid<Number> to{grad_hidden + of.token * width, width};
     const Grid<Number> to_inner = arrived.inner.from(asked), projected = arrived.projected.from(asked);
     norm(of, FEED_FORWARD, own, given, arrived.fed.from(asked), arrived.past_output);
-    multiply(arrived.fed.from(asked), of, panels(arrived.maps[DOWN], width, inner),
-             through_activation(kept.slopes.from(asked), to_inner));
-    multiply(to_inner, of, panels(arrived.maps[UP], inner, width),
-             added_to(arrived.past_output, arrived.attended));
+    multiply_asked(
+        arrived.fed.from(asked), of, panels(arrived.maps[DOWN], width, inner),
+        through_activation(kept.slopes.from(asked), to_inner));
+    multiply_asked(
+        to_inner, of, panels(arrived.maps[UP], inner, width),
+        added_to(arrived.past_output, arrived.attended));
     norm(of, ATTENTION, own, arrived.attended, projected, arrived.past_attention);
-    multiply(projected, of, panels(arrived.maps[OUTPUT], width, width),
-             as_they_are(arrived.contexts));
+    multiply_asked(
+        projected, of, panels(arrived.maps[OUTPUT], width, width),
+        as_they_are(arrived.contexts));
     attention(of, own);
-    multiply(arrived.queries.from(asked), of, panels(arrived.maps[QKV], width, width),
-             with_past(arrived.past_attention, arrived.of_queries));
+    multiply_asked(
+        arrived.queries.from(asked), of, panels(arrived.maps[QKV], width, width),
+        with_past(arrived.past_attention, arrived.of_queries));
     if (kept.asked) spread(of);
     multiply_together<Number>(
         arrived.keys_values.from(of.token), of.num_tokens,
@@ -131,13 +135,6 @@ struct Backward {
   }
 
  private:
-  // A chunk's rows asked for by a map.
-  template <typename Then>
-  void multiply(
-      const Grid<Number>& rows, const Chunk& of, const Panels<Number>& by, const Then& then) const {
-    multiply_together<Number>(rows, of.num_asked, by, then);
-  }
-
   // Of a chunk's rows.
   void norm(
       const Chunk& of, int which, const Own& own, const Grid<const Number>& gradients,

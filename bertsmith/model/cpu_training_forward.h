@@ -75,31 +75,27 @@ struct Forward {
     if (kept.asked) copy_asked(of);
     const Panels<Number> queries = panels(maps[QKV], width, width);
     const Panels<Number> keys_values = panels(queries.from(width), width, 2 * width);
-    multiply(kept.residual.from(asked), of, queries,
-             with_bias(kept.queries.from(asked), layer.biases[QKV]));
+    multiply_asked(
+        kept.residual.from(asked), of, queries,
+        with_bias(kept.queries.from(asked), layer.biases[QKV]));
     multiply_together<Number>(
         {input.hidden + of.token * width, width}, of.num_tokens, keys_values,
         with_bias(kept.keys_values.from(of.token), layer.biases[QKV] + width));
     attention(of, own);
-    multiply(kept.contexts.from(asked), of, panels(maps[OUTPUT], width, width),
-             with_bias(kept.projected.from(asked), layer.biases[OUTPUT]));
+    multiply_asked(
+        kept.contexts.from(asked), of, panels(maps[OUTPUT], width, width),
+        with_bias(kept.projected.from(asked), layer.biases[OUTPUT]));
     norm(of, ATTENTION, own, kept.attended);
-    multiply(kept.attended.from(asked), of, panels(maps[UP], width, inner),
-             activation(kept.slopes.from(asked), activated, layer.biases[UP]));
-    multiply(activated, of, panels(maps[DOWN], inner, width),
-             with_bias(kept.fed.from(asked), layer.biases[DOWN]));
+    multiply_asked(
+        kept.attended.from(asked), of, panels(maps[UP], width, inner),
+        activation(kept.slopes.from(asked), activated, layer.biases[UP]));
+    multiply_asked(
+        activated, of, panels(maps[DOWN], inner, width),
+        with_bias(kept.fed.from(asked), layer.biases[DOWN]));
     norm(of, FEED_FORWARD, own, {output, width});
   }
 
  private:
-  // A chunk's rows asked for by a map.
-  template <typename Then>
-  void multiply(
-      const Grid<const Number>& rows, const Chunk& of, const Panels<Number>& by,
-      const Then& then) const {
-    multiply_together<Number>(rows, of.num_asked, by, then);
-  }
-
   void copy_asked(const Chunk& of) const {
     const int64_t width = layer.hidden;
 #pragma omp for schedule(static)

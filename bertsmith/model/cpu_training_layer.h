@@ -210,6 +210,13 @@ inline Panels<Number> panels(const Number* numbers, int64_t depth, int64_t width
   return {numbers, nullptr, depth, width};
 }
 
+// A chunk's rows asked for, the first of which is given, by a map, in the threads around it.
+template <typename Then>
+inline void multiply_asked(
+    const Grid<const Number>& rows, const Chunk& of, const Panels<Number>& by, const Then& then) {
+  multiply_together<Number>(rows, of.num_asked, by, then);
+}
+
 // What becomes of sums: `change` makes them what is put to rows.
 template <typename Change>
 inline auto put_into(const Grid<Number>& to, const Change& change) {

@@ -26,9 +26,9 @@ constexpr int64_t PART = 256, MOST_COLUMNS = 256;
 template <typename Number>
 struct Given {
   Grid<const Number> gradients, rows;  // (T, O), (T, I)
-  Number* grad_weight;                // (O, I)
-  float* grad_bias;                   // (O,)
-  int64_t num_rows, width, outputs;  // T, I, O
+  Number* grad_weight;                 // (O, I)
+  float* grad_bias;                    // (O,)
+  int64_t num_rows, width, outputs;    // T, I, O
 };
 
 // Asks for so many numbers to come to the second cache, which is near enough, while others are
