@@ -2,7 +2,7 @@
 // and the draws of dropout. compiler.py builds them; native.py says how wide a vector is,
 // VECTOR_BYTES.
 //
-// Source: the hash is that of bertsmith/randomness.py, mix32; e^x is Cephes' expf.
+// Source: the hash is that of bertsmith/randomness.py, mix32.
 
 #pragma once
 
@@ -147,22 +147,21 @@ struct Cutter {
   }
 };
 
-// e^x of x <= 0, as Cephes' expf has it: within two units in the last place; 0 below e^-87.
+// e^x of x <= 0: within two units in the last place; 0 below e^-87, NaN of NaN. It is 2^n times e^r, of
+// which a polynomial makes the latter. A sum with ROUNDED_BY is rounded to a whole number, whose lowest
+// bits are n raised by what makes of them the exponent of 2^n.
 inline Floats exponential(Floats x) {
-  const Floats least = Floats{} - 87.0f;
-  Integers is_nothing = x < least, is_broken = x > 0.0f;  // beside a NaN that hid the highest
-  Floats clipped = is_nothing ? least : is_broken ? Floats{} : x;
-  Integers power = __builtin_convertvector(clipped * 1.44269504088896341f - 0.5f, Integers);
-  Floats whole = __builtin_convertvector(power, Floats);
-  Floats rest = clipped - whole * 0.693359375f + whole * 2.12194440e-4f;  // log 2 in two parts
-  Floats sum = rest * 1.9875691500e-4f + 1.3981999507e-3f;
-  sum = sum * rest + 8.3334519073e-3f;
-  sum = sum * rest + 4.1665795894e-2f;
-  sum = sum * rest + 1.6666665459e-1f;
-  sum = sum * rest + 5.0000001201e-1f;
-  sum = sum * rest * rest + rest + 1.0f;
-  Floats result = (Floats)((Words)sum + ((Words)power << 23));
-  return is_nothing ? Floats{} : result;
+  constexpr float ROUNDED_BY = 12582912.0f + 127.0f;  // 1.5 times 2^23
+  const Floats sum = x * 1.44269504088896341f + ROUNDED_BY, whole = sum - ROUNDED_BY;
+  const Floats rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;  // log 2 in two parts
+  Floats power = rest * 1.38436409e-3f + 8.37416667e-3f;
+  power = power * rest + 4.16680016e-2f;
+  power = power * rest + 0.166664317f;
+  power = power * rest + 0.49999994f;
+  power = power * rest + 1.0f;
+  power = power * rest + 1.0f;
+  const Floats result = power * (Floats)((Words)sum << 23);
+  return x < -87.0f ? Floats{} : result;
 }
 
 // Of (W,) scores, W whole vectors; a NaN may hide it.
@@ -188,8 +187,9 @@ inline Words counted(std::integer_sequence<int, NUMBERS...>) {
 
 // Of the columns from `first` on: 0 where they are dropped, or what makes up for it.
 inline Floats keep_factors(int32_t word, uint32_t first, const Dropout& dropout) {
-  Words columns = first + counted(std::make_integer_sequence<int, LANES>());
-  Words draws = mix32(uint32_t(word) ^ (columns * 0x85EBCA77u)) >> 1;
+  // A column times a number; the parts of that one by one, so that the compiler knows the one.
+  const Words columns = counted(std::make_integer_sequence<int, LANES>()) * 0x85EBCA77u;
+  Words draws = mix32(uint32_t(word) ^ (columns + first * 0x85EBCA77u)) >> 1;
   Integers is_kept = draws >= dropout.bar;
   const Floats kept = Floats{} + dropout.kept;
   return is_kept ? kept : Floats{};

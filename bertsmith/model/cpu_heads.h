@@ -33,6 +33,17 @@ struct Rules {
   Dropout dropout;
 };
 
+// What is kept of a query's probabilities. Attention's columns are (head, key): the head's number stands
+// above the key's position.
+struct Draws {
+  bool are_there = false;
+  int32_t word = 0;
+  uint32_t first = 0;
+  Dropout dropout{};
+
+  Floats kept(int64_t key) const { return keep_factors(word, first | uint32_t(key), dropout); }
+};
+
 // Where the head's numbers lie, and which queries are asked for.
 template <typename Number>
 struct Task {
@@ -55,9 +66,9 @@ struct Task {
     ask_for_row(values, row, size, 2 * size);
   }
 
-  // Attention's columns are (head, key): the head's number stands above the key's position.
-  Floats kept(int64_t query, int64_t key, const Dropout& dropout) const {
-    return keep_factors(words[query], uint32_t(head) << 16 | uint32_t(key), dropout);
+  Draws draws(int64_t query, const Dropout& dropout) const {
+    if (!words) return {};
+    return {true, words[query], uint32_t(head) << 16, dropout};
   }
 };
 
@@ -80,7 +91,7 @@ struct Room {
     factors = cutter.numbers<float>(QUERIES);
     if (!most_queries) return;
     arrived = cutter.numbers<float>(QUERIES * wide);
-    dropped = cutter.numbers<float>(wide);
+    dropped = cutter.numbers<float>(QUERIES * wide);
     key_rows = cutter.numbers<Number>(rows);
     for (Number** each : {&query_rows, &gradient_rows})
       *each = cutter.numbers<Number>((query_depth + step) * rounded_up(head_size));
@@ -104,7 +115,7 @@ void compare_tiles(
                               : multiply_tiles_alone<false, false, false, Number>;
     multiply(
         rows.first, rows.row * BYTES, columns + column * size, (1 + is_broad) * VECTOR_BYTES, size,
-        to + column, wide * sizeof(float), true, rows.band * BYTES);
+        nullptr, to + column, wide * sizeof(float), rows.band * BYTES);
   }
 }
 #endif
@@ -141,12 +152,27 @@ void gather(
       });
 }
 
+// What is folded of a block's queries, one after the other: by itself each would wait for its lanes.
+struct Folded {
+  float highest[QUERIES];
+  Floats totals[QUERIES], products[QUERIES];
+};
+
 // (W,) scores -> where a query may look; returns the highest.
 inline float hide(float* scores, int64_t position, int64_t length, int direction) {
   int64_t wide = rounded_up(length);
   std::fill(scores, scores + (direction == RIGHT_TO_LEFT ? position : 0), HIDDEN);
   std::fill(scores + (direction == LEFT_TO_RIGHT ? position + 1 : length), scores + wide, HIDDEN);
   return highest_of(scores, wide);
+}
+
+// (count, W) scores of a block's queries, likewise.
+template <typename Number>
+void hide_block(
+    const Task<Number>& task, int64_t first, int count, const Rules& rules, float* scores,
+    float* highest) {
+  for (int row = 0; row < count; row++, scores += rounded_up(task.length))
+    highest[row] = hide(scores, task.position(first + row), task.length, rules.direction);
 }
 
 // (W,) numbers -> (D,), with zeros behind them.
@@ -163,24 +189,28 @@ void attend(
   int64_t depth = whole_depth<Number>(length), apart = std::max(wide, depth);
   lay_out_columns(task.keys, size, length, room.keys);
   lay_out_rows(task.values, length, size, room.values, PANEL<Number>, depth);
+  Folded of;
   for (int64_t first = 0; first < task.num_queries; first += QUERIES) {
     int count = int(std::min<int64_t>(QUERIES, task.num_queries - first));
     compare(Left<Number>(task.queries.from(first)), count, room.keys, size, wide, room.scores);
+    hide_block(task, first, count, rules, room.scores, of.highest);
     for (int row = 0; row < count; row++) {
       ask_for_row(contexts, first + row, 0, size);
       task.ask_for_next(first + row, rules);
-      float* scores = room.scores + row * wide;
-      float highest = hide(scores, task.position(first + row), length, rules.direction);
+      const float *scores = room.scores + row * wide, highest = of.highest[row], scale = rules.scale;
+      const Draws draws = task.draws(first + row, rules.dropout);
+      Number* to = room.weights + row * apart;
       Floats total = {};
       for (int64_t j = 0; j < wide; j += LANES) {
-        Floats weights = exponential((load(scores + j) - highest) * rules.scale);
+        Floats weights = exponential((load(scores + j) - highest) * scale);
         total += weights;
-        if (task.words) weights *= task.kept(first + row, j, rules.dropout);
-        put(room.weights + row * apart + j, weights);
+        if (draws.are_there) weights *= draws.kept(j);
+        put(to + j, weights);
       }
-      fill_up(room.weights + row * apart, wide, depth);
-      room.factors[row] = 1.0f / sum_of(total);
+      fill_up(to, wide, depth);
+      of.totals[row] = total;
     }
+    for (int row = 0; row < count; row++) room.factors[row] = 1.0f / sum_of(of.totals[row]);
     gather(
         {room.weights, apart}, count, room.values, depth, size, room.factors, contexts.from(first));
   }

@@ -10,35 +10,48 @@
 
 namespace {
 
-// A query's (W,) scores and gradients of its dropped probabilities, the block's row `row`, -> dropped
-// probabilities and gradients of scores.
+// The block's row `row`: a query's (W,) scores and gradients of its dropped probabilities -> its
+// probabilities, their gradients and what is left of them, all times the sum that they are divided by.
 template <typename Number>
-void softmax_backward(
-    const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room) {
-  int64_t wide = rounded_up(task.length), depth = whole_depth<Number>(task.length);
-  int64_t at = query * std::max(wide, depth);
-  float *scores = room.scores + row * wide, *arrived = room.arrived + row * wide;
-  Number *weights = room.weights + at, *gradients = room.gradients + at;
-  float highest = hide(scores, task.position(query), task.length, rules.direction);
+void through_dropout(
+    const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room,
+    Folded& of) {
+  const int64_t wide = rounded_up(task.length), at = row * wide;
+  float *scores = room.scores + at, *arrived = room.arrived + at, *dropped = room.dropped + at;
+  const float highest = of.highest[row], scale = rules.scale;
+  const Draws draws = task.draws(query, rules.dropout);
   Floats total = {}, products = {};
   for (int64_t j = 0; j < wide; j += LANES) {
-    Floats weight = exponential((load(scores + j) - highest) * rules.scale);
-    Floats gradient = load(arrived + j), dropped = weight;
-    if (task.words) {
-      Floats kept = task.kept(query, j, rules.dropout);
-      gradient *= kept, dropped *= kept;
+    Floats weight = exponential((load(scores + j) - highest) * scale);
+    Floats gradient = load(arrived + j), left = weight;
+    if (draws.are_there) {
+      const Floats kept = draws.kept(j);
+      gradient *= kept, left *= kept;
       store(arrived + j, gradient);
     }
     total += weight;
     products += weight * gradient;
     store(scores + j, weight);
-    store(room.dropped + j, dropped);
+    store(dropped + j, left);
   }
-  float factor = 1.0f / sum_of(total), inner = sum_of(products) * factor;
+  of.totals[row] = total, of.products[row] = products;
+}
+
+// Of that -> dropped probabilities and gradients of scores.
+template <typename Number>
+void through_softmax(
+    const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room,
+    const Folded& of) {
+  const int64_t wide = rounded_up(task.length), depth = whole_depth<Number>(task.length);
+  const int64_t at = row * wide, to = query * std::max(wide, depth);
+  const float *scores = room.scores + at, *arrived = room.arrived + at, *dropped = room.dropped + at;
+  Number *weights = room.weights + to, *gradients = room.gradients + to;
+  const float factor = 1.0f / sum_of(of.totals[row]), scale = rules.scale;
+  const float inner = sum_of(of.products[row]) * factor;
   for (int64_t j = 0; j < wide; j += LANES) {
-    Floats weight = load(scores + j) * factor;
-    put(gradients + j, weight * (load(arrived + j) - inner) * rules.scale);
-    put(weights + j, load(room.dropped + j) * factor);
+    const Floats weight = load(scores + j) * factor;
+    put(gradients + j, weight * (load(arrived + j) - inner) * scale);
+    put(weights + j, load(dropped + j) * factor);
   }
   fill_up(gradients, wide, depth);
 }
@@ -74,11 +87,13 @@ void attend_backward(
   lay_out_rows(task.keys, length, size, room.key_rows, BROAD, depth);
   lay_out_rows(task.queries, num_queries, size, room.query_rows, BROAD, query_depth);
   lay_out_rows(arrived, num_queries, size, room.gradient_rows, BROAD, query_depth);
+  Folded of;
   for (int64_t first = 0; first < num_queries; first += QUERIES) {
     int count = int(std::min<int64_t>(QUERIES, num_queries - first));
     const Left<Number> queries(task.queries), contexts(arrived);
     compare(queries.from(first), count, room.keys, size, wide, room.scores);
     compare(contexts.from(first), count, room.values, size, wide, room.arrived);
+    hide_block(task, first, count, rules, room.scores, of.highest);
     for (int64_t row = first; row < first + count; row++) {
       ask_for_row(grad_queries, row, 0, size);
       if (row < length) {
@@ -87,8 +102,10 @@ void attend_backward(
       }
       task.ask_for_next(row, rules);
       if (task.head + 1 < rules.num_heads) ask_for_row(arrived, row, size, 2 * size);
-      softmax_backward(task, row, int(row - first), rules, room);
+      through_dropout(task, row, int(row - first), rules, room, of);
     }
+    for (int row = 0; row < count; row++)
+      through_softmax(task, first + row, row, rules, room, of);
     gather(
         {room.gradients + first * apart, apart}, count, room.key_rows, depth, size, nullptr,
         grad_queries.from(first));

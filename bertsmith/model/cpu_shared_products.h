@@ -6,13 +6,16 @@
 
 #pragma once
 
+#include <omp.h>
+
 #include "cpu_products.h"
 
 namespace {
 
 // A matrix of so many bytes stays in the second cache beside what is made with it.
 constexpr int64_t NEAR_MATRIX = 1 << 20;
-// So many bytes of a block's rows the second cache keeps while a matrix that it cannot hold passes.
+// So many bytes of a block's rows, or of their sums, the second cache keeps while a matrix that it cannot
+// hold passes.
 constexpr int64_t BLOCK_BYTES = 1 << 20;
 
 // How many rows a thread takes at a time, with tiles all about as many. Of many rows and a matrix that
@@ -31,6 +34,43 @@ inline int64_t block_of(int64_t count, int64_t depth, int64_t matrix_bytes) {
   return std::max<int64_t>(parts(parts(count, num_blocks), SIDE), 1) * SIDE;
 }
 
+#if HAS_TILES
+// Whether the second cache does not hold a block's rows beside all else.
+template <typename Number>
+inline bool are_deep(int64_t count, int64_t depth, int64_t matrix_bytes) {
+  constexpr int64_t ROW_BYTES = BLOCK_BYTES / 2 / BLOCK_ROWS<Number>;
+  return matrix_bytes > NEAR_MATRIX && depth * int64_t(sizeof(Number)) > ROW_BYTES &&
+         count >= omp_get_num_threads() * WAITING_ROWS;
+}
+
+// Such rows: each thread takes a block, and of that as many columns as the cache keeps the sums of.
+template <int VECTORS, typename Number, typename Then>
+inline void multiply_deep_together(
+    Left<Number> rows, int64_t count, const Panels<Number>& by,
+    Waiting<VECTORS, Number, Then>& waiting) {
+  typedef typename Waiting<VECTORS, Number, Then>::Place Place;
+  constexpr int64_t BROAD = PANEL<Number>, MOST = BLOCK_ROWS<Number>;
+  const int64_t num_threads = omp_get_num_threads();
+  const int64_t num_blocks = parts(parts(count, MOST), num_threads) * num_threads;
+  const int64_t tallest = parts(parts(count, num_blocks), SIDE) * SIDE;
+  const int64_t sums = BLOCK_BYTES / int64_t(sizeof(float));
+  const int64_t columns = std::min(parts(by.width, BROAD), sums / tallest / BROAD) * BROAD;
+  Memory kept(tallest * columns + 16);
+#pragma omp for schedule(static) nowait
+  for (int64_t first = 0; first < count; first += tallest)
+    for (int64_t column = 0; column < by.width; column += kept.floats ? columns : BROAD) {
+      const int64_t here = std::min(tallest, count - first);
+      if (kept.floats)
+        multiply_parts_by_tiles(
+            rows.from(first), here, by, first, column, std::min(column + columns, by.width),
+            reinterpret_cast<Place>(kept.lined()), waiting);
+      else
+        multiply_by_tiles(
+            rows.from(first), here, by.from(column), by.depth, first, column, waiting);
+    }
+}
+#endif
+
 // (R, D) rows by (D, C) weights, in the threads of the parallel region around it, which wait for
 // one another at its end; `then` is told row, column and sums, of whole panels.
 template <typename Number, typename Then>
@@ -45,13 +85,17 @@ inline void multiply_together(
   if constexpr (HAS_TILES_OF<Number>)
     if (suit_tiles(rows, by.depth)) {
       Waiting<VECTORS, Number, Then> waiting(then);
+      if (are_deep<Number>(count, by.depth, matrix_bytes)) {
+        multiply_deep_together(rows, count, by, waiting);
+      } else {
 #pragma omp for schedule(static) nowait
-      for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
-        // A block of rows stays in the second cache.
-        const int64_t column = unit % num_panels * BROAD, first = unit / num_panels * tallest;
-        multiply_by_tiles(
-            rows.from(first), std::min(tallest, count - first), by.from(column), by.depth, first,
-            column, waiting);
+        for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
+          // A block of rows stays in the second cache.
+          const int64_t column = unit % num_panels * BROAD, first = unit / num_panels * tallest;
+          multiply_by_tiles(
+              rows.from(first), std::min(tallest, count - first), by.from(column), by.depth, first,
+              column, waiting);
+        }
       }
       waiting.finish();
 #pragma omp barrier

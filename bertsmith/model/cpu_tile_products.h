@@ -12,8 +12,9 @@
 
 namespace {
 
-// So many bytes of a panel's depth stay in the first cache.
-constexpr int64_t DEEP_BYTES = 768;
+// So much of a panel's depth stays in the first cache.
+template <typename Number>
+constexpr int64_t DEEP_PART = 768 / sizeof(Number);
 // Of so many rows sums wait, and as many more are made meanwhile.
 constexpr int WAITING_ROWS = 4 * TALL;
 // Rows of so many tiles are not in the first cache still when the next columns come, and their products
@@ -48,6 +49,18 @@ struct Left {
 };
 
 #if HAS_TILES
+// Whether rows are so many that they pass, and whether sums wait beside their products. Those of few rows
+// or little depth are over too soon: their sums become something at once.
+struct Beside {
+  bool are_many, may_wait;
+
+  template <typename Number>
+  static Beside of(int64_t count, int64_t depth) {
+    const bool are_many = count >= MANY_TILES * TALL;
+    return {are_many, are_many && depth >= DEEP_PART<Number>};
+  }
+};
+
 // Sums become something, `then`, a row after the other while tiles make the next ones: neither waits
 // for the other. It is told row, column and sums.
 template <int VECTORS, typename Number, typename Then>
@@ -95,41 +108,75 @@ class Waiting {
   int64_t at = 0, end = 0, first = 0, of_column = 0, due = 0, pace = 0;
 };
 
+// Rows, as many as wait at most, by a part of a panel's depth of one tile or two: added to what was
+// there before, where anything was, -> sums.
+template <int VECTORS, typename Number, typename Then>
+inline void add_by_tiles(
+    Left<Number> rows, int64_t count, const Number* panel, int64_t depth,
+    typename Waiting<VECTORS, Number, Then>::Place before,
+    typename Waiting<VECTORS, Number, Then>::Place sums, const Beside& beside,
+    Waiting<VECTORS, Number, Then>& waiting) {
+  constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
+  constexpr bool IS_BROAD = VECTORS == 2;
+  const int64_t stride = rows.row * BYTES, step = rows.band * BYTES;
+  for (int64_t first = 0; first < count; first += TALL) {
+    const int here = int(std::min<int64_t>(count - first, TALL));
+    const Number* from = rows.from(first).first;
+    const auto* there = before ? before + first : nullptr;
+    auto* to = sums + first;
+    Tiles::are_of(here);
+    if (beside.may_wait && here > SIDE) {
+      multiply_tiles<true, IS_BROAD, true>(
+          from, stride, panel, PITCH, depth, there, to, PITCH, step, waiting);
+    } else {
+      auto* multiply = here <= SIDE      ? multiply_tiles_alone<false, IS_BROAD, false, Number>
+                       : beside.are_many ? multiply_tiles_alone<true, IS_BROAD, true, Number>
+                                         : multiply_tiles_alone<true, IS_BROAD, false, Number>;
+      multiply(from, stride, panel, PITCH, depth, there, to, PITCH, step);
+    }
+  }
+}
+
 // Rows by a panel of one tile or two, whose sums wait; those that do become something meanwhile. Of a
-// long sum so much is made at a time as the first cache holds of the panel. Products of few rows or
-// little depth are over too soon: their sums become something at once.
+// long sum so much is made at a time as the first cache holds of the panel.
 template <int VECTORS, typename Number, typename Then>
 inline void multiply_by_tiles(
     Left<Number> rows, int64_t count, const Number* panel, int64_t depth, int64_t row, int64_t column,
     Waiting<VECTORS, Number, Then>& waiting) {
-  constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
-  constexpr int64_t DEPTH = DEEP_BYTES / BYTES;
-  constexpr bool IS_BROAD = VECTORS == 2;
-  const bool are_many = count >= MANY_TILES * TALL, may_wait = are_many && depth >= DEPTH;
+  const Beside beside = Beside::of<Number>(count, depth);
   for (int64_t start = 0; start < count; start += WAITING_ROWS) {
-    const int64_t end = std::min<int64_t>(count, start + WAITING_ROWS);
-    const auto sums = waiting.next(depth / TILE_DEPTH<Number> * parts(end - start, TALL));
-    for (int64_t k = 0; k == 0 || k < depth; k += DEPTH)  // of no depth sums are zero
-      for (int64_t first = start; first < end; first += TALL) {
-        const int here = int(std::min<int64_t>(end - first, TALL));
-        const Number *from = rows.from(first).deeper(k).first, *columns = panel + k * VECTORS * LANES;
-        const int64_t stride = rows.row * BYTES, step = rows.band * BYTES;
-        const int64_t part = std::min(DEPTH, depth - k);
-        auto* to = sums[first - start];
-        Tiles::are_of(here);
-        if (may_wait && here > SIDE) {
-          multiply_tiles<true, IS_BROAD, true>(
-              from, stride, columns, PITCH, part, to, PITCH, k == 0, step, waiting);
-        } else {
-          auto* multiply = here <= SIDE ? multiply_tiles_alone<false, IS_BROAD, false, Number>
-                           : are_many   ? multiply_tiles_alone<true, IS_BROAD, true, Number>
-                                        : multiply_tiles_alone<true, IS_BROAD, false, Number>;
-          multiply(from, stride, columns, PITCH, part, to, PITCH, k == 0, step);
-        }
-      }
-    waiting.take(row + start, column, int(end - start));
-    if (!may_wait) waiting.finish();
+    const int64_t here = std::min<int64_t>(count - start, WAITING_ROWS);
+    const auto sums = waiting.next(depth / TILE_DEPTH<Number> * parts(here, TALL));
+    for (int64_t k = 0; k == 0 || k < depth; k += DEEP_PART<Number>)  // of no depth sums are zero
+      add_by_tiles(
+          rows.from(start).deeper(k), here, panel + k * VECTORS * LANES,
+          std::min(DEEP_PART<Number>, depth - k), k ? sums : nullptr, sums, beside, waiting);
+    waiting.take(row + start, column, int(here));
+    if (!beside.may_wait) waiting.finish();
   }
+}
+
+// Many rows by some panels of a matrix so deep that the second cache does not hold the rows: a part of
+// their depth by all these panels, whose sums it `kept`, after the other. The same bits.
+template <int VECTORS, typename Number, typename Then>
+inline void multiply_parts_by_tiles(
+    Left<Number> rows, int64_t count, const Panels<Number>& by, int64_t row, int64_t first, int64_t end,
+    typename Waiting<VECTORS, Number, Then>::Place kept, Waiting<VECTORS, Number, Then>& waiting) {
+  constexpr int64_t BROAD = PANEL<Number>, PART = DEEP_PART<Number>;
+  const Beside beside{true, true};
+  for (int64_t k = 0; k < by.depth; k += PART)
+    for (int64_t column = first; column < end; column += BROAD)
+      for (int64_t start = 0; start < count; start += WAITING_ROWS) {
+        const int64_t here = std::min<int64_t>(count - start, WAITING_ROWS);
+        const int64_t depth = std::min(PART, by.depth - k);
+        const bool is_last = k + depth == by.depth;
+        const auto before = kept + (column - first) / BROAD * count + start;
+        const auto sums = is_last ? waiting.next(depth / TILE_DEPTH<Number> * parts(here, TALL)) : before;
+        add_by_tiles(
+            rows.from(start).deeper(k), here, by.from(column) + k * BROAD, depth, k ? before : nullptr,
+            sums, beside, waiting);
+        if (is_last) waiting.take(row + start, column, int(here));
+      }
 }
 #endif
 

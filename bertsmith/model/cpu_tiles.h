@@ -79,23 +79,23 @@ class Tiles {
 
 thread_local int Tiles::told = 0;
 
-// So many rows by one tile of columns or two, of whole tiles of depth, into sums, or added to them;
-// strides are bytes, and so is the step from a tile of rows to the next one of their depth. Rows that
+// So many rows by one tile of columns or two, of whole tiles of depth, added to what was there before,
+// if anything was, -> sums; strides are bytes, and so is the step from a tile of rows to the next one of their depth. Rows that
 // pass do not take the columns' place in the first cache. The unit takes 64 cycles for a step, in which
 // the processor has room for some 60 instructions on vectors: `beside` is called at each.
 template <bool IS_TALL, bool IS_BROAD, bool ROWS_PASS, typename Number, typename Beside>
 inline void multiply_tiles(
     const Number* rows, int64_t row_stride, const Number* columns, int64_t column_stride,
-    int64_t depth, void* sums, int64_t sum_stride, bool is_first, int64_t row_step, Beside&& beside) {
+    int64_t depth, const void* before, void* sums, int64_t sum_stride, int64_t row_step,
+    Beside&& beside) {
   asm volatile("" : : : "memory");  // tiles are read from memory, which g++ does not know
-  char* upper = static_cast<char*>(sums);
-  char* lower = upper + SIDE * sum_stride;
-  if (is_first) {
+  if (!before) {
     _tile_zero(0);
     if constexpr (IS_BROAD) _tile_zero(1);
     if constexpr (IS_TALL) _tile_zero(2);
     if constexpr (IS_TALL && IS_BROAD) _tile_zero(3);
   } else {
+    const char *upper = static_cast<const char*>(before), *lower = upper + SIDE * sum_stride;
     _tile_loadd(0, upper, sum_stride);
     if constexpr (IS_BROAD) _tile_loadd(1, upper + 64, sum_stride);
     if constexpr (IS_TALL) _tile_loadd(2, lower, sum_stride);
@@ -129,6 +129,7 @@ inline void multiply_tiles(
     beside();
     left += row_step, right += SIDE * column_stride;
   }
+  char *upper = static_cast<char*>(sums), *lower = upper + SIDE * sum_stride;
   _tile_stored(0, upper, sum_stride);
   if constexpr (IS_BROAD) _tile_stored(1, upper + 64, sum_stride);
   if constexpr (IS_TALL) _tile_stored(2, lower, sum_stride);
@@ -139,9 +140,9 @@ inline void multiply_tiles(
 template <bool IS_TALL, bool IS_BROAD, bool ROWS_PASS, typename Number>
 __attribute__((noinline)) void multiply_tiles_alone(
     const Number* rows, int64_t row_stride, const Number* columns, int64_t column_stride,
-    int64_t depth, void* sums, int64_t sum_stride, bool is_first, int64_t row_step) {
+    int64_t depth, const void* before, void* sums, int64_t sum_stride, int64_t row_step) {
   multiply_tiles<IS_TALL, IS_BROAD, ROWS_PASS>(
-      rows, row_stride, columns, column_stride, depth, sums, sum_stride, is_first, row_step, [] {});
+      rows, row_stride, columns, column_stride, depth, before, sums, sum_stride, row_step, [] {});
 }
 
 #else

@@ -50,8 +50,8 @@ void multiply_blocks(
     Tiles::are_of(TALL);
     auto multiply = [&](auto is_broad) {
       multiply_tiles<true, is_broad(), false>(
-          blocks, 64, panel, vectors * VECTOR_BYTES, depth, sums, PANEL<Number> * sizeof(float),
-          is_first, BLOCK<Number> * sizeof(Number), beside);
+          blocks, 64, panel, vectors * VECTOR_BYTES, depth, is_first ? nullptr : sums, sums,
+          PANEL<Number> * sizeof(float), BLOCK<Number> * sizeof(Number), beside);
     };
     return vectors == 2 ? multiply(std::true_type()) : multiply(std::false_type());
   }

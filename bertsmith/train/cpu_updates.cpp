@@ -131,27 +131,29 @@ void adam(
   }
 }
 
-// Of one block; wakes it where a gradient is not zero.
+// Of one block. Sums that do not wait for each other are made at once.
 template <typename Number>
-float block_norm(const Number* gradient, int64_t count, uint8_t* awake) {
-  Floats total = {};
-  Integers is_there = {};
+float block_norm(const Number* gradient, int64_t count) {
+  constexpr int AT_ONCE = 4;
+  Floats totals[AT_ONCE] = {};
   int64_t place = 0;
-  for (; place + LANES <= count; place += LANES) {
-    Floats values = load(gradient + place);
-    total += values * values;
-    is_there |= !(values == 0.0f);  // of NaN too
-  }
-  float sum = sum_of(total);
-  bool is_any = false;
-  for (int lane = 0; lane < LANES; lane++) is_any |= is_there[lane] != 0;
+  for (; place + AT_ONCE * LANES <= count; place += AT_ONCE * LANES)
+    for (int part = 0; part < AT_ONCE; part++) {
+      const Floats values = load(gradient + place + part * LANES);
+      totals[part] += values * values;
+    }
+  float sum = sum_of((totals[0] + totals[1]) + (totals[2] + totals[3]));
   for (; place < count; place++) {
-    float value = widened(gradient[place]);
+    const float value = widened(gradient[place]);
     sum += value * value;
-    is_any |= !(value == 0.0f);
   }
-  if (awake && is_any) *awake = 1;
   return sum;
+}
+
+// Whether a gradient is not zero, NaN among them; squares of small ones are.
+template <typename Number>
+bool is_any(const Number* gradient, int64_t count) {
+  return std::any_of(gradient, gradient + count, [](Number each) { return widened(each) != 0.0f; });
 }
 
 template <typename Number>
@@ -162,9 +164,10 @@ float squared_norm(const Number* gradient, int64_t count, uint8_t* awake, int nu
   if (!sums) return NO_ROOM;
 #pragma omp parallel for num_threads(num_threads)
   for (int64_t block = 0; block < num_blocks; block++) {
-    int64_t place = block * BLOCK;
-    sums[block] = block_norm(
-        gradient + place, std::min(BLOCK, count - place), awake ? awake + block : nullptr);
+    const Number* there = gradient + block * BLOCK;
+    const int64_t here = std::min(BLOCK, count - block * BLOCK);
+    sums[block] = block_norm(there, here);
+    if (awake && !awake[block]) awake[block] = is_any(there, here);
   }
   double total = 0;
   for (int64_t block = 0; block < num_blocks; block++) total += sums[block];
