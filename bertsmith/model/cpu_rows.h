@@ -43,6 +43,20 @@ inline void put_both(Number* to, Floats low, Floats high) {
   put(to, low), put(to + LANES, high);
 }
 
+// The same from where a line begins, past the caches: what is not read soon leaves room in them, and need
+// not be there to be written.
+template <typename Number>
+inline void put_both_far(Number* to, Floats low, Floats high) {
+#if MULTIPLIES_BF16
+  if constexpr (sizeof(Number) == 2) {
+    const __m512i line = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
+    return;
+  }
+#endif
+  put_both(to, low, high);
+}
+
 // An even number of vectors side by side, of which `change`, told the column of each, makes others: put
 // to a row from that column on.
 template <typename Number, int VECTORS, typename Change>

@@ -14,19 +14,24 @@ namespace {
 
 // A matrix of so many bytes stays in the second cache beside what is made with it.
 constexpr int64_t NEAR_MATRIX = 1 << 20;
+// A matrix of more bytes fits into no second cache.
+constexpr int64_t FAR_MATRIX = 2 << 20;
 // So many bytes of a block's rows, or of their sums, the second cache keeps while a matrix that it cannot
 // hold passes.
 constexpr int64_t BLOCK_BYTES = 1 << 20;
 
 // How many rows a thread takes at a time, with tiles all about as many. Of many rows and a matrix that
 // is near, few: they stay in the first cache, and what becomes of them is written side by side. Of a
-// matrix that is not, as many as stay in the second.
+// matrix that is not, as many as stay in the second: where it is far, all that do, by which a panel comes
+// once for them all; else no more than a thread's own, which it finds there again.
 template <typename Number>
 inline int64_t block_of(int64_t count, int64_t depth, int64_t matrix_bytes) {
   constexpr int64_t MOST = BLOCK_ROWS<Number>, SIZE = sizeof(Number);
   if (!HAS_TILES_OF<Number>) return MOST;
   int64_t most = MOST;
-  if (matrix_bytes > NEAR_MATRIX)
+  if (matrix_bytes > FAR_MATRIX)
+    most = std::max<int64_t>(BLOCK_BYTES / (depth * SIZE), TALL);
+  else if (matrix_bytes > NEAR_MATRIX)
     most = std::clamp<int64_t>(BLOCK_BYTES / (depth * SIZE), TALL, MOST);
   else if (count > MOST)
     most = TALL;
