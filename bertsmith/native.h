@@ -148,8 +148,9 @@ struct Cutter {
 };
 
 // e^x of x <= 0: within two units in the last place; 0 below e^-87, NaN of NaN. It is 2^n times e^r, of
-// which a polynomial makes the latter. A sum with ROUNDED_BY is rounded to a whole number, whose lowest
-// bits are n raised by what makes of them the exponent of 2^n.
+// which a polynomial makes the latter, fitted from -log 2 / 2 to log 2 / 2 so that its largest relative
+// error is least, 2e-9. A sum with ROUNDED_BY is rounded to a whole number, whose lowest bits are n raised
+// by what makes of them the exponent of 2^n.
 inline Floats exponential(Floats x) {
   constexpr float ROUNDED_BY = 12582912.0f + 127.0f;  // 1.5 times 2^23
   const Floats sum = x * 1.44269504088896341f + ROUNDED_BY, whole = sum - ROUNDED_BY;

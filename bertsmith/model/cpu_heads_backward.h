@@ -11,7 +11,7 @@
 namespace {
 
 // The block's row `row`: a query's (W,) scores and gradients of its dropped probabilities -> its
-// probabilities, their gradients and what is left of them, all times the sum that they are divided by.
+// probabilities and what is left of them, times the sum that they are divided by, and their gradients.
 template <typename Number>
 void through_dropout(
     const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room,

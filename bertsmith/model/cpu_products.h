@@ -12,7 +12,7 @@
 
 namespace {
 
-// Rows that one thread takes at a time.
+// Rows that one thread takes at a time, but of a far matrix (cpu_shared_products.h).
 template <typename Number>
 constexpr int BLOCK_ROWS = HAS_TILES_OF<Number> ? 8 * TALL : 8 * TILE_ROWS;
 // Of a long sum: so deep a panel stays in the first cache.

@@ -57,6 +57,13 @@ inline void put_both_far(Number* to, Floats low, Floats high) {
   put_both(to, low, high);
 }
 
+// What was put there is seen by whoever follows, other threads too.
+inline void publish_far() {
+#if MULTIPLIES_BF16
+  _mm_sfence();
+#endif
+}
+
 // An even number of vectors side by side, of which `change`, told the column of each, makes others: put
 // to a row from that column on.
 template <typename Number, int VECTORS, typename Change>

@@ -1,6 +1,7 @@
 // Products of many rows with a matrix that lies in panels, which all threads of a region share.
 //
-// A thread takes a block of rows and a panel at a time. It knows no layers.
+// A thread takes a block of rows and a panel at a time; of deep rows a block and some panels, a part of
+// their depth after the other. It knows no layers.
 //
 // Legend: R rows, D depth, C columns.
 
@@ -40,7 +41,8 @@ inline int64_t block_of(int64_t count, int64_t depth, int64_t matrix_bytes) {
 }
 
 #if HAS_TILES
-// Whether the second cache does not hold a block's rows beside all else.
+// Whether a block's rows take more than half of what the second cache keeps, beside which panels pass, and
+// there are enough for every thread.
 template <typename Number>
 inline bool are_deep(int64_t count, int64_t depth, int64_t matrix_bytes) {
   constexpr int64_t ROW_BYTES = BLOCK_BYTES / 2 / BLOCK_ROWS<Number>;
@@ -48,7 +50,8 @@ inline bool are_deep(int64_t count, int64_t depth, int64_t matrix_bytes) {
          count >= omp_get_num_threads() * WAITING_ROWS;
 }
 
-// Such rows: each thread takes a block, and of that as many columns as the cache keeps the sums of.
+// Such rows: each thread takes a block, and of that as many columns as the cache keeps the sums of; where
+// there is no memory for them, one panel's.
 template <int VECTORS, typename Number, typename Then>
 inline void multiply_deep_together(
     Left<Number> rows, int64_t count, const Panels<Number>& by,
@@ -58,21 +61,18 @@ inline void multiply_deep_together(
   const int64_t num_threads = omp_get_num_threads();
   const int64_t num_blocks = parts(parts(count, MOST), num_threads) * num_threads;
   const int64_t tallest = parts(parts(count, num_blocks), SIDE) * SIDE;
-  const int64_t sums = BLOCK_BYTES / int64_t(sizeof(float));
-  const int64_t columns = std::min(parts(by.width, BROAD), sums / tallest / BROAD) * BROAD;
-  Memory kept(tallest * columns + 16);
+  const int64_t num_sums = BLOCK_BYTES / int64_t(sizeof(float));
+  const int64_t panels = std::min(parts(by.width, BROAD), num_sums / tallest / BROAD);
+  alignas(VECTOR_BYTES) typename Factors<Number>::Sums of_one[MOST][VECTORS];
+  const Memory memory(tallest * panels * BROAD + 16);
+  const Place kept = memory.floats ? reinterpret_cast<Place>(memory.lined()) : of_one;
+  const int64_t columns = memory.floats ? panels * BROAD : BROAD;
 #pragma omp for schedule(static) nowait
   for (int64_t first = 0; first < count; first += tallest)
-    for (int64_t column = 0; column < by.width; column += kept.floats ? columns : BROAD) {
-      const int64_t here = std::min(tallest, count - first);
-      if (kept.floats)
-        multiply_parts_by_tiles(
-            rows.from(first), here, by, first, column, std::min(column + columns, by.width),
-            reinterpret_cast<Place>(kept.lined()), waiting);
-      else
-        multiply_by_tiles(
-            rows.from(first), here, by.from(column), by.depth, first, column, waiting);
-    }
+    for (int64_t column = 0; column < by.width; column += columns)
+      multiply_parts_by_tiles(
+          rows.from(first), std::min(tallest, count - first), by,
+          Piece{first, column, std::min(column + columns, by.width)}, kept, waiting);
 }
 #endif
 

@@ -51,14 +51,26 @@ struct Left {
 #if HAS_TILES
 // Whether rows are so many that they pass, and whether sums wait beside their products. Those of few rows
 // or little depth are over too soon: their sums become something at once.
-struct Beside {
-  bool are_many, may_wait;
+struct Manner {
+  bool rows_pass, sums_wait;
 
   template <typename Number>
-  static Beside of(int64_t count, int64_t depth) {
+  static Manner of(int64_t count, int64_t depth) {
     const bool are_many = count >= MANY_TILES * TALL;
     return {are_many, are_many && depth >= DEEP_PART<Number>};
   }
+};
+
+// A part of a panel's depth.
+template <typename Number>
+struct PanelPart {
+  const Number* first;
+  int64_t depth;
+};
+
+// What one thread makes: rows from one on, and columns.
+struct Piece {
+  int64_t row, column, end;
 };
 
 // Sums become something, `then`, a row after the other while tiles make the next ones: neither waits
@@ -108,13 +120,13 @@ class Waiting {
   int64_t at = 0, end = 0, first = 0, of_column = 0, due = 0, pace = 0;
 };
 
-// Rows, as many as wait at most, by a part of a panel's depth of one tile or two: added to what was
-// there before, where anything was, -> sums.
+// Rows, as many as wait at most, by a part of a panel of one tile or two: added to what was there before,
+// where anything was, -> sums.
 template <int VECTORS, typename Number, typename Then>
 inline void add_by_tiles(
-    Left<Number> rows, int64_t count, const Number* panel, int64_t depth,
+    Left<Number> rows, int64_t count, const PanelPart<Number>& by,
     typename Waiting<VECTORS, Number, Then>::Place before,
-    typename Waiting<VECTORS, Number, Then>::Place sums, const Beside& beside,
+    typename Waiting<VECTORS, Number, Then>::Place sums, const Manner& manner,
     Waiting<VECTORS, Number, Then>& waiting) {
   constexpr int64_t PITCH = VECTORS * VECTOR_BYTES, BYTES = sizeof(Number);
   constexpr bool IS_BROAD = VECTORS == 2;
@@ -125,14 +137,14 @@ inline void add_by_tiles(
     const auto* there = before ? before + first : nullptr;
     auto* to = sums + first;
     Tiles::are_of(here);
-    if (beside.may_wait && here > SIDE) {
+    if (manner.sums_wait && here > SIDE) {
       multiply_tiles<true, IS_BROAD, true>(
-          from, stride, panel, PITCH, depth, there, to, PITCH, step, waiting);
+          from, stride, by.first, PITCH, by.depth, there, to, PITCH, step, waiting);
     } else {
-      auto* multiply = here <= SIDE      ? multiply_tiles_alone<false, IS_BROAD, false, Number>
-                       : beside.are_many ? multiply_tiles_alone<true, IS_BROAD, true, Number>
-                                         : multiply_tiles_alone<true, IS_BROAD, false, Number>;
-      multiply(from, stride, panel, PITCH, depth, there, to, PITCH, step);
+      auto* multiply = here <= SIDE       ? multiply_tiles_alone<false, IS_BROAD, false, Number>
+                       : manner.rows_pass ? multiply_tiles_alone<true, IS_BROAD, true, Number>
+                                          : multiply_tiles_alone<true, IS_BROAD, false, Number>;
+      multiply(from, stride, by.first, PITCH, by.depth, there, to, PITCH, step);
     }
   }
 }
@@ -143,16 +155,18 @@ template <int VECTORS, typename Number, typename Then>
 inline void multiply_by_tiles(
     Left<Number> rows, int64_t count, const Number* panel, int64_t depth, int64_t row, int64_t column,
     Waiting<VECTORS, Number, Then>& waiting) {
-  const Beside beside = Beside::of<Number>(count, depth);
+  constexpr int64_t PART = DEEP_PART<Number>;
+  const Manner manner = Manner::of<Number>(count, depth);
   for (int64_t start = 0; start < count; start += WAITING_ROWS) {
     const int64_t here = std::min<int64_t>(count - start, WAITING_ROWS);
     const auto sums = waiting.next(depth / TILE_DEPTH<Number> * parts(here, TALL));
-    for (int64_t k = 0; k == 0 || k < depth; k += DEEP_PART<Number>)  // of no depth sums are zero
+    for (int64_t k = 0; k == 0 || k < depth; k += PART)  // of no depth sums are zero
       add_by_tiles(
-          rows.from(start).deeper(k), here, panel + k * VECTORS * LANES,
-          std::min(DEEP_PART<Number>, depth - k), k ? sums : nullptr, sums, beside, waiting);
+          rows.from(start).deeper(k), here,
+          PanelPart<Number>{panel + k * VECTORS * LANES, std::min(PART, depth - k)},
+          k ? sums : nullptr, sums, manner, waiting);
     waiting.take(row + start, column, int(here));
-    if (!beside.may_wait) waiting.finish();
+    if (!manner.sums_wait) waiting.finish();
   }
 }
 
@@ -160,22 +174,22 @@ inline void multiply_by_tiles(
 // their depth by all these panels, whose sums it `kept`, after the other. The same bits.
 template <int VECTORS, typename Number, typename Then>
 inline void multiply_parts_by_tiles(
-    Left<Number> rows, int64_t count, const Panels<Number>& by, int64_t row, int64_t first, int64_t end,
+    Left<Number> rows, int64_t count, const Panels<Number>& by, const Piece& of,
     typename Waiting<VECTORS, Number, Then>::Place kept, Waiting<VECTORS, Number, Then>& waiting) {
   constexpr int64_t BROAD = PANEL<Number>, PART = DEEP_PART<Number>;
-  const Beside beside{true, true};
   for (int64_t k = 0; k < by.depth; k += PART)
-    for (int64_t column = first; column < end; column += BROAD)
+    for (int64_t column = of.column; column < of.end; column += BROAD)
       for (int64_t start = 0; start < count; start += WAITING_ROWS) {
         const int64_t here = std::min<int64_t>(count - start, WAITING_ROWS);
-        const int64_t depth = std::min(PART, by.depth - k);
-        const bool is_last = k + depth == by.depth;
-        const auto before = kept + (column - first) / BROAD * count + start;
-        const auto sums = is_last ? waiting.next(depth / TILE_DEPTH<Number> * parts(here, TALL)) : before;
+        const PanelPart<Number> part{by.from(column) + k * BROAD, std::min(PART, by.depth - k)};
+        const bool is_last = k + part.depth == by.depth;
+        const auto before = kept + (column - of.column) / BROAD * count + start;
+        const int64_t steps = part.depth / TILE_DEPTH<Number> * parts(here, TALL);
+        const auto sums = is_last ? waiting.next(steps) : before;
         add_by_tiles(
-            rows.from(start).deeper(k), here, by.from(column) + k * BROAD, depth, k ? before : nullptr,
-            sums, beside, waiting);
-        if (is_last) waiting.take(row + start, column, int(here));
+            rows.from(start).deeper(k), here, part, k ? before : nullptr, sums, Manner{true, true},
+            waiting);
+        if (is_last) waiting.take(of.row + start, column, int(here));
       }
 }
 #endif

@@ -80,9 +80,10 @@ class Tiles {
 thread_local int Tiles::told = 0;
 
 // So many rows by one tile of columns or two, of whole tiles of depth, added to what was there before,
-// if anything was, -> sums; strides are bytes, and so is the step from a tile of rows to the next one of their depth. Rows that
-// pass do not take the columns' place in the first cache. The unit takes 64 cycles for a step, in which
-// the processor has room for some 60 instructions on vectors: `beside` is called at each.
+// if anything was, -> sums; strides are bytes, and so is the step from a tile of rows to the next one of
+// their depth. Rows that pass do not take the columns' place in the first cache. The unit takes 64 cycles
+// for a step, in which the processor has room for some 60 instructions on vectors: `beside` is called at
+// each.
 template <bool IS_TALL, bool IS_BROAD, bool ROWS_PASS, typename Number, typename Beside>
 inline void multiply_tiles(
     const Number* rows, int64_t row_stride, const Number* columns, int64_t column_stride,

@@ -175,6 +175,7 @@ void over_chunks(const Pass& pass, bool is_backward, char* memory, int num_threa
     const Own own(cutter, pass.layer, pass.stream, is_backward);
     pass.lay_out();
     for (const Chunk& each : pass.stream.chunks) pass.chunk(each, own);
+    publish_far();
   }
 }
 

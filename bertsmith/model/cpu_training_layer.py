@@ -199,7 +199,7 @@ class _TrainingLayer(torch.autograd.Function):
             SOURCE, "training_layer_bytes", hidden, ctypes.byref(layer), ctypes.byref(given)
         )
         kept = hidden.new_empty(count, dtype=torch.uint8)
-        assert kept.data_ptr() % _LINE_BYTES == 0, "a band begins where a line of the cache does"
+        assert kept.data_ptr() % _LINE_BYTES == 0, "lines past the cache must be whole"
         given.kept = kept.data_ptr()
         output = _room(hidden, rows, stream)
         call(

@@ -153,7 +153,9 @@ float block_norm(const Number* gradient, int64_t count) {
 // Whether a gradient is not zero, NaN among them; squares of small ones are.
 template <typename Number>
 bool is_any(const Number* gradient, int64_t count) {
-  return std::any_of(gradient, gradient + count, [](Number each) { return widened(each) != 0.0f; });
+  bool is_there = false;
+  for (int64_t place = 0; place < count; place++) is_there |= widened(gradient[place]) != 0.0f;
+  return is_there;
 }
 
 template <typename Number>

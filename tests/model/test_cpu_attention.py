@@ -211,6 +211,28 @@ def test_a_broken_number_is_seen_in_its_own_sequence_and_in_no_other(dtype, valu
     assert torch.equal(context[rest], sound[rest])
 
 
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_a_broken_key_among_large_scores_hides_nothing(dtype):
+    """Beside it the highest score may not be found, and others may then lie far above."""
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
+    stream, qkv, gradient = drawn(dtype, 32, scale=30.0)
+    start = sum(LENGTHS[:6])
+    broken = qkv.clone()
+    broken[start + 20, 32] = torch.nan  # of the first head
+    found, there = contexts_and_gradients(attend, broken, gradient, stream, rules)
+    sound, as_before = contexts_and_gradients(attend, qkv, gradient, stream, rules)
+    own = torch.zeros(len(qkv), dtype=torch.bool)
+    own[start : start + LENGTHS[6]] = True
+    assert found[own, :16].isnan().all()
+    assert torch.equal(found[own, 16:], sound[own, 16:])
+    assert torch.equal(found[~own], sound[~own])
+    assert there[own].view(-1, 3, 2, 16)[:, 0, 0].isnan().all()
+    assert torch.equal(
+        there[own].view(-1, 3, 2, 16)[:, :, 1], as_before[own].view(-1, 3, 2, 16)[:, :, 1]
+    )
+    assert torch.equal(there[~own], as_before[~own])
+
+
 def test_what_they_do_not_take_is_left_to_the_blocks(monkeypatch):
     rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
     stream, qkv, _ = drawn(torch.float32, 32)
@@ -270,8 +292,9 @@ def test_narrower_vectors_give_the_same(vector_bytes, monkeypatch, tmp_path):
 
 
 def check_small_probabilities():
-    """Of two keys one weighs e^-x times the other: the context is e^-x / (1 + e^-x)."""
-    exponents = torch.linspace(0.0, 86.0, 2001)
+    """Of two keys one weighs e^-x times the other: the context is e^-x / (1 + e^-x); 0 past 87."""
+    last = torch.tensor([86.99999, 87.0, 87.00001, 88.0, 1e30])
+    exponents = torch.cat([torch.linspace(0.0, 86.0, 2001), last])
     stream = Stream.of(random_packed([2] * len(exponents), 60))
     qkv = torch.zeros(len(exponents), 2, 3, 4)  # (N, S, 3, K)
     qkv[:, :, 0, 0] = 2.0  # the square root of K
@@ -280,6 +303,10 @@ def check_small_probabilities():
     rules = AttentionRules(num_heads=1, direction="bidirectional", probability=0.0)
     found = attend(qkv.view(-1, 12), None, stream, rules)[::2, 0]
     right = torch.exp(-exponents.double())
+    is_nothing = exponents > 87.0
+    assert is_nothing.sum() == 3
+    assert (found[is_nothing] == 0.0).all()
+    found, right = found[~is_nothing], right[~is_nothing]
     # Two units in the last place of e^-x, and one each of the sum, its inverse and the product.
     assert ((found.double() / (right / (1.0 + right)) - 1.0).abs() < 5 * 2.0**-24 + 1e-8).all()
 

@@ -29,6 +29,10 @@ WITHIN = 1.5e-2
 LENGTHS = [5, 3, 40, 1, 77, 200, 64]
 TOKENS = sum(LENGTHS)
 DROPOUT = (3, 4)
+# Of the first, queries' depth is two parts and a shorter one, keys' and values' columns are three
+# groups of sums; of the second, one matrix fits into no cache, the other's depth ends in a short
+# part.
+PAST_THE_CACHE = [(1088, 17, 64), (64, 2, 16448)]
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
@@ -175,6 +179,16 @@ def test_sums_of_many_rows_and_much_depth_wait_with_the_same_values(rows, calls)
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("rows", [None, [*range(0, 810, 3)]], ids=["all", "some"])
+@pytest.mark.parametrize("shape", PAST_THE_CACHE, ids=str)
+def test_what_passes_the_cache_is_as_by_vectors(rows, shape):
+    # What is rounded on the way grows with the width: the definition is farther from either.
+    layer, stream = a_layer(*shape), a_stream([130, 200, 145, 128, 207])
+    found = learned(layer, stream, rows)
+    with without_tiles():
+        assert_near(found, learned(layer, stream, rows))
+
+
 def test_a_broad_layer_goes_in_one_call(calls):
     layer, stream = a_layer(768, 12, 3072), a_stream([40, 3])
     layer(drawn(43, 768, 1), stream).sum().backward()
@@ -190,7 +204,9 @@ def test_a_stream_of_several_chunks_is_one_stream(rows, calls):
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize("shape", [(64, 2, 128), (64, 2, 1536), (384, 6, 1536)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(64, 2, 128), (64, 2, 1536), (384, 6, 1536), *PAST_THE_CACHE], ids=str
+)
 @pytest.mark.parametrize("rows", [None, [0, 5, 8, 8, 389, 100, 3]], ids=["all", "some"])
 def test_the_number_of_threads_changes_no_bit(rows, shape):
     layer, stream = a_layer(*shape), a_stream(LENGTHS * 4)

@@ -70,10 +70,17 @@ def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
         assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("value", [1e-30, -1e-45, torch.nan, torch.inf])
-def test_the_smallest_gradient_and_a_broken_one_wake_their_block(value):
-    """1e-30 has a square of nothing in float32, and 1e-45 is the least number there is."""
-    gradient, awake = torch.zeros(5 * BLOCK - 3), asleep(5 * BLOCK - 3)
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        *((torch.float32, value) for value in (1e-30, -1e-45, torch.nan, torch.inf)),
+        *((torch.bfloat16, value) for value in (1e-30, -1e-40, torch.nan, torch.inf)),
+    ],
+    ids=str,
+)
+def test_the_smallest_gradient_and_a_broken_one_wake_their_block(dtype, value):
+    """1e-30 has a square of nothing in float32; the others are of the least numbers there are."""
+    gradient, awake = torch.zeros(5 * BLOCK - 3, dtype=dtype), asleep(5 * BLOCK - 3)
     gradient[2 * BLOCK + 7] = value
     updates.squared_norm(gradient, awake)
     assert awake.tolist() == [0, 0, 1, 0, 0]
