@@ -188,7 +188,7 @@ inline Words counted(std::integer_sequence<int, NUMBERS...>) {
 
 // Of the columns from `first` on: 0 where they are dropped, or what makes up for it.
 inline Floats keep_factors(int32_t word, uint32_t first, const Dropout& dropout) {
-  // A column times a number; the parts of that one by one, so that the compiler knows the one.
+  // Each column times a number; what the lanes have of it is known to the compiler.
   const Words columns = counted(std::make_integer_sequence<int, LANES>()) * 0x85EBCA77u;
   Words draws = mix32(uint32_t(word) ^ (columns + first * 0x85EBCA77u)) >> 1;
   Integers is_kept = draws >= dropout.bar;

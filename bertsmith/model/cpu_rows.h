@@ -30,34 +30,24 @@ inline void put(uint16_t* to, Floats values) {
 #endif
 }
 
-// Two vectors side by side: of bfloat16 a line of the cache, written at once.
-template <typename Number>
+// Two vectors side by side: of bfloat16 a line of the cache, written at once. One from where a line begins
+// may go past the caches: what is not read soon leaves room in them, and need not be there to be written.
+template <bool IS_FAR = false, typename Number>
 inline void put_both(Number* to, Floats low, Floats high) {
 #if MULTIPLIES_BF16
   if constexpr (sizeof(Number) == 2) {
     const __m512i line = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
-    _mm512_storeu_si512(to, line);
+    if constexpr (IS_FAR)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
+    else
+      _mm512_storeu_si512(to, line);
     return;
   }
 #endif
   put(to, low), put(to + LANES, high);
 }
 
-// The same from where a line begins, past the caches: what is not read soon leaves room in them, and need
-// not be there to be written.
-template <typename Number>
-inline void put_both_far(Number* to, Floats low, Floats high) {
-#if MULTIPLIES_BF16
-  if constexpr (sizeof(Number) == 2) {
-    const __m512i line = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
-    return;
-  }
-#endif
-  put_both(to, low, high);
-}
-
-// What was put there is seen by whoever follows, other threads too.
+// What went past the caches is seen by whoever follows, other threads too.
 inline void publish_far() {
 #if MULTIPLIES_BF16
   _mm_sfence();

@@ -47,7 +47,7 @@ inline auto activation(
     for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES) {
       const Place low(sums[v] + load(bias + column));
       const Place high(sums[v + 1] + load(bias + column + LANES));
-      put_both_far(slopes.at(row, column), low.slope(), high.slope());
+      put_both<true>(slopes.at(row, column), low.slope(), high.slope());
       put_both(activated.at(row, column), low.gelu(), high.gelu());
     }
   };
