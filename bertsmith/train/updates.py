@@ -165,6 +165,8 @@ def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Rates) -> None:
             amsgrad=False,
             maximize=False,
         )
+        for moment in (flat.exp_avg[rows], flat.exp_avg_sq[rows]):
+            moment.copy_(_normal(moment))
         if flat.copy is not None:
             flat.copy[rows] = weight
 
@@ -172,8 +174,13 @@ def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Rates) -> None:
 def _direction(flat: Flat, gradient: Tensor, rates: Rates) -> tuple[Tensor, Tensor, Tensor]:
     """New first and second moment, and m / (sqrt(v) + epsilon) + decay * weight."""
     scaled = gradient.to(flat.weight.dtype) * rates.gradient_factor
-    exp_avg = rates.beta1 * flat.exp_avg + rates.new1 * scaled
-    exp_avg_sq = rates.beta2 * flat.exp_avg_sq + rates.new2 * scaled * scaled
+    exp_avg = _normal(rates.beta1 * flat.exp_avg + rates.new1 * scaled)
+    exp_avg_sq = _normal(rates.beta2 * flat.exp_avg_sq + rates.new2 * scaled * scaled)
     root = exp_avg_sq.sqrt() * rates.correction2 + rates.epsilon
     direction = exp_avg * rates.correction1 / root + rates.weight_decay * flat.weight
     return exp_avg, exp_avg_sq, direction
+
+
+def _normal(moment: Tensor) -> Tensor:
+    """Zero where a moment is subnormal: less than any step can tell, and very slow on a CPU."""
+    return torch.where(moment.abs() < torch.finfo(moment.dtype).tiny, 0.0, moment)

@@ -54,6 +54,26 @@ def test_weights_moments_and_norm_are_those_of_the_definition(dtype, has_copy, s
     torch.testing.assert_close(norm.double(), gradient.double().square().sum(), rtol=1e-6, atol=0.0)
 
 
+@pytest.mark.parametrize("way", ["native", "definition", "torch"])
+@pytest.mark.parametrize("size", SIZES)
+def test_moments_too_small_for_a_whole_mantissa_are_zero(size, way, monkeypatch):
+    """Every first moment without a gradient comes there, where a step took ten times as long."""
+    flat, gradient = drawn(size, torch.float32, has_copy=True)
+    tiny = torch.finfo(torch.float32).tiny
+    flat.exp_avg.uniform_(0.5 * tiny, 2 * tiny).mul_(torch.randn(size).sign())
+    flat.exp_avg_sq.uniform_(0.5 * tiny, 2 * tiny)
+    gradient.zero_()
+    expected = [flat.exp_avg * 0.9, flat.exp_avg_sq * 0.999]
+    if way == "definition":
+        updates.adam_in_one_pass(flat, gradient, rates())
+    else:
+        monkeypatch.setattr(updates.fusion, "is_fusing", lambda device: False)
+        with without_native(way == "torch"):
+            updates.adam(flat, gradient, rates())
+    for found, right in zip(flat[1:3], expected, strict=True):
+        assert torch.equal(found, torch.where(right.abs() < tiny, 0.0, right))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
