@@ -1,10 +1,10 @@
 // Gradients -> weights on a CPU: what cpu_updates.py calls.
 //
-// Weights are taken in blocks. One that has never had a gradient sleeps: its moments are zero, so
-// its update is its decay alone, and neither moments nor gradient are read. Of an embedding's rows
-// most sleep through a fine-tuning. The gradient's norm, which comes first, says who wakes, and of
-// rows the caller. Sums are made block after block, so the number of threads changes no bit. It
-// knows no parameters.
+// Weights are taken in blocks. One that has never had a gradient sleeps (cpu_sleepers.h): its moments
+// are zero, so its update is its decay alone, and neither moments nor gradient are read. Of an
+// embedding's rows most sleep through a fine-tuning. The gradient's norm, which comes first, says who
+// wakes, and of rows the caller. Sums are made block after block, so the number of threads changes no
+// bit. It knows no parameters.
 //
 // A gradient lies as its weights do, or is rows of them, and zero elsewhere.
 //
@@ -13,12 +13,11 @@
 
 #include <cmath>
 
-#include "native.h"
+#include "cpu_sleepers.h"
 
 namespace {
 
-constexpr int64_t BLOCK = 256, BLOCKS_TOGETHER = 64;
-static_assert(BLOCK % LANES == 0);
+constexpr int64_t BLOCKS_TOGETHER = 64;
 
 struct Rates {
   float gradient_factor, learning_rate, weight_decay, beta1, new1, beta2, new2, epsilon;
@@ -28,8 +27,8 @@ struct Rates {
 // One run of parameters, laid end to end.
 struct Flat {
   float *weight, *exp_avg, *exp_avg_sq;
-  uint16_t* copy;  // none where the weights are what the model computes with
-  uint8_t* awake;  // one a block; none: all are
+  uint16_t* copy;      // none where the weights are what the model computes with
+  Sleepers* sleepers;  // none: all are awake
   int64_t count;
 };
 
@@ -55,13 +54,6 @@ inline Floats quotient(Floats gradient, float* exp_avg, float* exp_avg_sq, const
   store(exp_avg, first);
   store(exp_avg_sq, second);
   return first * rates.correction1 / (root(second) * rates.correction2 + rates.epsilon);
-}
-
-inline void update(Floats quotient, float* weight, uint16_t* copy, const Rates& rates) {
-  Floats there = load(weight);
-  Floats changed = there - rates.learning_rate * (quotient + rates.weight_decay * there);
-  store(weight, changed);
-  if (copy) store(copy, changed);
 }
 
 // What has arrived for a run.
@@ -93,12 +85,12 @@ struct Gradient {
 // LANES weights from `place` on; those of a sleeping block have no gradient.
 template <typename Number>
 inline void step(const Flat& flat, const Number* gradient, int64_t place, const Rates& rates) {
-  // Not folded away where it is zero, so that a sleeper's bits are those it would have awake.
-  static volatile float nothing = 0.0f;
-  Floats ratio = Floats{} + nothing;
-  if (gradient)
-    ratio = quotient(load(gradient), flat.exp_avg + place, flat.exp_avg_sq + place, rates);
-  update(ratio, flat.weight + place, flat.copy ? flat.copy + place : nullptr, rates);
+  const Floats ratio =
+      gradient ? quotient(load(gradient), flat.exp_avg + place, flat.exp_avg_sq + place, rates)
+               : no_quotient();
+  const Floats changed = moved(load(flat.weight + place), ratio, rates);
+  store(flat.weight + place, changed);
+  if (flat.copy) store(flat.copy + place, changed);
 }
 
 // The last weights of a run, fewer than LANES.
@@ -121,21 +113,50 @@ void step_rest(const Flat& flat, const Number* gradient, int64_t place, const Ra
 }
 
 template <typename Number>
+void step_block(
+    const Flat& flat, int64_t place, int64_t end, const Number* gradient, const Rates& rates) {
+  for (; place + LANES <= end; place += LANES) {
+    step(flat, gradient, place, rates);
+    if (gradient) gradient += LANES;
+  }
+  if (place < end) step_rest(flat, gradient, place, rates);
+}
+
+template <typename Number>
 void adam(
     const Flat& flat, const Gradient<Number>& gradient, const Rates& rates, int num_threads) {
-  int64_t num_blocks = (flat.count + BLOCK - 1) / BLOCK;
+  Sleepers* sleepers = flat.sleepers;
+  const bool may_wait = sleepers && flat.copy;
 #pragma omp parallel for num_threads(num_threads) schedule(dynamic, BLOCKS_TOGETHER)
-  for (int64_t block = 0; block < num_blocks; block++) {
-    int64_t place = block * BLOCK, end = std::min(flat.count, place + BLOCK);
-    Number room[BLOCK];
-    const Number* arrived = nullptr;
-    if (!flat.awake || flat.awake[block]) arrived = gradient.of_block(place, end, room);
-    const Number* after = arrived;
-    for (; place + LANES <= end; place += LANES) {
-      step(flat, after, place, rates);
-      if (after) after += LANES;
+  for (int64_t block = 0; block < parts(flat.count, BLOCK); block++) {
+    const int64_t place = block * BLOCK, end = std::min(flat.count, place + BLOCK);
+    const bool sleeps = sleepers && !sleepers->awake[block];
+    if (may_wait) {
+      if (sleeps && sleepers->decayed < sleepers->due[block]) continue;
+      const Decay* decays = sleepers->decays;
+      catch_up(
+          flat.weight + place, end - place, decays + sleepers->taken[block],
+          decays + sleepers->num_steps - 1);
+      sleepers->taken[block] = int32_t(sleepers->num_steps);
     }
-    if (place < end) step_rest(flat, after, place, rates);
+    Number room[BLOCK];
+    step_block(
+        flat, place, end, sleeps ? nullptr : gradient.of_block(place, end, room), rates);
+    if (may_wait && sleeps)
+      sleepers->due[block] =
+          sleepers->decayed + share_to_spare(flat.weight + place, flat.copy + place, end - place);
+  }
+}
+
+// All weights take the decays that they have missed.
+inline void settle(const Flat& flat, int num_threads) {
+  Sleepers& sleepers = *flat.sleepers;
+#pragma omp parallel for num_threads(num_threads) schedule(dynamic, BLOCKS_TOGETHER)
+  for (int64_t block = 0; block < parts(flat.count, BLOCK); block++) {
+    const int64_t place = block * BLOCK;
+    catch_up(
+        flat.weight + place, std::min(BLOCK, flat.count - place),
+        sleepers.decays + sleepers.taken[block], sleepers.decays + sleepers.num_steps);
   }
 }
 
@@ -168,7 +189,7 @@ bool is_any(const Number* gradient, int64_t count) {
 
 template <typename Number>
 float squared_norm(const Number* gradient, int64_t count, uint8_t* awake, int num_threads) {
-  int64_t num_blocks = (count + BLOCK - 1) / BLOCK;
+  const int64_t num_blocks = parts(count, BLOCK);
   Memory memory(num_blocks);
   float* sums = memory.floats;
   if (!sums) return NO_ROOM;
@@ -199,3 +220,8 @@ float squared_norm(const Number* gradient, int64_t count, uint8_t* awake, int nu
 
 UPDATES(fp32, float)
 UPDATES(bf16, uint16_t)
+
+extern "C" float settle_fp32(const Flat* flat, int num_threads) {
+  settle(*flat, num_threads);
+  return DONE;
+}

@@ -3,15 +3,20 @@
 The functions of `cpu_updates.cpp` give the numbers of `updates`, which stays the definition and
 takes what these do not: other devices, float64, LAMB, and a machine without a compiler.
 
+Where the model computes with a rounded copy, such weights decay when that shows: `Sleepers` knows
+what they have missed, and whoever reads weights asks it to `settle` them first.
+
 A gradient may be sparse: rows of a table, each once and in their order (coalesced), in one sparse
 dimension of two. All other rows have none.
 
-Legend: E elements of a run, B its blocks of `BLOCK`, R rows of a table, U looked up, H wide.
+Legend: E elements of a run, B its blocks of `BLOCK`, S steps that are remembered, R rows of a
+table, U looked up, H wide.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +30,11 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 BLOCK = 256
-"""Elements that wake together: that of the source."""
+"""Elements that wake together: that of `cpu_sleepers.h`."""
+MOST_STEPS = 1024
+"""Whose decays are remembered; then all take them."""
+_ROUNDING = 2.0**-23
+"""By what share of itself a weight may shrink beside its decay in a step."""
 
 
 class _Rates(ctypes.Structure):
@@ -48,6 +57,19 @@ class _Rates(ctypes.Structure):
     )
 
 
+class _Sleepers(ctypes.Structure):
+    """`Sleepers` of `cpu_sleepers.h`."""
+
+    _fields_ = (
+        ("awake", ctypes.c_void_p),
+        ("taken", ctypes.c_void_p),
+        ("due", ctypes.c_void_p),
+        ("decays", ctypes.c_void_p),
+        ("num_steps", ctypes.c_int64),
+        ("decayed", ctypes.c_double),
+    )
+
+
 class _Flat(ctypes.Structure):
     """`Flat` of the source."""
 
@@ -56,7 +78,7 @@ class _Flat(ctypes.Structure):
         ("exp_avg", ctypes.c_void_p),
         ("exp_avg_sq", ctypes.c_void_p),
         ("copy", ctypes.c_void_p),
-        ("awake", ctypes.c_void_p),
+        ("sleepers", ctypes.POINTER(_Sleepers)),
         ("count", ctypes.c_int64),
     )
 
@@ -82,34 +104,79 @@ def suits(gradient: Tensor, flat: Flat | None = None) -> bool:
     )
 
 
-def asleep(num_elements: int) -> Tensor:
-    """(B,) uint8: blocks that have had no gradient yet, and whose rows nobody has looked up."""
-    return torch.zeros(-(-num_elements // BLOCK), dtype=torch.uint8)
+class Sleepers:
+    """Which blocks of a run have had a gradient, and which decays the others have yet to take."""
+
+    def __init__(self, num_elements: int) -> None:
+        num_blocks = -(-num_elements // BLOCK)
+        self.awake = torch.zeros(num_blocks, dtype=torch.uint8)
+        """(B,): 1 for blocks that have had a gradient, or a row of which was looked up."""
+        self._taken = torch.zeros(num_blocks, dtype=torch.int32)
+        self._due = torch.zeros(num_blocks, dtype=torch.float64)
+        self._decays = torch.zeros(MOST_STEPS, 2)  # (S, 2)
+        self._num_steps, self._decayed = 0, 0.0
+
+    def wake_by(self, *moments: Tensor) -> None:
+        """Says anew who is awake: blocks of (E,) moments with one that is not 0."""
+        self.awake.zero_()
+        for moment in moments:
+            whole = len(moment) // BLOCK
+            self.awake[:whole] |= (moment[: whole * BLOCK].view(whole, BLOCK) != 0).any(dim=1)
+            if whole < len(self.awake):
+                self.awake[whole] |= (moment[whole * BLOCK :] != 0).any()
+
+    def wake_rows(self, gradient: Tensor) -> None:
+        """Wakes every block that holds something of a row of a sparse (R, H)."""
+        (rows,), width = gradient.indices(), gradient.shape[1]
+        first, last = rows * width // BLOCK, ((rows + 1) * width - 1) // BLOCK  # (U,)
+        for step in range(-(-width // BLOCK) + 1):
+            self.awake[torch.minimum(first + step, last)] = 1
+
+    def settle(self, flat: Flat) -> None:
+        """Gives all weights the decays that they have missed, before anybody sees or sets them."""
+        if self._num_steps:
+            call(SOURCE, "settle", flat.weight, ctypes.byref(_told_flat(flat, self)))
+            self._taken.zero_()
+            self._num_steps, self._decayed = 0, 0.0
+        self._due.zero_()
+
+    def remember(self, flat: Flat, rates: Rates) -> None:
+        """Counts the step that comes now. The bits of a decay need its rates."""
+        if self._num_steps == MOST_STEPS:
+            self.settle(flat)
+        learning_rate, weight_decay = float(rates.learning_rate), float(rates.weight_decay)
+        self._decays[self._num_steps, 0] = learning_rate
+        self._decays[self._num_steps, 1] = weight_decay
+        self._num_steps += 1
+        share = learning_rate * weight_decay
+        self._decayed += share + _ROUNDING if share >= 0 else math.inf  # who grows shows it at once
+
+    def told(self) -> _Sleepers:
+        """As the source is told it."""
+        tensors = (self.awake, self._taken, self._due, self._decays)
+        return _Sleepers(*map(pointer, tensors), self._num_steps, self._decayed)
 
 
-def wake_(awake: Tensor, *moments: Tensor) -> None:
-    """Says anew which blocks of (E,) moments have had a gradient: those with one that is not 0."""
-    awake.zero_()
-    for moment in moments:
-        whole = len(moment) // BLOCK
-        awake[:whole] |= (moment[: whole * BLOCK].view(whole, BLOCK) != 0).any(dim=1)
-        if whole < len(awake):
-            awake[whole] |= (moment[whole * BLOCK :] != 0).any()
-
-
-def squared_norm(gradient: Tensor, awake: Tensor | None) -> Tensor:
+def squared_norm(gradient: Tensor, sleepers: Sleepers | None) -> Tensor:
     """Sum of squares of (E,), or sparse (R, H), as a float32 scalar; wakes who has a gradient."""
-    numbers = _numbers(gradient)
-    if gradient.is_sparse and awake is not None:
-        _wake_rows_(awake, gradient)
-        awake = None
+    numbers, awake = _numbers(gradient), None
+    if sleepers is not None:
+        if gradient.is_sparse:
+            sleepers.wake_rows(gradient)
+        else:
+            awake = sleepers.awake
     told = (pointer(numbers), ctypes.c_int64(numbers.numel()), pointer(awake))
     return torch.tensor(call(SOURCE, "squared_norm", numbers, *told))
 
 
-def adam(flat: Flat, gradient: Tensor, rates: Rates, awake: Tensor | None) -> None:
-    """Moments, decoupled decay, weights and their half-precision copy, in place."""
-    there = _Flat(*map(pointer, (*flat, awake)), len(flat.weight))
+def adam(flat: Flat, gradient: Tensor, rates: Rates, sleepers: Sleepers | None) -> None:
+    """Moments, decoupled decay, weights and their half-precision copy, in place.
+
+    Of `sleepers` the copy is as it should be, and the rest when they have settled.
+    """
+    if sleepers is not None and flat.copy is not None:
+        sleepers.remember(flat, rates)
+    there = _told_flat(flat, sleepers)
     numbers, places, width = _numbers(gradient), None, 0
     if gradient.is_sparse:
         num_rows, width = gradient.shape
@@ -126,9 +193,6 @@ def _numbers(gradient: Tensor) -> Tensor:
     return gradient.values().contiguous() if gradient.is_sparse else gradient
 
 
-def _wake_rows_(awake: Tensor, gradient: Tensor) -> None:
-    """Wakes every block that holds something of a looked-up row."""
-    (rows,), width = gradient.indices(), gradient.shape[1]
-    first, last = rows * width // BLOCK, ((rows + 1) * width - 1) // BLOCK  # (U,)
-    for step in range(-(-width // BLOCK) + 1):
-        awake[torch.minimum(first + step, last)] = 1
+def _told_flat(flat: Flat, sleepers: Sleepers | None) -> _Flat:
+    told = None if sleepers is None else ctypes.pointer(sleepers.told())
+    return _Flat(*map(pointer, flat), told, len(flat.weight))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from bertsmith.train.cpu_updates import asleep, wake_
+from bertsmith.train.cpu_updates import Sleepers
 from bertsmith.train.updates import Flat
 
 ALIGNED_ELEMENTS = 64
@@ -60,9 +60,9 @@ class Run:
         return self.group.stretch(self.pieces[0].start, self.pieces[-1].end)
 
     @property
-    def awake(self) -> Tensor | None:
+    def sleepers(self) -> Sleepers | None:
         """Which blocks of the run have had a gradient; None where nobody counts them."""
-        return self.group.awake if len(self.pieces) == len(self.group.pieces) else None
+        return self.group.sleepers if len(self.pieces) == len(self.group.pieces) else None
 
 
 class Group:
@@ -85,15 +85,20 @@ class Group:
             piece.parameter.data = seen[piece.start : piece.end].view(shape)
         # Of a large parameter, such as an embedding, most may never have a gradient.
         is_alone = len(self.pieces) == 1 and size >= LARGE_ELEMENTS
-        self.awake = asleep(size) if is_alone and first.device.type == "cpu" else None
+        self.sleepers = Sleepers(size) if is_alone and first.device.type == "cpu" else None
         self.refresh()
+
+    def settle(self) -> None:
+        """Gives weights what they have yet to take, before anybody sees or sets them."""
+        if self.sleepers is not None:
+            self.sleepers.settle(self.stretch(0, len(self.weight)))
 
     def refresh(self) -> None:
         """Makes what follows from weights and moments: the rounded copy, and who is awake."""
         if self.copy is not None:
             self.copy.copy_(self.weight)
-        if self.awake is not None:
-            wake_(self.awake, self.exp_avg, self.exp_avg_sq)
+        if self.sleepers is not None:
+            self.sleepers.wake_by(self.exp_avg, self.exp_avg_sq)
 
     def stretch(self, start: int, end: int) -> Flat:
         """Elements [start, end) of every buffer."""

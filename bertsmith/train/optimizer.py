@@ -88,12 +88,13 @@ class Optimizer:
     def masters(self) -> dict[str, Tensor]:
         """The weights by parameter name, float32 (float64 for float64): what a checkpoint keeps.
 
-        Views: they change with the next step.
+        Views, of this moment: the next step changes them, some of them not before they are asked
+        for again.
         """
         return {name: weight for name, (weight, _, _) in self._named_views().items()}
 
     def state(self) -> dict[str, Tensor]:
-        """Everything the next step depends on, by name, as plain tensors (views of the buffers)."""
+        """Everything the next step depends on, by name, as plain tensors: views like `masters`."""
         state: dict[str, Tensor] = {}
         for name, (weight, exp_avg, exp_avg_sq) in self._named_views().items():
             state[f"weight.{name}"] = weight
@@ -135,7 +136,7 @@ class Optimizer:
             sizes = [piece.end - piece.start for piece in run.pieces]
             updates.lamb(run.flat, run.gradient, rates, sizes)
         else:
-            updates.adam(run.flat, run.gradient, rates, run.awake)
+            updates.adam(run.flat, run.gradient, rates, run.sleepers)
 
     def _rates(
         self, learning_rate: float, factor: Tensor, *, decays: bool, time: int
@@ -169,6 +170,7 @@ class Optimizer:
     def _named_views(self) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
         views = {}
         for group in self._groups:
+            group.settle()
             for piece in group.pieces:
                 flat, shape = group.stretch(piece.start, piece.end), piece.parameter.shape
                 views[piece.name] = (
@@ -180,7 +182,7 @@ class Optimizer:
 
 
 def _global_norm(runs: list[Run]) -> Tensor:
-    squares = [updates.squared_norm(run.gradient, run.awake) for run in runs]
+    squares = [updates.squared_norm(run.gradient, run.sleepers) for run in runs]
     return torch.stack([square.to(squares[0].device) for square in squares]).sum().sqrt()
 
 

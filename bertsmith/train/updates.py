@@ -18,6 +18,7 @@ from torch import Tensor
 from bertsmith import fusion
 from bertsmith.fusion import fused
 from bertsmith.train import cpu_updates
+from bertsmith.train.cpu_updates import Sleepers
 
 CHUNK_ELEMENTS = 2**16
 """Stays in a core's cache between the passes of the kernel without a compiler."""
@@ -54,17 +55,17 @@ class Flat(NamedTuple):
     """The half-precision weights that the model computes with; None when `weight` itself is."""
 
 
-def squared_norm(gradient: Tensor, awake: Tensor | None = None) -> Tensor:
+def squared_norm(gradient: Tensor, sleepers: Sleepers | None = None) -> Tensor:
     """Sum of squares, in float32 (float64 for float64), as a scalar tensor.
 
-    `gradient`: (E,), or a sparse and coalesced (R, H) whose values are rows. `awake`: which blocks
-    of the run have had a gradient (`cpu_updates`), brought up to date here.
+    `gradient`: (E,), or a sparse and coalesced (R, H) whose values are rows. `sleepers`: which
+    blocks of the run have had a gradient, brought up to date here.
     """
     if cpu_updates.suits(gradient):
-        return cpu_updates.squared_norm(gradient, awake)
+        return cpu_updates.squared_norm(gradient, sleepers)
     gradient = _dense(gradient)
-    if awake is not None:
-        awake.fill_(1)
+    if sleepers is not None:
+        sleepers.awake.fill_(1)
     if not _lacks_compiler(gradient):
         return squared_norm_in_one_pass(gradient)
     chunks = torch.split(gradient, CHUNK_ELEMENTS)
@@ -78,15 +79,18 @@ def squared_norm_in_one_pass(gradient: Tensor) -> Tensor:
     return gradient.to(wide).square().sum()
 
 
-def adam(flat: Flat, gradient: Tensor, rates: Rates, awake: Tensor | None = None) -> None:
+def adam(flat: Flat, gradient: Tensor, rates: Rates, sleepers: Sleepers | None = None) -> None:
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
     In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
-    Blocks that are not `awake` have had no gradient. `gradient` as of `squared_norm`.
+    `gradient` and `sleepers` as of `squared_norm`. Where those sleep the copy is as it should be,
+    and `weight` when they have settled.
     """
     if cpu_updates.suits(gradient, flat):
-        cpu_updates.adam(flat, gradient, rates, awake)
+        cpu_updates.adam(flat, gradient, rates, sleepers)
         return
+    if sleepers is not None:
+        sleepers.settle(flat)
     gradient = _dense(gradient)
     if _lacks_compiler(gradient):
         _adam_without_compiler(flat, gradient, rates)

@@ -9,7 +9,7 @@ from torch import nn
 from bertsmith.compiler import without_native
 from bertsmith.train import cpu_updates, updates
 from bertsmith.train.config import OptimizerConfig
-from bertsmith.train.cpu_updates import BLOCK, asleep, wake_
+from bertsmith.train.cpu_updates import BLOCK, Sleepers
 from bertsmith.train.flat import LARGE_ELEMENTS
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.updates import Flat, Rates
@@ -81,13 +81,59 @@ def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
     sleeps = torch.arange(size) // BLOCK % 2 == 0
     for each in (flat.exp_avg, flat.exp_avg_sq, gradient):
         each[sleeps] = 0.0
-    other, awake = copied(flat)._replace(copy=flat.copy.clone()), asleep(size)
-    updates.squared_norm(gradient, awake)
-    assert awake.tolist() == [int(block % 2) for block in range(len(awake))]
-    updates.adam(flat, gradient, rates(), awake)
+    other, sleepers = copied(flat)._replace(copy=flat.copy.clone()), Sleepers(size)
+    updates.squared_norm(gradient, sleepers)
+    assert sleepers.awake.tolist() == [block % 2 for block in range(len(sleepers.awake))]
+    updates.adam(flat, gradient, rates(), sleepers)
     updates.adam(other, gradient, rates())
     for ours, theirs in zip(flat, other, strict=True):
         assert torch.equal(ours, theirs)
+
+
+def weights_that_round_oddly():
+    """Of all magnitudes; at and beside the middle of two copies; zeros, infinite, no numbers."""
+    torch.manual_seed(0)
+    drawn = torch.randn(30 * BLOCK) * torch.logspace(-44, 38, 30).repeat_interleave(BLOCK)
+    usual = 0.02 * torch.randn(60 * BLOCK)
+    halves = (usual[: 4 * BLOCK].view(torch.int32) & ~0xFFFF) + 0x8000
+    beside = halves + torch.arange(4).repeat_interleave(BLOCK) - 1
+    powers = torch.full((BLOCK,), 0.5)
+    broken = torch.zeros(BLOCK)
+    broken[:6] = torch.tensor([-0.0, 1e-40, -1e-45, torch.inf, -torch.inf, torch.nan])
+    tiny = torch.zeros(BLOCK, dtype=torch.int32)
+    tiny[3] = 0x18010  # of 2^-149: each decay that rounds up takes two of what it should
+    last = 0.02 * torch.randn(BLOCK // 2 + 3)
+    as_bits = [each.view(torch.float32) for each in (beside, tiny)]
+    return torch.cat([drawn, usual, *as_bits, powers, broken, last])
+
+
+def same_bits(ours, theirs):
+    kind = {2: torch.int16, 4: torch.int32}[ours.element_size()]
+    return torch.equal(ours.view(kind), theirs.view(kind))
+
+
+@pytest.mark.parametrize("most_steps", [5, cpu_updates.MOST_STEPS])
+def test_sleepers_decay_late_and_nobody_can_tell(most_steps, monkeypatch):
+    """The copy is right after every step, the weights when they have settled, to the bit."""
+    monkeypatch.setattr(cpu_updates, "MOST_STEPS", most_steps)
+    weight = weights_that_round_oddly()
+    moments, size = torch.zeros_like(weight), len(weight)
+    late = Flat(weight.clone(), moments.clone(), moments.clone(), weight.bfloat16())
+    at_once = Flat(weight.clone(), moments.clone(), moments.clone(), weight.bfloat16())
+    sleepers, waited = Sleepers(size), 0
+    for step in range(200):
+        rate = torch.tensor([5.2e-4, 5e-5, 0.0, 1e-2 if step % 50 == 49 else 2e-5][step % 4])
+        gradient = torch.zeros(size)
+        gradient[step // 20 * 2 * BLOCK :][: BLOCK + 7] = 0.5  # wakes some every twenty steps
+        updates.squared_norm(gradient, sleepers)
+        updates.adam(late, gradient, rates()._replace(learning_rate=rate), sleepers)
+        updates.adam(at_once, gradient, rates()._replace(learning_rate=rate))
+        assert same_bits(late.copy, at_once.copy), step
+        waited += int((late.weight != at_once.weight).sum())
+    assert waited > 100 * size  # of 200 steps; most of it had not moved in most of them
+    sleepers.settle(late)
+    for ours, theirs in zip(late, at_once, strict=True):
+        assert same_bits(ours, theirs)
 
 
 @pytest.mark.parametrize(
@@ -100,21 +146,21 @@ def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
 )
 def test_the_smallest_gradient_and_a_broken_one_wake_their_block(dtype, value):
     """1e-30 has a square of nothing in float32; the others are of the least numbers there are."""
-    gradient, awake = torch.zeros(5 * BLOCK - 3, dtype=dtype), asleep(5 * BLOCK - 3)
+    gradient, sleepers = torch.zeros(5 * BLOCK - 3, dtype=dtype), Sleepers(5 * BLOCK - 3)
     gradient[2 * BLOCK + 7] = value
-    updates.squared_norm(gradient, awake)
-    assert awake.tolist() == [0, 0, 1, 0, 0]
+    updates.squared_norm(gradient, sleepers)
+    assert sleepers.awake.tolist() == [0, 0, 1, 0, 0]
     gradient[2 * BLOCK + 7], gradient[-1] = 0.0, value
-    updates.squared_norm(gradient, awake)
-    assert awake.tolist() == [0, 0, 1, 0, 1]
+    updates.squared_norm(gradient, sleepers)
+    assert sleepers.awake.tolist() == [0, 0, 1, 0, 1]
 
 
 def test_who_is_awake_follows_from_the_moments():
-    moments, awake = [torch.zeros(3 * BLOCK + 1) for _ in range(2)], asleep(3 * BLOCK + 1)
-    awake[0] = 1
+    moments, sleepers = [torch.zeros(3 * BLOCK + 1) for _ in range(2)], Sleepers(3 * BLOCK + 1)
+    sleepers.awake[0] = 1
     moments[0][BLOCK], moments[1][-1] = -1e-45, 1.0
-    wake_(awake, *moments)
-    assert awake.tolist() == [0, 1, 0, 1]
+    sleepers.wake_by(*moments)
+    assert sleepers.awake.tolist() == [0, 1, 0, 1]
 
 
 def table(dtype, width=128):
@@ -146,7 +192,7 @@ def trained(model, steps, state=None, start=0, *, native=True, sparse=False):
 def test_a_table_trains_as_by_the_definition_and_most_of_it_sleeps(dtype):
     found, optimizer = trained(table(dtype), 12)
     [group] = optimizer._groups
-    assert 0 < int(group.awake.sum()) <= 200 * 128 // BLOCK
+    assert 0 < int(group.sleepers.awake.sum()) <= 200 * 128 // BLOCK
     plain, _ = trained(table(dtype), 12, native=False)
     for name, tensor in found.items():
         # Weights of up to 5, and twelve updates that torch's own kernel rounds otherwise.
@@ -164,7 +210,7 @@ def test_sparse_gradients_of_a_table_are_those_of_the_same_that_are_not(dtype, w
     plain, other = trained(dense[1], 12)
     for name, tensor in found.items():
         assert torch.equal(tensor, plain[name]), name
-    assert torch.equal(optimizer._groups[0].awake, other._groups[0].awake)
+    assert torch.equal(optimizer._groups[0].sleepers.awake, other._groups[0].sleepers.awake)
     by_definition, _ = trained(table(dtype, width), 12, native=False, sparse=True)
     for name, tensor in found.items():
         torch.testing.assert_close(tensor, by_definition[name], rtol=1e-5, atol=5e-6, msg=name)
@@ -175,14 +221,13 @@ def test_the_norm_of_a_sparse_gradient_is_that_of_its_rows(width):
     rows = torch.tensor([0, 5, 6])
     values = torch.randn(3, width)
     gradient = torch.sparse_coo_tensor(rows[None], values, (50, width)).coalesce()
-    awake = asleep(50 * width)
-    norm = updates.squared_norm(gradient, awake)
+    found, expected = Sleepers(50 * width), Sleepers(50 * width)
+    norm = updates.squared_norm(gradient, found)
     torch.testing.assert_close(norm, values.square().sum())
     touched = torch.zeros(50, width)
     touched[rows] = 1.0
-    expected = asleep(50 * width)
     updates.squared_norm(touched.reshape(-1), expected)
-    assert torch.equal(awake, expected)
+    assert torch.equal(found.awake, expected.awake)
     with without_native():
         torch.testing.assert_close(updates.squared_norm(gradient), values.square().sum())
 
@@ -196,6 +241,25 @@ def test_a_table_that_was_stopped_goes_on_to_the_bit(sparse):
         assert torch.equal(tensor, again[name]), name
 
 
+def test_weights_that_were_asked_for_and_set_count_from_then_on():
+    models, settled = [table(torch.bfloat16) for _ in range(2)], []
+    for model, looks in zip(models, (True, False), strict=True):
+        optimizer = Optimizer(model.named_parameters(), OptimizerConfig())
+        for step in range(40):
+            model.weight.grad = torch.zeros_like(model.weight)
+            model.weight.grad[:9] = 1.0
+            if looks or step == 20:
+                [master] = optimizer.masters().values()
+            if step == 20:
+                master[5000:6000] = 0.3
+            optimizer.step(1e-4)
+        settled.append(optimizer.state())
+    for name, tensor in settled[0].items():
+        assert torch.equal(tensor, settled[1][name]), name
+    assert torch.equal(models[0].weight, models[1].weight)
+    assert torch.equal(models[1].weight, settled[1]["weight.weight"].bfloat16())
+
+
 def test_steps_without_these_functions_wake_all():
     """Or blocks that had gradients there would sleep on here."""
     model = table(torch.float32)
@@ -204,7 +268,7 @@ def test_steps_without_these_functions_wake_all():
     with without_native():
         optimizer.step(1e-2)
     [group] = optimizer._groups
-    assert group.awake.all()
+    assert group.sleepers.awake.all()
 
 
 def test_threads_change_no_bit():
