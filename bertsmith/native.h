@@ -94,6 +94,10 @@ inline float sum_of(Floats values) {
   return folded<VECTOR_BYTES>(values, [](auto low, auto high) { return low + high; });
 }
 
+inline float highest_in(Floats values) {
+  return folded<VECTOR_BYTES>(values, [](auto low, auto high) { return low < high ? high : low; });
+}
+
 inline float widened(float value) { return value; }
 
 inline float widened(uint16_t bfloat16) {
@@ -172,7 +176,7 @@ inline float highest_of(const float* scores, int64_t wide) {
     Floats values = load(scores + i);
     most = values > most ? values : most;
   }
-  return folded<VECTOR_BYTES>(most, [](auto low, auto high) { return low < high ? high : low; });
+  return highest_in(most);
 }
 
 inline Words mix32(Words words) {

@@ -1,4 +1,4 @@
-// Weights that only decay -> the same, when that shows, on a CPU.
+// Weights that only decay -> the same, decayed no sooner than their rounded copy shows it, on a CPU.
 //
 // Where a model computes with a rounded copy, a block of weights is left alone for as many steps as
 // surely leave that copy as it is. Then, or when it wakes or somebody wants to see it, it takes all
@@ -41,7 +41,8 @@ inline Floats no_quotient() {
   return Floats{} + nothing;
 }
 
-// So many weights of a block take the decays of steps that it has missed; their copy has none.
+// So many weights of a block take the decays of steps that it has missed, none of which their copy
+// shows.
 inline void catch_up(float* weights, int64_t count, const Decay* step, const Decay* end) {
   if (step == end) return;
   float there[BLOCK] = {};
@@ -56,8 +57,8 @@ inline void catch_up(float* weights, int64_t count, const Decay* step, const Dec
 // another: to the middle between that and the next number towards zero.
 inline double share_to_spare(const float* weights, const uint16_t* copies, int64_t count) {
   constexpr uint32_t MAGNITUDE = 0x7FFFFFFF, INFINITE = 0x7F800000, HALF_A_STEP = 0x8000;
-  constexpr uint32_t SMALL = 0x10000000;  // 2^-95: what is less may round by more than a share
-  constexpr double ROUNDING = 0x1p-22;
+  constexpr uint32_t SMALL = 0x10000000;  // 2^-95; what rounding takes of the smallest is no small share
+  constexpr double ROUNDING = 0x1p-22;    // of the division below, and of the sums of shares
   float there[BLOCK] = {};
   uint16_t rounded[BLOCK] = {};
   std::copy_n(weights, count, there);
@@ -72,8 +73,7 @@ inline double share_to_spare(const float* weights, const uint16_t* copies, int64
     last = copy == 0 ? Floats{} : last;
     most = last > most ? last : most;
   }
-  return 1.0 - folded<VECTOR_BYTES>(most, [](auto low, auto high) { return low > high ? low : high; }) -
-         ROUNDING;
+  return 1.0 - highest_in(most) - ROUNDING;
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ inline Values root(Values values) {
   return values;
 }
 
-// Zero where a moment is too small for a whole mantissa: such numbers take a processor a hundred times
-// as long, and without a gradient every first moment comes to them, after some 800 steps.
+// Zero where a moment is too small for a whole mantissa: of such numbers an update takes ten times as
+// long, and without a gradient every first moment comes to them, after some 750 steps.
 inline Floats without_subnormal(Floats moments) {
   constexpr uint32_t EXPONENT = 0x7F800000;
   return (Floats)((Words)moments & (Words)(((Words)moments & EXPONENT) != 0));

@@ -32,7 +32,7 @@ SOURCE = Path(__file__).with_suffix(".cpp")
 BLOCK = 256
 """Elements that wake together: that of `cpu_sleepers.h`."""
 MOST_STEPS = 1024
-"""Whose decays are remembered; then all take them."""
+"""Steps whose decays are remembered; after so many all weights take them."""
 _ROUNDING = 2.0**-23
 """By what share of itself a weight may shrink beside its decay in a step."""
 
@@ -137,8 +137,8 @@ class Sleepers:
         if self._num_steps:
             call(SOURCE, "settle", flat.weight, ctypes.byref(_told_flat(flat, self)))
             self._taken.zero_()
+            self._due.zero_()
             self._num_steps, self._decayed = 0, 0.0
-        self._due.zero_()
 
     def remember(self, flat: Flat, rates: Rates) -> None:
         """Counts the step that comes now. The bits of a decay need its rates."""
@@ -149,7 +149,9 @@ class Sleepers:
         self._decays[self._num_steps, 1] = weight_decay
         self._num_steps += 1
         share = learning_rate * weight_decay
-        self._decayed += share + _ROUNDING if share >= 0 else math.inf  # who grows shows it at once
+        self._decayed += (
+            share + _ROUNDING if share >= 0 else math.inf
+        )  # below zero all weights grow
 
     def told(self) -> _Sleepers:
         """As the source is told it."""
@@ -174,9 +176,6 @@ def adam(flat: Flat, gradient: Tensor, rates: Rates, sleepers: Sleepers | None) 
 
     Of `sleepers` the copy is as it should be, and the rest when they have settled.
     """
-    if sleepers is not None and flat.copy is not None:
-        sleepers.remember(flat, rates)
-    there = _told_flat(flat, sleepers)
     numbers, places, width = _numbers(gradient), None, 0
     if gradient.is_sparse:
         num_rows, width = gradient.shape
@@ -185,6 +184,9 @@ def adam(flat: Flat, gradient: Tensor, rates: Rates, sleepers: Sleepers | None) 
         places[rows] = torch.arange(len(rows), dtype=torch.int32)
     arrived = _Gradient(pointer(numbers), pointer(places), width)
     told = _Rates(*map(float, rates))
+    if sleepers is not None and flat.copy is not None:
+        sleepers.remember(flat, rates)
+    there = _told_flat(flat, sleepers)
     call(SOURCE, "adam", numbers, *map(ctypes.byref, (there, arrived, told)))
 
 

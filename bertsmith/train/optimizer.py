@@ -89,7 +89,7 @@ class Optimizer:
         """The weights by parameter name, float32 (float64 for float64): what a checkpoint keeps.
 
         Views, of this moment: the next step changes them, some of them not before they are asked
-        for again.
+        for again. To set some, ask first.
         """
         return {name: weight for name, (weight, _, _) in self._named_views().items()}
 

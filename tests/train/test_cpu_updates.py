@@ -101,7 +101,7 @@ def weights_that_round_oddly():
     broken = torch.zeros(BLOCK)
     broken[:6] = torch.tensor([-0.0, 1e-40, -1e-45, torch.inf, -torch.inf, torch.nan])
     tiny = torch.zeros(BLOCK, dtype=torch.int32)
-    tiny[3] = 0x18010  # of 2^-149: each decay that rounds up takes two of what it should
+    tiny[3] = 0x18010  # of 2^-149: each decay that rounds up takes twice what it should
     last = 0.02 * torch.randn(BLOCK // 2 + 3)
     as_bits = [each.view(torch.float32) for each in (beside, tiny)]
     return torch.cat([drawn, usual, *as_bits, powers, broken, last])
@@ -123,6 +123,8 @@ def test_sleepers_decay_late_and_nobody_can_tell(most_steps, monkeypatch):
     sleepers, waited = Sleepers(size), 0
     for step in range(200):
         rate = torch.tensor([5.2e-4, 5e-5, 0.0, 1e-2 if step % 50 == 49 else 2e-5][step % 4])
+        if step == 190:
+            rate = torch.tensor(-1e-2)  # weights grow
         gradient = torch.zeros(size)
         gradient[step // 20 * 2 * BLOCK :][: BLOCK + 7] = 0.5  # wakes some every twenty steps
         updates.squared_norm(gradient, sleepers)
@@ -169,23 +171,31 @@ def table(dtype, width=128):
     return model.to(dtype)
 
 
-def trained(model, steps, state=None, start=0, *, native=True, sparse=False):
+def take_steps(model, optimizer, steps, *, rate=1e-2, sparse=False):
     """A few rows of the table have gradients, other rows in other steps."""
+    for step in steps:
+        gradient = torch.zeros_like(model.weight)
+        draws = torch.Generator().manual_seed(step)
+        rows = torch.randperm(200, generator=draws)[:20].sort().values
+        drawn_rows = torch.randn(20, model.embedding_dim, generator=draws).to(gradient.dtype)
+        gradient[rows] = drawn_rows
+        if sparse:
+            gradient = torch.sparse_coo_tensor(rows[None], drawn_rows, gradient.shape)
+        model.weight.grad = gradient
+        optimizer.step(rate)
+
+
+def trained(model, steps, state=None, start=0, *, native=True, sparse=False):
     optimizer = Optimizer(model.named_parameters(), OptimizerConfig())
     if state is not None:
         optimizer.load_state(state)
     with without_native(not native):
-        for step in range(start, start + steps):
-            gradient = torch.zeros_like(model.weight)
-            draws = torch.Generator().manual_seed(step)
-            rows = torch.randperm(200, generator=draws)[:20].sort().values
-            drawn_rows = torch.randn(20, model.embedding_dim, generator=draws).to(gradient.dtype)
-            gradient[rows] = drawn_rows
-            if sparse:
-                gradient = torch.sparse_coo_tensor(rows[None], drawn_rows, gradient.shape)
-            model.weight.grad = gradient
-            optimizer.step(1e-2)
-    return {name: tensor.clone() for name, tensor in optimizer.state().items()}, optimizer
+        take_steps(model, optimizer, range(start, start + steps), sparse=sparse)
+    return kept(optimizer), optimizer
+
+
+def kept(optimizer):
+    return {name: tensor.clone() for name, tensor in optimizer.state().items()}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -241,23 +251,56 @@ def test_a_table_that_was_stopped_goes_on_to_the_bit(sparse):
         assert torch.equal(tensor, again[name]), name
 
 
+RATE = 1e-4
+"""So little that most of a table waits for some dozens of steps."""
+
+
+def table_and_optimizer():
+    model = table(torch.bfloat16)
+    return model, Optimizer(model.named_parameters(), OptimizerConfig())
+
+
 def test_weights_that_were_asked_for_and_set_count_from_then_on():
-    models, settled = [table(torch.bfloat16) for _ in range(2)], []
-    for model, looks in zip(models, (True, False), strict=True):
-        optimizer = Optimizer(model.named_parameters(), OptimizerConfig())
+    found = []
+    for looks in (True, False):
+        model, optimizer = table_and_optimizer()
         for step in range(40):
-            model.weight.grad = torch.zeros_like(model.weight)
-            model.weight.grad[:9] = 1.0
             if looks or step == 20:
                 [master] = optimizer.masters().values()
             if step == 20:
-                master[5000:6000] = 0.3
-            optimizer.step(1e-4)
-        settled.append(optimizer.state())
-    for name, tensor in settled[0].items():
-        assert torch.equal(tensor, settled[1][name]), name
-    assert torch.equal(models[0].weight, models[1].weight)
-    assert torch.equal(models[1].weight, settled[1]["weight.weight"].bfloat16())
+                master[3000:4000] = 0.3
+            take_steps(model, optimizer, [step], rate=RATE)
+        found.append({**kept(optimizer), "copy": model.weight.detach()})
+        assert torch.equal(model.weight, optimizer.masters()["weight"].bfloat16())
+    for name, tensor in found[0].items():
+        assert torch.equal(tensor, found[1][name]), name
+
+
+def test_a_step_without_these_functions_begins_with_the_decays_that_wait():
+    found = []
+    for looks in (True, False):
+        model, optimizer = table_and_optimizer()
+        take_steps(model, optimizer, range(10), rate=RATE)
+        if looks:
+            optimizer.masters()
+        with without_native():
+            take_steps(model, optimizer, [10], rate=RATE)
+        found.append(kept(optimizer))
+    for name, tensor in found[0].items():
+        assert torch.equal(tensor, found[1][name]), name
+
+
+def test_a_state_that_comes_while_decays_wait_takes_their_place():
+    model, optimizer = table_and_optimizer()
+    take_steps(model, optimizer, range(5), rate=RATE)
+    state = kept(optimizer)
+    take_steps(model, optimizer, range(5, 12), rate=RATE)
+    whole = kept(optimizer)
+    take_steps(model, optimizer, range(12, 15), rate=RATE)
+    optimizer.load_state(state)
+    take_steps(model, optimizer, range(5, 12), rate=RATE)
+    for name, tensor in kept(optimizer).items():
+        assert torch.equal(tensor, whole[name]), name
 
 
 def test_steps_without_these_functions_wake_all():
@@ -277,8 +320,13 @@ def test_threads_change_no_bit():
         for count in (1, 4):
             torch.set_num_threads(count)
             flat, gradient = drawn(200_001, torch.bfloat16, has_copy=True)
-            norm = updates.squared_norm(gradient)
-            updates.adam(flat, gradient, rates())
+            for moment in (flat.exp_avg, flat.exp_avg_sq):
+                moment.zero_()
+            gradient[1_000:150_000], sleepers = 0.0, Sleepers(200_001)
+            for _ in range(5):
+                norm = updates.squared_norm(gradient, sleepers)
+                updates.adam(flat, gradient, rates(), sleepers)
+            sleepers.settle(flat)
             found.append([*flat, norm])
     finally:
         torch.set_num_threads(threads)
