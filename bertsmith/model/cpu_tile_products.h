@@ -15,8 +15,10 @@ namespace {
 // So much of a panel's depth stays in the first cache.
 template <typename Number>
 constexpr int64_t DEEP_PART = 768 / sizeof(Number);
-// Of so many rows sums wait, and as many more are made meanwhile.
+// Of so many rows sums wait, and as many more are made meanwhile, of so much depth at least.
 constexpr int WAITING_ROWS = 4 * TALL;
+template <typename Number>
+constexpr int64_t WAITING_DEPTH = 512 / sizeof(Number);
 // Rows of so many tiles are not in the first cache still when the next columns come, and their products
 // leave time for what becomes of others.
 constexpr int MANY_TILES = 4;
@@ -57,7 +59,7 @@ struct Manner {
   template <typename Number>
   static Manner of(int64_t count, int64_t depth) {
     const bool are_many = count >= MANY_TILES * TALL;
-    return {are_many, are_many && depth >= DEEP_PART<Number>};
+    return {are_many, are_many && depth >= WAITING_DEPTH<Number>};
   }
 };
 
