@@ -170,7 +170,7 @@ def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Rates) -> None:
             maximize=False,
         )
         for moment in (flat.exp_avg[rows], flat.exp_avg_sq[rows]):
-            moment.masked_fill_(moment.abs() < torch.finfo(moment.dtype).tiny, 0.0)
+            _without_subnormal_(moment)
         if flat.copy is not None:
             flat.copy[rows] = weight
 
@@ -178,13 +178,14 @@ def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Rates) -> None:
 def _direction(flat: Flat, gradient: Tensor, rates: Rates) -> tuple[Tensor, Tensor, Tensor]:
     """New first and second moment, and m / (sqrt(v) + epsilon) + decay * weight."""
     scaled = gradient.to(flat.weight.dtype) * rates.gradient_factor
-    exp_avg = _normal(rates.beta1 * flat.exp_avg + rates.new1 * scaled)
-    exp_avg_sq = _normal(rates.beta2 * flat.exp_avg_sq + rates.new2 * scaled * scaled)
+    exp_avg = _without_subnormal_(rates.beta1 * flat.exp_avg + rates.new1 * scaled)
+    exp_avg_sq = rates.beta2 * flat.exp_avg_sq + rates.new2 * scaled * scaled
+    exp_avg_sq = _without_subnormal_(exp_avg_sq)
     root = exp_avg_sq.sqrt() * rates.correction2 + rates.epsilon
     direction = exp_avg * rates.correction1 / root + rates.weight_decay * flat.weight
     return exp_avg, exp_avg_sq, direction
 
 
-def _normal(moment: Tensor) -> Tensor:
-    """Zero where a moment is subnormal: nothing beside an epsilon of 1e-6, and slow on a CPU."""
-    return torch.where(moment.abs() < torch.finfo(moment.dtype).tiny, 0.0, moment)
+def _without_subnormal_(moment: Tensor) -> Tensor:
+    """Sets subnormal numbers to 0, in place: nothing beside an epsilon of 1e-6, slow on a CPU."""
+    return moment.masked_fill_(moment.abs() < torch.finfo(moment.dtype).tiny, 0.0)
