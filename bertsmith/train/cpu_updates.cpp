@@ -6,7 +6,7 @@
 // wakes, and of rows the caller. Sums are made block after block, so the number of threads changes no
 // bit. It knows no parameters.
 //
-// A gradient lies as its weights do, or is rows of them, and zero elsewhere.
+// A gradient is there in pieces, in their order, and zero between them.
 //
 // Source: Kingma and Ba 2015 (Adam); google-research/bert optimization.py,
 // AdamWeightDecayOptimizer.
@@ -56,27 +56,29 @@ inline Floats quotient(Floats gradient, float* exp_avg, float* exp_avg_sq, const
   return first * rates.correction1 / (root(second) * rates.correction2 + rates.epsilon);
 }
 
-// What has arrived for a run.
+// What has arrived for some of a run's weights, from one to before another.
+template <typename Number>
+struct Piece {
+  const Number* numbers;
+  int64_t first, end;
+};
+
 template <typename Number>
 struct Gradient {
-  const Number* numbers;
-  const int32_t* places;  // of each row the number of its own in `numbers`, or -1; none: all are there
-  int64_t width;          // of a row
+  const Piece<Number>* pieces;
+  int64_t num_pieces;
 
   // Where the block's lie: as they are, or put together in `room`.
   const Number* of_block(int64_t place, int64_t end, Number* room) const {
-    if (!places) return numbers + place;
-    int64_t row = place / width;
-    if (end <= (row + 1) * width && places[row] >= 0)
-      return numbers + places[row] * width + (place - row * width);
-    for (int64_t there = place; there < end; row++) {
-      int64_t next = std::min(end, (row + 1) * width);
-      Number* to = room + (there - place);
-      if (places[row] < 0)
-        std::fill_n(to, next - there, Number(0));
-      else
-        std::copy_n(numbers + places[row] * width + (there - row * width), next - there, to);
-      there = next;
+    const Piece<Number>* last = pieces + num_pieces;
+    const Piece<Number>* piece = std::partition_point(
+        pieces, last, [=](const Piece<Number>& each) { return each.end <= place; });
+    if (piece != last && piece->first <= place && end <= piece->end)
+      return piece->numbers + (place - piece->first);
+    std::fill_n(room, end - place, Number(0));
+    for (; piece != last && piece->first < end; piece++) {
+      const int64_t from = std::max(place, piece->first), to = std::min(end, piece->end);
+      std::copy_n(piece->numbers + (from - piece->first), to - from, room + (from - place));
     }
     return room;
   }
@@ -188,17 +190,19 @@ bool is_any(const Number* gradient, int64_t count) {
 }
 
 template <typename Number>
-float squared_norm(const Number* gradient, int64_t count, uint8_t* awake, int num_threads) {
+float squared_norm(
+    const Gradient<Number>& gradient, int64_t count, uint8_t* awake, int num_threads) {
   const int64_t num_blocks = parts(count, BLOCK);
   Memory memory(num_blocks);
   float* sums = memory.floats;
   if (!sums) return NO_ROOM;
 #pragma omp parallel for num_threads(num_threads)
   for (int64_t block = 0; block < num_blocks; block++) {
-    const Number* there = gradient + block * BLOCK;
-    const int64_t here = std::min(BLOCK, count - block * BLOCK);
-    sums[block] = block_norm(there, here);
-    if (awake && !awake[block]) awake[block] = is_any(there, here);
+    const int64_t place = block * BLOCK, end = std::min(count, place + BLOCK);
+    Number room[BLOCK];
+    const Number* there = gradient.of_block(place, end, room);
+    sums[block] = block_norm(there, end - place);
+    if (awake && !awake[block]) awake[block] = is_any(there, end - place);
   }
   double total = 0;
   for (int64_t block = 0; block < num_blocks; block++) total += sums[block];
@@ -214,8 +218,8 @@ float squared_norm(const Number* gradient, int64_t count, uint8_t* awake, int nu
     return DONE;                                                                                   \
   }                                                                                                \
   extern "C" float squared_norm_##TYPE(                                                            \
-      const NUMBER* gradient, int64_t count, uint8_t* awake, int num_threads) {                    \
-    return squared_norm(gradient, count, awake, num_threads);                                      \
+      const Gradient<NUMBER>* gradient, int64_t count, uint8_t* awake, int num_threads) {          \
+    return squared_norm(*gradient, count, awake, num_threads);                                     \
   }
 
 UPDATES(fp32, float)

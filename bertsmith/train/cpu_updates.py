@@ -6,17 +6,18 @@ takes what these do not: other devices, float64, LAMB, and a machine without a c
 Where the model computes with a rounded copy, such weights decay when that shows: `Sleepers` knows
 what they have missed, and whoever reads weights asks it to `settle` them first.
 
-A gradient may be sparse: rows of a table, each once and in their order (coalesced), in one sparse
-dimension of two. All other rows have none.
+A gradient is taken in pieces, each where it lies: one of each parameter, or of each row of a table.
 
-Legend: E elements of a run, B its blocks of `BLOCK`, S steps that are remembered, R rows of a
-table, U looked up, H wide.
+Legend: E elements of a run, B its blocks of `BLOCK`, P pieces, S steps that are remembered, R rows
+of a table, U looked up, H wide.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.native import call, pointer, takes
+from bertsmith.train.gradient import Gradient
 
 if TYPE_CHECKING:
     from bertsmith.train.updates import Flat, Rates
@@ -87,15 +89,14 @@ class _Gradient(ctypes.Structure):
     """`Gradient` of the source."""
 
     _fields_ = (
-        ("numbers", ctypes.c_void_p),
-        ("places", ctypes.c_void_p),
-        ("width", ctypes.c_int64),
+        ("pieces", ctypes.c_void_p),
+        ("num_pieces", ctypes.c_int64),
     )
 
 
-def suits(gradient: Tensor, flat: Flat | None = None) -> bool:
+def suits(gradient: Gradient, flat: Flat | None = None) -> bool:
     """Whether the functions are there for this gradient, and for these weights."""
-    return takes(SOURCE, _numbers(gradient)) and (
+    return takes(SOURCE, *gradient.numbers) and (
         flat is None
         or (
             flat.weight.dtype == torch.float32
@@ -125,9 +126,9 @@ class Sleepers:
             if whole < len(self.awake):
                 self.awake[whole] |= (moment[whole * BLOCK :] != 0).any()
 
-    def wake_rows(self, gradient: Tensor) -> None:
+    def wake_rows(self, table: Tensor) -> None:
         """Wakes every block that holds something of a row of a sparse (R, H)."""
-        (rows,), width = gradient.indices(), gradient.shape[1]
+        (rows,), width = table.indices(), table.shape[1]
         first, last = rows * width // BLOCK, ((rows + 1) * width - 1) // BLOCK  # (U,)
         for step in range(-(-width // BLOCK) + 1):
             self.awake[torch.minimum(first + step, last)] = 1
@@ -159,40 +160,49 @@ class Sleepers:
         return _Sleepers(*map(pointer, tensors), self._num_steps, self._decayed)
 
 
-def squared_norm(gradient: Tensor, sleepers: Sleepers | None) -> Tensor:
-    """Sum of squares of (E,), or sparse (R, H), as a float32 scalar; wakes who has a gradient."""
-    numbers, awake = _numbers(gradient), None
+def squared_norm(gradient: Gradient, sleepers: Sleepers | None) -> Tensor:
+    """Sum of squares as a float32 scalar; wakes who has a gradient."""
+    awake = None
     if sleepers is not None:
-        if gradient.is_sparse:
-            sleepers.wake_rows(gradient)
+        if gradient.table is not None:
+            sleepers.wake_rows(gradient.table)
         else:
             awake = sleepers.awake
-    told = (pointer(numbers), ctypes.c_int64(numbers.numel()), pointer(awake))
-    return torch.tensor(call(SOURCE, "squared_norm", numbers, *told))
+    pieces = _end_to_end(gradient.numbers)
+    told = (ctypes.byref(_told(pieces)), ctypes.c_int64(int(pieces[-1, -1])), pointer(awake))
+    return torch.tensor(call(SOURCE, "squared_norm", gradient.numbers[0], *told))
 
 
-def adam(flat: Flat, gradient: Tensor, rates: Rates, sleepers: Sleepers | None) -> None:
+def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None) -> None:
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
     Of `sleepers` the copy is as it should be, and the rest when they have settled.
     """
-    numbers, places, width = _numbers(gradient), None, 0
-    if gradient.is_sparse:
-        num_rows, width = gradient.shape
-        (rows,) = gradient.indices()  # (U,)
-        places = torch.full((num_rows,), -1, dtype=torch.int32)
-        places[rows] = torch.arange(len(rows), dtype=torch.int32)
-    arrived = _Gradient(pointer(numbers), pointer(places), width)
+    table, (numbers, *_) = gradient.table, gradient.numbers
+    pieces = _end_to_end(gradient.numbers) if table is None else _rows(table, numbers)
     told = _Rates(*map(float, rates))
     if sleepers is not None and flat.copy is not None:
         sleepers.remember(flat, rates)
     there = _told_flat(flat, sleepers)
-    call(SOURCE, "adam", numbers, *map(ctypes.byref, (there, arrived, told)))
+    call(SOURCE, "adam", numbers, *map(ctypes.byref, (there, _told(pieces), told)))
 
 
-def _numbers(gradient: Tensor) -> Tensor:
-    """(E,), or of a sparse gradient (U, H)."""
-    return gradient.values().contiguous() if gradient.is_sparse else gradient
+def _end_to_end(numbers: Sequence[Tensor]) -> Tensor:
+    """(P, 3) int64, `Piece` of the source: where each lies, and its first and end in the run."""
+    ends = list(itertools.accumulate(map(len, numbers)))
+    where = [each.data_ptr() for each in numbers]
+    return torch.tensor([*zip(where, [0, *ends[:-1]], ends, strict=True)])
+
+
+def _rows(table: Tensor, numbers: Tensor) -> Tensor:
+    """The same of the rows of a sparse (R, H), whose (U * H,) numbers lie there."""
+    (rows,), width = table.indices(), table.shape[1]  # (U,)
+    where = numbers.data_ptr() + torch.arange(len(rows)) * (width * numbers.element_size())
+    return torch.stack([where, rows * width, (rows + 1) * width], dim=1)
+
+
+def _told(pieces: Tensor) -> _Gradient:
+    return _Gradient(pointer(pieces), len(pieces))
 
 
 def _told_flat(flat: Flat, sleepers: Sleepers | None) -> _Flat:

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bertsmith.train.cpu_updates import Sleepers
+from bertsmith.train.gradient import Gradient, plain
 from bertsmith.train.updates import Flat
 
 ALIGNED_ELEMENTS = 64
 LARGE_ELEMENTS = 2**19
-"""A gradient this large is used where it lies; smaller ones are first laid end to end."""
+"""A parameter this large is a group of its own."""
 
 
 @dataclass
@@ -39,20 +40,12 @@ class Run:
 
     group: Group
     pieces: list[Piece]
-    gradient: Tensor = field(init=False)
-    """(E,) in the gradients' own type; of one alone that is sparse, as it is."""
+    gradient: Gradient = field(init=False)
 
     def __post_init__(self) -> None:
-        """Lays the gradients end to end; one alone is used where it lies."""
+        """Takes those of the pieces as they are now."""
         gradients = [piece.parameter.grad for piece in self.pieces]
-        there = [gradient for gradient in gradients if gradient is not None]
-        if len(there) == 1 and there[0].is_sparse:
-            self.gradient = _coalesced(there[0])
-            return
-        rows = [
-            each.to_dense().reshape(-1) if each.is_sparse else each.reshape(-1) for each in there
-        ]
-        self.gradient = _plain(rows[0]) if len(rows) == 1 else torch.cat(rows)
+        self.gradient = Gradient([each for each in gradients if each is not None])
 
     @property
     def flat(self) -> Flat:
@@ -104,10 +97,10 @@ class Group:
         """Elements [start, end) of every buffer."""
         rows = slice(start, end)
         return Flat(
-            _plain(self.weight[rows]),
-            _plain(self.exp_avg[rows]),
-            _plain(self.exp_avg_sq[rows]),
-            None if self.copy is None else _plain(self.copy[rows]),
+            plain(self.weight[rows]),
+            plain(self.exp_avg[rows]),
+            plain(self.exp_avg_sq[rows]),
+            None if self.copy is None else plain(self.copy[rows]),
         )
 
     def runs(self) -> Iterator[Run]:
@@ -176,16 +169,3 @@ def _share_run(before: Piece, piece: Piece) -> bool:
         and first.dtype == second.dtype
         and before.updates == piece.updates
     )
-
-
-def _coalesced(gradient: Tensor) -> Tensor:
-    """Each row once, in order. Autograd forgets that they are, and sorting them takes long."""
-    (rows,) = gradient._indices()
-    is_so = bool((rows[1:] > rows[:-1]).all())
-    return gradient._coalesced_(True) if is_so else gradient.coalesce()
-
-
-def _plain(tensor: Tensor) -> Tensor:
-    # The same memory as a tensor of its own, not a view: torch.compile makes another kernel for a
-    # view, and one more for each kind of tensor it is a view of.
-    return tensor.data

@@ -19,6 +19,7 @@ from bertsmith import fusion
 from bertsmith.fusion import fused
 from bertsmith.train import cpu_updates
 from bertsmith.train.cpu_updates import Sleepers
+from bertsmith.train.gradient import Gradient
 
 CHUNK_ELEMENTS = 2**16
 """Stays in a core's cache between the passes of the kernel without a compiler."""
@@ -55,20 +56,18 @@ class Flat(NamedTuple):
     """The half-precision weights that the model computes with; None when `weight` itself is."""
 
 
-def squared_norm(gradient: Tensor, sleepers: Sleepers | None = None) -> Tensor:
+def squared_norm(gradient: Gradient, sleepers: Sleepers | None = None) -> Tensor:
     """Sum of squares, in float32 (float64 for float64), as a scalar tensor.
 
-    `gradient`: (E,), or a sparse and coalesced (R, H) whose values are rows. `sleepers`: which
-    blocks of the run have had a gradient, brought up to date here.
+    `sleepers`: which blocks of the run have had a gradient, brought up to date here.
     """
     if cpu_updates.suits(gradient):
         return cpu_updates.squared_norm(gradient, sleepers)
-    gradient = _dense(gradient)
     if sleepers is not None:
         sleepers.awake.fill_(1)
-    if not _lacks_compiler(gradient):
-        return squared_norm_in_one_pass(gradient)
-    chunks = torch.split(gradient, CHUNK_ELEMENTS)
+    if not _lacks_compiler(gradient.whole):
+        return squared_norm_in_one_pass(gradient.whole)
+    chunks = torch.split(gradient.whole, CHUNK_ELEMENTS)
     return torch.stack([squared_norm_in_one_pass(chunk) for chunk in chunks]).sum()
 
 
@@ -79,11 +78,11 @@ def squared_norm_in_one_pass(gradient: Tensor) -> Tensor:
     return gradient.to(wide).square().sum()
 
 
-def adam(flat: Flat, gradient: Tensor, rates: Rates, sleepers: Sleepers | None = None) -> None:
+def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None = None) -> None:
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
     In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
-    `gradient` and `sleepers` as of `squared_norm`. Where those sleep the copy is as it should be,
+    `sleepers` as of `squared_norm`. Where those sleep the copy is as it should be,
     and `weight` when they have settled.
     """
     if cpu_updates.suits(gradient, flat):
@@ -91,11 +90,10 @@ def adam(flat: Flat, gradient: Tensor, rates: Rates, sleepers: Sleepers | None =
         return
     if sleepers is not None:
         sleepers.settle(flat)
-    gradient = _dense(gradient)
-    if _lacks_compiler(gradient):
-        _adam_without_compiler(flat, gradient, rates)
+    if _lacks_compiler(gradient.whole):
+        _adam_without_compiler(flat, gradient.whole, rates)
     else:
-        adam_in_one_pass(flat, gradient, rates)
+        adam_in_one_pass(flat, gradient.whole, rates)
 
 
 @fused
@@ -119,13 +117,13 @@ def lamb_direction(flat: Flat, gradient: Tensor, rates: Rates) -> Tensor:
     return direction
 
 
-def lamb(flat: Flat, gradient: Tensor, rates: Rates, sizes: list[int]) -> None:
+def lamb(flat: Flat, gradient: Gradient, rates: Rates, sizes: list[int]) -> None:
     """Like `adam`, with each tensor's rate multiplied by norm(weight) / norm(direction).
 
     `sizes` are the elements of each tensor in the run. A tensor of zeros, and one with a direction
     of zeros, keeps the ratio 1.
     """
-    direction = lamb_direction(flat, _dense(gradient), rates)
+    direction = lamb_direction(flat, gradient.whole, rates)
     directions = list(torch.split(direction, sizes))
     weight_norms = torch.stack(torch._foreach_norm(list(torch.split(flat.weight, sizes))))
     direction_norms = torch.stack(torch._foreach_norm(directions))
@@ -136,10 +134,6 @@ def lamb(flat: Flat, gradient: Tensor, rates: Rates, sizes: list[int]) -> None:
     flat.weight.sub_(direction)
     if flat.copy is not None:
         flat.copy.copy_(flat.weight)
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    return gradient.to_dense().reshape(-1) if gradient.is_sparse else gradient
 
 
 def _lacks_compiler(tensor: Tensor) -> bool:

@@ -11,6 +11,7 @@ from bertsmith.train import cpu_updates, updates
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.cpu_updates import BLOCK, Sleepers
 from bertsmith.train.flat import LARGE_ELEMENTS
+from bertsmith.train.gradient import Gradient
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.updates import Flat, Rates
 
@@ -44,12 +45,12 @@ def test_weights_moments_and_norm_are_those_of_the_definition(dtype, has_copy, s
     flat, gradient = drawn(size, dtype, has_copy)
     exact = copied(flat, torch.float64)._replace(copy=None)
     updates.adam_in_one_pass(exact, gradient.double(), rates())
-    updates.adam(flat, gradient, rates())
+    updates.adam(flat, Gradient([gradient]), rates())
     for ours, right in zip(flat[:3], exact[:3], strict=True):
         assert (ours.double() - right).norm() <= 1e-6 * right.norm()  # of 24 bits
     if has_copy:
         assert torch.equal(flat.copy, flat.weight.bfloat16())
-    norm = updates.squared_norm(gradient)
+    norm = updates.squared_norm(Gradient([gradient]))
     assert norm.dtype == torch.float32
     torch.testing.assert_close(norm.double(), gradient.double().square().sum(), rtol=1e-6, atol=0.0)
 
@@ -69,9 +70,25 @@ def test_moments_too_small_for_a_whole_mantissa_are_zero(size, way, monkeypatch)
     else:
         monkeypatch.setattr(updates.fusion, "is_fusing", lambda device: False)
         with without_native(way == "torch"):
-            updates.adam(flat, gradient, rates())
+            updates.adam(flat, Gradient([gradient]), rates())
     for found, right in zip(flat[1:3], expected, strict=True):
         assert torch.equal(found, torch.where(right.abs() < tiny, 0.0, right))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_gradients_that_lie_apart_give_the_bits_of_the_same_laid_end_to_end(dtype):
+    sizes = [2 * BLOCK, 1, 15, BLOCK - 16, BLOCK, 3 * BLOCK + 5, 7, 300]
+    flat, drawn_gradient = drawn(sum(sizes), dtype, has_copy=True)
+    other = copied(flat)._replace(copy=flat.copy.clone())
+    apart = Gradient([each.clone() for each in drawn_gradient.split(sizes)])
+    norms = [updates.squared_norm(each) for each in (apart, Gradient([drawn_gradient]))]
+    assert torch.equal(*norms)
+    updates.adam(flat, apart, rates())
+    assert "whole" not in vars(apart)  # nobody copied them
+    updates.adam(other, Gradient([drawn_gradient]), rates())
+    for ours, theirs in zip(flat, other, strict=True):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(apart.whole, drawn_gradient)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -82,10 +99,10 @@ def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
     for each in (flat.exp_avg, flat.exp_avg_sq, gradient):
         each[sleeps] = 0.0
     other, sleepers = copied(flat)._replace(copy=flat.copy.clone()), Sleepers(size)
-    updates.squared_norm(gradient, sleepers)
+    updates.squared_norm(Gradient([gradient]), sleepers)
     assert sleepers.awake.tolist() == [block % 2 for block in range(len(sleepers.awake))]
-    updates.adam(flat, gradient, rates(), sleepers)
-    updates.adam(other, gradient, rates())
+    updates.adam(flat, Gradient([gradient]), rates(), sleepers)
+    updates.adam(other, Gradient([gradient]), rates())
     for ours, theirs in zip(flat, other, strict=True):
         assert torch.equal(ours, theirs)
 
@@ -127,9 +144,9 @@ def test_sleepers_decay_late_and_nobody_can_tell(most_steps, monkeypatch):
             rate = torch.tensor(-1e-2)  # weights grow
         gradient = torch.zeros(size)
         gradient[step // 20 * 2 * BLOCK :][: BLOCK + 7] = 0.5  # wakes some every twenty steps
-        updates.squared_norm(gradient, sleepers)
-        updates.adam(late, gradient, rates()._replace(learning_rate=rate), sleepers)
-        updates.adam(at_once, gradient, rates()._replace(learning_rate=rate))
+        updates.squared_norm(Gradient([gradient]), sleepers)
+        updates.adam(late, Gradient([gradient]), rates()._replace(learning_rate=rate), sleepers)
+        updates.adam(at_once, Gradient([gradient]), rates()._replace(learning_rate=rate))
         assert same_bits(late.copy, at_once.copy), step
         waited += int((late.weight != at_once.weight).sum())
     assert waited > 100 * size  # of 200 steps; most of it had not moved in most of them
@@ -150,10 +167,10 @@ def test_the_smallest_gradient_and_a_broken_one_wake_their_block(dtype, value):
     """1e-30 has a square of nothing in float32; the others are of the least numbers there are."""
     gradient, sleepers = torch.zeros(5 * BLOCK - 3, dtype=dtype), Sleepers(5 * BLOCK - 3)
     gradient[2 * BLOCK + 7] = value
-    updates.squared_norm(gradient, sleepers)
+    updates.squared_norm(Gradient([gradient]), sleepers)
     assert sleepers.awake.tolist() == [0, 0, 1, 0, 0]
     gradient[2 * BLOCK + 7], gradient[-1] = 0.0, value
-    updates.squared_norm(gradient, sleepers)
+    updates.squared_norm(Gradient([gradient]), sleepers)
     assert sleepers.awake.tolist() == [0, 0, 1, 0, 1]
 
 
@@ -232,14 +249,16 @@ def test_the_norm_of_a_sparse_gradient_is_that_of_its_rows(width):
     values = torch.randn(3, width)
     gradient = torch.sparse_coo_tensor(rows[None], values, (50, width)).coalesce()
     found, expected = Sleepers(50 * width), Sleepers(50 * width)
-    norm = updates.squared_norm(gradient, found)
+    norm = updates.squared_norm(Gradient([gradient]), found)
     torch.testing.assert_close(norm, values.square().sum())
     touched = torch.zeros(50, width)
     touched[rows] = 1.0
-    updates.squared_norm(touched.reshape(-1), expected)
+    updates.squared_norm(Gradient([touched.reshape(-1)]), expected)
     assert torch.equal(found.awake, expected.awake)
     with without_native():
-        torch.testing.assert_close(updates.squared_norm(gradient), values.square().sum())
+        torch.testing.assert_close(
+            updates.squared_norm(Gradient([gradient])), values.square().sum()
+        )
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -324,8 +343,8 @@ def test_threads_change_no_bit():
                 moment.zero_()
             gradient[1_000:150_000], sleepers = 0.0, Sleepers(200_001)
             for _ in range(5):
-                norm = updates.squared_norm(gradient, sleepers)
-                updates.adam(flat, gradient, rates(), sleepers)
+                norm = updates.squared_norm(Gradient([gradient]), sleepers)
+                updates.adam(flat, Gradient([gradient]), rates(), sleepers)
             sleepers.settle(flat)
             found.append([*flat, norm])
     finally:
@@ -336,9 +355,9 @@ def test_threads_change_no_bit():
 
 def test_what_they_do_not_take_is_left_to_the_definition():
     flat, gradient = drawn(100, torch.bfloat16, has_copy=True)
-    assert cpu_updates.suits(gradient, flat)
-    assert not cpu_updates.suits(gradient.double(), flat)
-    assert not cpu_updates.suits(gradient, flat._replace(weight=flat.weight.double()))
-    assert not cpu_updates.suits(gradient, flat._replace(copy=flat.weight.half()))
+    assert cpu_updates.suits(Gradient([gradient]), flat)
+    assert not cpu_updates.suits(Gradient([gradient.double()]), flat)
+    assert not cpu_updates.suits(Gradient([gradient]), flat._replace(weight=flat.weight.double()))
+    assert not cpu_updates.suits(Gradient([gradient]), flat._replace(copy=flat.weight.half()))
     with without_native():
-        assert not cpu_updates.suits(gradient, flat)
+        assert not cpu_updates.suits(Gradient([gradient]), flat)
