@@ -19,30 +19,31 @@ struct Gradients {
 
 // Gradients of what is kept, and what they are made with.
 struct Arrived {
-  Grid<Number> fed, inner, projected, queries, keys_values;  // of all rows: the weights' want them
+  Grid<Number> fed, inner, projected;   // of all rows: the weights' want them
+  Grid<Number> queries, keys_values;    // the same; where they lie is as in `Kept`
   Grid<Number> past_output, attended, past_attention, contexts;  // (Q, H), of a chunk
-  Grid<float> of_queries, of_tokens;  // (Q, H), (C, H): of hidden states; one where all are asked for
+  Grid<float> of_queries, of_tokens;  // (Q, H), (C, H): of hidden states, where not all are asked for
   float* sums[NUM_NORMS];             // (spans, 2, W)
   float* biases;                      // of one map
-  Number *maps[NUM_MAPS], *keys_values_map;  // panels; QKV's are those of queries
+  Number* maps[NUM_MAPS];             // panels; QKV's, where not all are asked for, those of queries first
 
   Arrived(Cutter& cutter, const Layer& layer, const Input& input, const Stream& stream) {
-    const int64_t rows = input.num_asked(), width = layer.hidden, square = width * width;
+    const int64_t rows = input.num_asked(), width = layer.hidden;
     for (Grid<Number>* each : {&fed, &projected, &queries})
       *each = in_bands<Number>(cutter, rows, width);
-    inner = in_bands<Number>(cutter, rows, layer.inner);
     keys_values = in_bands<Number>(cutter, input.num_tokens(), 2 * width);
+    inner = in_bands<Number>(cutter, rows, layer.inner);
     for (Grid<Number>* each : {&past_output, &attended, &past_attention, &contexts})
       *each = in_bands<Number>(cutter, stream.most_asked, width);
-    of_queries = of_tokens = in_bands<float>(cutter, stream.most_asked, width);
-    if (!input.sequences.are_all_asked())
+    if (!input.sequences.are_all_asked()) {
+      of_queries = in_bands<float>(cutter, stream.most_asked, width);
       of_tokens = in_bands<float>(cutter, stream.most_tokens, width);
+    }
     for (float*& each : sums)
       each = cutter.numbers<float>(stream.spans.size() * 2 * rounded_up(width));
-    biases = cutter.numbers<float>(std::max(2 * width, layer.inner));
-    for (int map : {QKV, OUTPUT}) maps[map] = cutter.numbers<Number>(square);
-    for (int map : {UP, DOWN}) maps[map] = cutter.numbers<Number>(layer.inner * width);
-    keys_values_map = cutter.numbers<Number>(2 * square);
+    biases = cutter.numbers<float>(std::max(3 * width, layer.inner));
+    for (int map = 0; map < NUM_MAPS; map++)
+      maps[map] = cutter.numbers<Number>(layer.depth(map) * layer.width(map));
   }
 };
 
@@ -104,8 +105,10 @@ struct Backward {
   // In the threads around it.
   void lay_out() const {
     const int64_t width = layer.hidden, inner = layer.inner;
-    ::lay_out(layer.weights[QKV], width, width, arrived.maps[QKV]);
-    ::lay_out(layer.weights[QKV] + width * width, 2 * width, width, arrived.keys_values_map);
+    const int64_t square = width * width, with_queries = kept.asked ? width : 3 * width;
+    ::lay_out(layer.weights[QKV], with_queries, width, arrived.maps[QKV]);
+    if (kept.asked)
+      ::lay_out(layer.weights[QKV] + square, 2 * width, width, arrived.maps[QKV] + square);
     ::lay_out(layer.weights[OUTPUT], width, width, arrived.maps[OUTPUT]);
     ::lay_out(layer.weights[UP], inner, width, arrived.maps[UP]);
     ::lay_out(layer.weights[DOWN], width, inner, arrived.maps[DOWN]);
@@ -129,16 +132,29 @@ struct Backward {
         projected, of, panels(arrived.maps[OUTPUT], width, width),
         as_they_are(arrived.contexts));
     attention(of, own);
-    multiply_asked(
-        arrived.queries.from(asked), of, panels(arrived.maps[QKV], width, width),
-        with_past(arrived.past_attention, arrived.of_queries));
-    if (kept.asked) spread(of);
-    multiply_together<Number>(
-        arrived.keys_values.from(of.token), of.num_tokens,
-        panels(arrived.keys_values_map, 2 * width, width), with_queries(arrived.of_tokens, to));
+    if (kept.asked)
+      to_tokens(of, to);
+    else
+      multiply_asked(
+          arrived.queries.from(asked), of, panels(arrived.maps[QKV], 3 * width, width),
+          added_to(arrived.past_attention, to));
   }
 
  private:
+  // What comes from queries, and past attention, to the tokens asked for, then from keys and values to
+  // all.
+  void to_tokens(const Chunk& of, const Grid<Number>& to) const {
+    const int64_t width = layer.hidden;
+    const Number *queries = arrived.maps[QKV], *keys_values = queries + width * width;
+    multiply_asked(
+        arrived.queries.from(of.asked), of, panels(queries, width, width),
+        with_past(arrived.past_attention, arrived.of_queries));
+    spread(of);
+    multiply_together<Number>(
+        arrived.keys_values.from(of.token), of.num_tokens, panels(keys_values, 2 * width, width),
+        with_queries(arrived.of_tokens, to));
+  }
+
   // Of a chunk's rows.
   void norm(
       const Chunk& of, int which, const Own& own, const Grid<const Number>& gradients,
@@ -220,8 +236,8 @@ inline float map_gradients(
   make(arrived.fed, kept.activated, rows, DOWN, 0, width);
   make(arrived.inner, kept.attended, rows, UP, 0, layer.inner);
   make(arrived.projected, kept.contexts, rows, OUTPUT, 0, width);
-  make(arrived.queries, kept.residual, rows, QKV, 0, width);
-  make(arrived.keys_values, {input.hidden, width}, tokens, QKV, width, 2 * width);
+  make(arrived.queries, kept.residual, rows, QKV, 0, kept.asked ? width : 3 * width);
+  if (kept.asked) make(arrived.keys_values, {input.hidden, width}, tokens, QKV, width, 2 * width);
   return status;
 }
 

@@ -73,14 +73,15 @@ struct Forward {
     const int64_t width = layer.hidden, inner = layer.inner, asked = of.asked;
     const Grid<Number> activated = kept.activated.from(asked);
     if (kept.asked) copy_asked(of);
-    const Panels<Number> queries = panels(maps[QKV], width, width);
-    const Panels<Number> keys_values = panels(queries.from(width), width, 2 * width);
+    const int64_t with_queries = kept.asked ? width : 3 * width;  // keys and values, or not
     multiply_asked(
-        kept.residual.from(asked), of, queries,
+        kept.residual.from(asked), of, panels(maps[QKV], width, with_queries),
         with_bias(kept.queries.from(asked), layer.biases[QKV]));
-    multiply_together<Number>(
-        {input.hidden + of.token * width, width}, of.num_tokens, keys_values,
-        with_bias(kept.keys_values.from(of.token), layer.biases[QKV] + width));
+    if (kept.asked)
+      multiply_together<Number>(
+          {input.hidden + of.token * width, width}, of.num_tokens,
+          panels(maps[QKV] + width * width, width, 2 * width),
+          with_bias(kept.keys_values.from(of.token), layer.biases[QKV] + width));
     attention(of, own);
     multiply_asked(
         kept.contexts.from(asked), of, panels(maps[OUTPUT], width, width),

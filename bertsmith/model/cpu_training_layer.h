@@ -51,7 +51,8 @@ struct Input {
   }
 };
 
-// What the way there leaves for the way back; what products make lies in bands.
+// What the way there leaves for the way back; what products make lies in bands. Where all are asked for,
+// queries, keys and values are one grid of 3H columns, which begins with the queries.
 struct Kept {
   Grid<const Number> residual;                    // (R, H) hidden states, of which these are
   Number* asked;                                  // or a copy; null where all are asked for
@@ -66,8 +67,9 @@ struct Kept {
     const int64_t rows = input.num_asked(), width = layer.hidden;
     asked = input.sequences.are_all_asked() ? nullptr : cutter.numbers<Number>(rows * width);
     residual = {asked ? asked : input.hidden, width};
+    queries = in_bands<Number>(cutter, rows, width);
     keys_values = in_bands<Number>(cutter, input.num_tokens(), 2 * width);
-    for (Grid<Number>* each : {&queries, &contexts, &projected, &attended, &fed})
+    for (Grid<Number>* each : {&contexts, &projected, &attended, &fed})
       *each = in_bands<Number>(cutter, rows, width);
     for (Grid<Number>* each : {&slopes, &activated})
       *each = in_bands<Number>(cutter, rows, layer.inner);
