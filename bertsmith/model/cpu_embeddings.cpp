@@ -1,73 +1,205 @@
-// Ids -> the first hidden states of a model that only answers, on a CPU: what cpu_embeddings.py calls.
+// Ids -> the first hidden states on a CPU, forward and backward: what cpu_embeddings.py calls.
 //
-// The rows of three tables are added in float32 and normed before anything is rounded. It knows no
-// Python.
+// The rows of three tables are added in float32 and normed before anything is rounded. On the way back
+// these sums are made again: kept in float32 they would save a tenth of the time, and take more memory
+// than the states. It knows no Python.
 //
 // Source: Devlin et al. 2018, Figure 2; google-research/bert, modeling.py, embedding_postprocessor.
 //
-// Legend: T tokens, H hidden size, R rows of a table.
+// Legend: T tokens, H hidden size, R rows of a table, W = H rounded up to vectors.
 
 #include <omp.h>
 
-#include "cpu_rows.h"
+#include "cpu_norm.h"
+#include "cpu_sums_by_id.h"
 
 namespace {
 
 // Below so many tokens threads would take longer to meet than to work.
-constexpr int64_t FEW_TOKENS = 128;
+constexpr int64_t FEW_TOKENS = 128, BLOCK = 32;
+constexpr int TABLES = 3;
 constexpr float NOT_THERE = 1.0f;
 
 struct Table {
   const void* rows;    // (R, H)
   const int64_t* ids;  // (T,)
   int64_t num_rows;    // R
-
-  bool has_all(int64_t count) const {
-    for (int64_t t = 0; t < count; t++)
-      if (ids[t] < 0 || ids[t] >= num_rows) return false;
-    return true;
-  }
 };
 
 struct Embeddings {
-  Table tables[3];
+  Table tables[TABLES];
   Norm norm;
-  int64_t width;  // H
-  int64_t count;  // T
+  int64_t width;        // H
+  int64_t count;        // T
+  const int32_t* keys;  // (T,) of dropout; null without it
+  uint32_t site;        // what makes a word of dropout of a row's key
+  Dropout dropout;
+
+  Ids ids(int table) const { return {tables[table].ids, count, tables[table].num_rows}; }
+  bool have_all() const {
+    for (int table = 0; table < TABLES; table++)
+      if (!ids(table).are_there()) return false;
+    return true;
+  }
+  int threads(int num_threads) const { return count < FEW_TOKENS ? 1 : num_threads; }
 };
 
+// Of one token: what is added up before the norm, and what is dropped behind it.
 template <typename Number>
-float embed(const Embeddings& of, Number* states, int num_threads) {
-  for (const Table& table : of.tables)
-    if (!table.has_all(of.count)) return NOT_THERE;
+struct Row {
+  const Number* parts[TABLES];
+  int width;
+  int32_t word;
+  bool is_dropped;
+  Dropout dropout;
+
+  Row(const Embeddings& of, int64_t t)
+      : width(int(of.width)),
+        word(of.keys ? int32_t(mix32(Words{} + (uint32_t(of.keys[t]) ^ of.site))[0]) : 0),
+        is_dropped(of.keys),
+        dropout(of.dropout) {
+    for (int i = 0; i < TABLES; i++)
+      parts[i] = static_cast<const Number*>(of.tables[i].rows) + of.tables[i].ids[t] * of.width;
+  }
+
+  // Asks for the token's own vector: those of segments and of positions are met again and again.
+  void ask() const { ask_for_row(Grid<const Number>{parts[0], width}, 0, 0, width); }
+
+  Floats added_up(int64_t h) const {
+    Floats sum = {};
+    for (const Number* part : parts) sum += get(part + h, width - h);
+    return sum;
+  }
+
+  Floats dropped(Floats value, int64_t h) const {
+    return is_dropped ? value * keep_factors(word, uint32_t(h), dropout) : value;
+  }
+};
+
+// Without room for (T, 2) statistics, for answers, none are kept.
+template <typename Number>
+float embed(const Embeddings& of, Number* states, float* statistics, int num_threads) {
+  if (!of.have_all()) return NOT_THERE;
   const int64_t wide = rounded_up(of.width);
   Memory memory(num_threads * wide);
   if (!memory.floats) return NO_ROOM;
-#pragma omp parallel num_threads(of.count < FEW_TOKENS ? 1 : num_threads)
+#pragma omp parallel num_threads(of.threads(num_threads))
   {
     float* sums = memory.floats + omp_get_thread_num() * wide;
 #pragma omp for schedule(static)
     for (int64_t t = 0; t < of.count; t++) {
-      for (int64_t h = 0; h < wide; h += LANES) {
-        Floats sum = {};
-        for (const Table& table : of.tables) {
-          const Number* row = static_cast<const Number*>(table.rows) + table.ids[t] * of.width;
-          sum += get(row + h, of.width - h);
-        }
-        store(sums + h, sum);
-      }
-      normalise<Number>(sums, of.width, of.norm, {states + t * of.width, of.width});
+      const Row<Number> row(of, t);
+      if (t + 1 < of.count) Row<Number>(of, t + 1).ask();
+      for (int64_t h = 0; h < wide; h += LANES) store(sums + h, row.added_up(h));
+      const Grid<Number> to{states + t * of.width, of.width};
+      const Statistics found =
+          of.keys ? normalise(sums, of.width, of.norm, to, [=](int64_t h, Floats value) {
+                      return row.dropped(value, h);
+                    })
+                  : normalise(sums, of.width, of.norm, to);
+      if (statistics) statistics[2 * t] = found.mean, statistics[2 * t + 1] = found.factor;
     }
+  }
+  return DONE;
+}
+
+struct Gradients {
+  const void* states;       // (T, H) what arrives
+  const float* statistics;  // (T, 2)
+  IdSums tables[TABLES];
+  float* norm;  // (2, H): weights, biases
+};
+
+// What comes to the tokens' sums, and of it to each table's rows.
+template <typename Number>
+struct Backward {
+  const Embeddings& of;
+  Gradients& to;
+  const int64_t wide, num_blocks;
+  const Grid<float> rows;  // (T, W)
+  float* of_norm;          // (blocks, 2, W)
+  SumsById<Number> tables[TABLES];
+
+  Backward(Cutter& cutter, const Embeddings& of, Gradients& to)
+      : of(of),
+        to(to),
+        wide(rounded_up(of.width)),
+        num_blocks(parts(of.count, BLOCK)),
+        rows(grid_for<float>(cutter, of.count, of.width, false)),
+        of_norm(cutter.numbers<float>(num_blocks * 2 * wide)),
+        tables{sums_of(cutter, 0), sums_of(cutter, 1), sums_of(cutter, 2)} {}
+
+  // Back through the norms of a block of tokens.
+  void through_norms(int64_t block, const NormRoom& room) const {
+    const Grid<const Number> states{static_cast<const Number*>(to.states), of.width};
+    float* sums = of_norm + block * 2 * wide;
+    std::fill_n(sums, 2 * wide, 0.0f);
+    for (int64_t t = block * BLOCK; t < std::min((block + 1) * BLOCK, of.count); t++) {
+      const Row<Number> row(of, t);
+      if (t + 1 < of.count) Row<Number>(of, t + 1).ask();
+      float* past = rows.at(t, 0);
+      back_through_norm(
+          row, room, to.statistics + 2 * t, states.from(t), sums,
+          [=](int h, Floats value) { store(past + h, value); });
+    }
+  }
+
+ private:
+  SumsById<Number> sums_of(Cutter& cutter, int table) const {
+    return {cutter, rows, of.width, of.ids(table), to.tables[table]};
+  }
+};
+
+// In the threads around it.
+template <typename Number>
+void go_back(Backward<Number>& pass, const NormRoom& room) {
+  const int64_t num_blocks = pass.tables[0].num_blocks();
+#pragma omp for schedule(dynamic)
+  for (int64_t i = 0; i < TABLES + pass.num_blocks; i++) {
+    if (i < TABLES)
+      pass.tables[i].sort();
+    else
+      pass.through_norms(i - TABLES, room);
+  }
+#pragma omp for schedule(static)
+  for (int64_t i = 0; i < TABLES * num_blocks; i++) pass.tables[i / num_blocks].add_up(i % num_blocks);
+#pragma omp single nowait
+  add_spans(pass.of_norm, pass.num_blocks, pass.of.width, pass.to.norm);
+#pragma omp for schedule(dynamic)
+  for (int64_t i = 0; i < TABLES * num_blocks; i++) pass.tables[i / num_blocks].join(i % num_blocks);
+}
+
+template <typename Number>
+float embed_backward(const Embeddings& of, Gradients& to, int num_threads) {
+  if (!of.have_all()) return NOT_THERE;
+  num_threads = of.threads(num_threads);
+  const int64_t room_size = NormRoom::ROWS * rounded_up(of.width);
+  Cutter counter{nullptr};
+  counter.numbers<float>(num_threads * room_size);
+  Backward<Number>(counter, of, to);
+  Memory memory(parts(counter.next - static_cast<char*>(nullptr) + 64, sizeof(float)));
+  if (!memory.floats) return NO_ROOM;
+  Cutter cutter{memory.lined()};
+  float* rooms = cutter.numbers<float>(num_threads * room_size);
+  Backward<Number> pass(cutter, of, to);
+#pragma omp parallel num_threads(num_threads)
+  {
+    float* floats = rooms + omp_get_thread_num() * room_size;
+    go_back(pass, NormRoom(floats, int(of.width), of.norm.weight, of.norm.bias));
   }
   return DONE;
 }
 
 }  // namespace
 
-extern "C" float embed_fp32(const Embeddings* of, float* states, int num_threads) {
-  return embed(*of, states, num_threads);
-}
+#define EMBEDDINGS(TYPE, NUMBER)                                                                     \
+  extern "C" float embed_##TYPE(                                                                     \
+      const Embeddings* of, NUMBER* states, float* statistics, int num_threads) {                    \
+    return embed(*of, states, statistics, num_threads);                                              \
+  }                                                                                                  \
+  extern "C" float embed_backward_##TYPE(const Embeddings* of, Gradients* to, int num_threads) {     \
+    return embed_backward<NUMBER>(*of, *to, num_threads);                                            \
+  }
 
-extern "C" float embed_bf16(const Embeddings* of, uint16_t* states, int num_threads) {
-  return embed(*of, states, num_threads);
-}
+EMBEDDINGS(fp32, float)
+EMBEDDINGS(bf16, uint16_t)

@@ -48,10 +48,7 @@ float all_backward(
         of, t, rules, room, statistics, grad_normed, grad_rows, grad_residual,
         sums + block * 2 * wide);
   });
-  for (int which = 0; which < 2; which++)
-    for (int64_t block = 0; block < num_blocks; block++)
-      for (int h = 0; h < rules.width; h++)
-        grad_weights[which * rules.width + h] += sums[(2 * block + which) * wide + h];
+  add_spans(sums, num_blocks, rules.width, grad_weights);
   return status;
 }
 

@@ -127,24 +127,16 @@ void norm_row(
   statistics[2 * t + 1] = factor;
 }
 
-// Row t's part of both gradients, and what it adds to the weight's and the bias's, (2, W).
-template <typename Number>
-void norm_row_backward(
-    const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room,
-    const float* statistics, const Grid<const Number>& grad_normed, const Grid<Number>& grad_rows,
-    const Grid<Number>& grad_residual, float* grad_weights) {
-  const NormRow<Number> row(of, t, rules, room);
+// A row's way back through its norm, of which two numbers were kept: what comes to the numbers before it
+// is `put`, by column; what it adds to the weight's and the bias's gradients, (2, W), is added.
+template <typename Row, typename Number, typename Put>
+inline void back_through_norm(
+    const Row& row, const NormRoom& room, const float* statistics, const Grid<const Number>& from,
+    float* grad_weights, const Put& put) {
   const float* weight = room.weight;
   float *normal = room.sums, *gradient = room.other, *grad_biases = grad_weights + room.wide;
-  int width = rules.width, wide = room.wide;
-  const Grid<const Number> from = grad_normed.from(t);
-  const Grid<Number> to = grad_rows.from(t), past = grad_residual.from(t);
-  float mean = statistics[2 * t], factor = statistics[2 * t + 1];
-  if (t + 1 < of.count) {
-    row.ask_for_next();
-    ask_for_row(from, 1, 0, width), ask_for_row(to, 1, 0, width);
-    if (row.residual.first) ask_for_row(past, 1, 0, width);
-  }
+  int width = row.width, wide = room.wide;
+  float mean = statistics[0], factor = statistics[1];
   Floats total = {}, inner = {};
   for (int h = 0; h < wide; h += LANES) {
     Floats there = (row.added_up(h) - mean) * factor;
@@ -158,12 +150,40 @@ void norm_row_backward(
     inner += scaled * there;
   }
   float mean_gradient = sum_of(total) / width, mean_inner = sum_of(inner) / width;
-  for (int h = 0; h < wide; h += LANES) {
-    Floats value = (load(gradient + h) - mean_gradient - load(normal + h) * mean_inner) * factor;
+  for (int h = 0; h < wide; h += LANES)
+    put(h, (load(gradient + h) - mean_gradient - load(normal + h) * mean_inner) * factor);
+}
+
+// Row t's part of both gradients, and what it adds to the weight's and the bias's, (2, W).
+template <typename Number>
+void norm_row_backward(
+    const NormRows<Number>& of, int64_t t, const NormRules& rules, const NormRoom& room,
+    const float* statistics, const Grid<const Number>& grad_normed, const Grid<Number>& grad_rows,
+    const Grid<Number>& grad_residual, float* grad_weights) {
+  const NormRow<Number> row(of, t, rules, room);
+  int width = rules.width;
+  const Grid<const Number> from = grad_normed.from(t);
+  const Grid<Number> to = grad_rows.from(t), past = grad_residual.from(t);
+  if (t + 1 < of.count) {
+    row.ask_for_next();
+    ask_for_row(from, 1, 0, width), ask_for_row(to, 1, 0, width);
+    if (row.residual.first) ask_for_row(past, 1, 0, width);
+  }
+  back_through_norm(row, room, statistics + 2 * t, from, grad_weights, [=](int h, Floats value) {
     if (row.residual.first) put(past.at(0, h), value, width - h);
     if (row.is_dropped_before) value *= load(row.kept + h);
     put(to.at(0, h), value, width - h);
-  }
+  });
+}
+
+// Sums over parts of the rows, each (2, W), in their order -> gradients of a norm's weights and biases.
+inline void add_spans(const float* sums, size_t num_spans, int64_t width, float* gradients) {
+  const int64_t wide = rounded_up(width);
+  std::fill_n(gradients, 2 * width, 0.0f);
+  for (size_t span = 0; span < num_spans; span++)
+    for (int which = 0; which < 2; which++)
+      for (int64_t h = 0; h < width; h++)
+        gradients[which * width + h] += sums[(2 * span + which) * wide + h];
 }
 
 }  // namespace

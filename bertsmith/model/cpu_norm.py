@@ -153,7 +153,7 @@ class _CpuNorm(torch.autograd.Function):
         gradient = gradients[0].contiguous()  # (T, H)
         grad_rows = torch.empty_like(rows)  # (T, H)
         grad_residual = None if residual is None else torch.empty_like(rows)
-        grad_weights = weight.new_zeros((2, len(weight)))
+        grad_weights = weight.new_empty((2, len(weight)))
         _call(
             "norm_backward",
             tensors,

@@ -148,9 +148,16 @@ inline Floats activated(Floats x, int activation) {
   return x;
 }
 
-// LayerNorm of a row whose columns past the last are zero; they are changed.
-template <typename Number>
-void normalise(float* row, int64_t width, const Norm& norm, Grid<Number> to) {
+// Of a row: what its norm takes away, and by what it multiplies the rest.
+struct Statistics {
+  float mean, factor;
+};
+
+// LayerNorm of a row whose columns past the last are zero; they are changed. Of what it makes, `change`,
+// told the column of each vector, makes what is put.
+template <typename Number, typename Change>
+Statistics normalise(
+    float* row, int64_t width, const Norm& norm, Grid<Number> to, const Change& change) {
   Floats total = {}, squares = {};
   for (int64_t h = 0; h < width; h += LANES) total += load(row + h);
   float mean = sum_of(total) / width;
@@ -162,8 +169,14 @@ void normalise(float* row, int64_t width, const Norm& norm, Grid<Number> to) {
   float factor = 1.0f / std::sqrt(sum_of(squares) / width + norm.epsilon);
   for (int64_t h = 0; h < width; h += LANES) {
     Floats weight = get(norm.weight + h, width - h), bias = get(norm.bias + h, width - h);
-    put(to.at(0, h), (load(row + h) - mean) * factor * weight + bias, width - h);
+    put(to.at(0, h), change(h, (load(row + h) - mean) * factor * weight + bias), width - h);
   }
+  return {mean, factor};
+}
+
+template <typename Number>
+Statistics normalise(float* row, int64_t width, const Norm& norm, Grid<Number> to) {
+  return normalise(row, width, norm, to, [](int64_t, Floats value) { return value; });
 }
 
 }  // namespace

@@ -206,16 +206,6 @@ struct Backward {
   }
 };
 
-// Sums over spans -> gradients of a norm's weights and biases.
-inline void add_spans(const float* sums, size_t num_spans, int64_t width, float* gradients) {
-  const int64_t wide = rounded_up(width);
-  std::fill_n(gradients, 2 * width, 0.0f);
-  for (size_t span = 0; span < num_spans; span++)
-    for (int which = 0; which < 2; which++)
-      for (int64_t h = 0; h < width; h++)
-        gradients[which * width + h] += sums[(2 * span + which) * wide + h];
-}
-
 // Of all maps, one after the other.
 inline float map_gradients(
     const Layer& layer, const Input& input, const Kept& kept, const Arrived& arrived,

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.model.config import BertConfig
-from bertsmith.model.cpu_embeddings import embed
+from bertsmith.model.cpu_embeddings import EmbeddingRules, embed, embed_and_learn
 from bertsmith.model.dropout import EMBEDDING_SITE, site_words
 from bertsmith.model.elementwise import norm_and_drop
 from bertsmith.model.stream import Stream
+from bertsmith.model.watched import is_watched
 
 
 class Embeddings(nn.Module):
@@ -39,11 +40,9 @@ class Embeddings(nn.Module):
 
     def forward(self, stream: Stream) -> Tensor:
         """The first hidden states of every token of the stream."""
-        if self.only_answers:
-            tables = (self.token.weight, self.segment.weight, self.position.weight)
-            states = embed(stream, tables, self.norm)
-            if states is not None:
-                return states
+        states = self._in_one_call(stream)
+        if states is not None:
+            return states
         rows = (
             self.token(stream.token_ids)
             + self.segment(stream.segment_ids)
@@ -51,6 +50,31 @@ class Embeddings(nn.Module):
         )  # (T, H)
         words = site_words(stream.row_keys, 0, EMBEDDING_SITE)
         return norm_and_drop(rows, words, self.dropout, self.norm)  # (T, H)
+
+    def _in_one_call(self, stream: Stream) -> Tensor | None:
+        """(T, H) where a CPU does all of it together; None where parts are to be called."""
+        learns = torch.is_grad_enabled()
+        if not (self._is_as_made() if learns else self.only_answers):
+            return None
+        parts = (self.token, self.segment, self.position)
+        tables = tuple(part.weight for part in parts)
+        if not learns:
+            return embed(stream, tables, self.norm)
+        rules = EmbeddingRules(
+            epsilon=self.norm.eps,
+            probability=self.dropout,
+            are_sparse=tuple(part.leaves_sparse_gradients for part in parts),
+        )
+        return embed_and_learn(stream, tables, self.norm, rules)
+
+    def _is_as_made(self) -> bool:
+        """Whether nobody hooked into a part or changed it, or is compiling all of them."""
+        if torch.compiler.is_compiling():
+            return False
+        parts = (self.token, self.segment, self.position, self.norm)
+        kinds = (Table, Table, Table, nn.LayerNorm)
+        is_changed = any(type(part) is not kind for part, kind in zip(parts, kinds, strict=True))
+        return not is_changed and not any(map(is_watched, parts))
 
 
 _FEW_IDS = 64

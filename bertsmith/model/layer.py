@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from bertsmith.model import cpu_layers, cpu_training_layer
 from bertsmith.model.attention import SelfAttention
@@ -27,6 +26,7 @@ from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.linear import Linear, linears, project_and_norm
 from bertsmith.model.stream import Stream
+from bertsmith.model.watched import is_watched
 
 
 class Layer(nn.Module):
@@ -70,7 +70,7 @@ class Layer(nn.Module):
         is_one = attention.dropout == feed_forward.dropout
         if not is_one or {attention.number, feed_forward.number} != {self.number}:
             return None
-        if any(map(_is_watched, parts)):
+        if any(map(is_watched, parts)):
             return None
         return LayerRules(
             number=self.number,
@@ -114,7 +114,7 @@ def in_turn(
     In one call where all were laid out for it, and nobody hooked into one of them or changed what
     one does.
     """
-    ready = [each._ready for each in layers if type(each) is Layer and not _is_watched(each)]
+    ready = [each._ready for each in layers if type(each) is Layer and not is_watched(each)]
     laid_out = [each for each in ready if each is not None]
     if len(laid_out) == len(layers) and cpu_layers.suits(laid_out, hidden, stream, rows):
         return cpu_layers.through(laid_out, hidden, stream, rows)
@@ -149,14 +149,6 @@ def forget(model: nn.Module) -> None:
             module.only_answers = False
         if isinstance(module, Layer | Linear):
             module.forget()
-
-
-def _is_watched(module: nn.Module) -> bool:
-    """Whether calling it would call other functions than its own, now or on the way back."""
-    there = module._forward_hooks or module._forward_pre_hooks
-    back = module._backward_hooks or module._backward_pre_hooks
-    is_changed = "forward" in vars(module)
-    return bool(there or back) or is_changed or _has_any_global_hook()  # type: ignore[no-untyped-call]
 
 
 class FeedForward(nn.Module):
