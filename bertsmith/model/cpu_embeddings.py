@@ -6,7 +6,8 @@ other devices and types, tables or norms that do not learn beside others that do
 gradients, parts that somebody watches or changed, and a machine without a compiler.
 
 Differs: in bfloat16 the sum of the three rows is not rounded before the norm, nor its gradient
-before it is added up by ids. Reentrant checkpointing, which goes there first without a gradient,
+before it is added up by ids, which is done in blocks of rows. Tables may not be changed between the
+way there and the way back. Reentrant checkpointing, which goes there first without a gradient,
 computes that pass by operators, and so with other roundings.
 
 Legend: T tokens, H hidden size, R rows of a table, U distinct rows in the step.
@@ -135,7 +136,7 @@ def embed_and_learn(
     """
     ids = (stream.token_ids, stream.segment_ids, stream.positions)
     keys, (weight, bias) = stream.row_keys, (norm.weight, norm.bias)
-    if not _suits(ids, tables, norm) or not _can_draw_by(keys, ids[0]):
+    if not _suits(ids, tables, norm, keys):
         return None
     if not all(each.requires_grad for each in (*tables, weight, bias)):
         return None
@@ -225,33 +226,24 @@ def _gradient(table: Tensor, sums: Tensor, rows: Tensor | None, count: int) -> T
     )
 
 
-def _suits(ids: Sequence[Tensor], tables: Sequence[Tensor], norm: nn.LayerNorm) -> bool:
+def _suits(
+    ids: Sequence[Tensor], tables: Sequence[Tensor], norm: nn.LayerNorm, keys: Tensor | None = None
+) -> bool:
     weight, bias = norm.weight, norm.bias
     dtype, width, count = tables[0].dtype, tables[0].shape[1:], ids[0].shape
     for table in tables:
         if table.dtype != dtype or table.shape[1:] != width or not table.is_contiguous():
             return False
+    if bias is None:
+        return False
     for part in (weight, bias):
-        if (
-            part is None
-            or part.dtype != torch.float32
-            or part.shape != width
-            or not part.is_contiguous()
-        ):
+        if part.dtype != torch.float32 or part.shape != width or not part.is_contiguous():
             return False
     for each in ids:
         if each.dtype != torch.int64 or each.shape != count or not each.is_contiguous():
             return False
-    return takes(SOURCE, *tables, weight, bias, *ids)
-
-
-def _can_draw_by(keys: Tensor | None, ids: Tensor) -> bool:
-    """Whether the functions draw dropout by such row keys, one for each id; none are fine."""
-    if keys is None:
-        return True
-    return (
-        keys.is_cpu
-        and keys.dtype == torch.int32
-        and keys.shape == ids.shape
-        and keys.is_contiguous()
-    )
+    of_dropout = [] if keys is None else [keys]
+    for each in of_dropout:
+        if each.dtype != torch.int32 or each.shape != count or not each.is_contiguous():
+            return False
+    return takes(SOURCE, *tables, weight, bias, *ids, *of_dropout)

@@ -19,8 +19,7 @@ struct Gradients {
 
 // Gradients of what is kept, and what they are made with.
 struct Arrived {
-  Grid<Number> fed, inner, projected;   // of all rows: the weights' want them
-  Grid<Number> queries, keys_values;    // the same; where they lie is as in `Kept`
+  Grid<Number> fed, inner, projected, queries, keys_values;  // of all rows: the weights' want them
   Grid<Number> past_output, attended, past_attention, contexts;  // (Q, H), of a chunk
   Grid<float> of_queries, of_tokens;  // (Q, H), (C, H): of hidden states, where not all are asked for
   float* sums[NUM_NORMS];             // (spans, 2, W)
@@ -29,9 +28,8 @@ struct Arrived {
 
   Arrived(Cutter& cutter, const Layer& layer, const Input& input, const Stream& stream) {
     const int64_t rows = input.num_asked(), width = layer.hidden;
-    for (Grid<Number>* each : {&fed, &projected, &queries})
-      *each = in_bands<Number>(cutter, rows, width);
-    keys_values = in_bands<Number>(cutter, input.num_tokens(), 2 * width);
+    for (Grid<Number>* each : {&fed, &projected}) *each = in_bands<Number>(cutter, rows, width);
+    cut_attended(cutter, layer, input, queries, keys_values);
     inner = in_bands<Number>(cutter, rows, layer.inner);
     for (Grid<Number>* each : {&past_output, &attended, &past_attention, &contexts})
       *each = in_bands<Number>(cutter, stream.most_asked, width);
@@ -141,8 +139,7 @@ struct Backward {
   }
 
  private:
-  // What comes from queries, and past attention, to the tokens asked for, then from keys and values to
-  // all.
+  // What comes from queries and past attention to tokens asked for, then from keys and values to all.
   void to_tokens(const Chunk& of, const Grid<Number>& to) const {
     const int64_t width = layer.hidden;
     const Number *queries = arrived.maps[QKV], *keys_values = queries + width * width;

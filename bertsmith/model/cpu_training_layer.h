@@ -51,8 +51,22 @@ struct Input {
   }
 };
 
-// What the way there leaves for the way back; what products make lies in bands. Where all are asked for,
-// queries, keys and values are one grid of 3H columns, which begins with the queries.
+// What is of queries, (R, H), and of keys and values, (T, 2H); where all are asked for it is of one grid,
+// (T, 3H), which begins with the queries.
+inline void cut_attended(
+    Cutter& cutter, const Layer& layer, const Input& input, Grid<Number>& queries,
+    Grid<Number>& keys_values) {
+  const int64_t width = layer.hidden, tokens = input.num_tokens();
+  if (input.sequences.are_all_asked()) {
+    queries = in_bands<Number>(cutter, tokens, 3 * width);
+    keys_values = queries.from(0, width);
+  } else {
+    queries = in_bands<Number>(cutter, input.num_asked(), width);
+    keys_values = in_bands<Number>(cutter, tokens, 2 * width);
+  }
+}
+
+// What the way there leaves for the way back; what products make lies in bands.
 struct Kept {
   Grid<const Number> residual;                    // (R, H) hidden states, of which these are
   Number* asked;                                  // or a copy; null where all are asked for
@@ -67,8 +81,7 @@ struct Kept {
     const int64_t rows = input.num_asked(), width = layer.hidden;
     asked = input.sequences.are_all_asked() ? nullptr : cutter.numbers<Number>(rows * width);
     residual = {asked ? asked : input.hidden, width};
-    queries = in_bands<Number>(cutter, rows, width);
-    keys_values = in_bands<Number>(cutter, input.num_tokens(), 2 * width);
+    cut_attended(cutter, layer, input, queries, keys_values);
     for (Grid<Number>* each : {&contexts, &projected, &attended, &fed})
       *each = in_bands<Number>(cutter, rows, width);
     for (Grid<Number>* each : {&slopes, &activated})

@@ -110,11 +110,11 @@ class Sleepers:
 
     def __init__(self, num_elements: int) -> None:
         num_blocks = -(-num_elements // BLOCK)
-        self.awake = torch.zeros(num_blocks, dtype=torch.uint8)
+        self.awake = torch.zeros(num_blocks, dtype=torch.uint8, device="cpu")
         """(B,): 1 for blocks that have had a gradient, or a row of which was looked up."""
-        self._taken = torch.zeros(num_blocks, dtype=torch.int32)
-        self._due = torch.zeros(num_blocks, dtype=torch.float64)
-        self._decays = torch.zeros(MOST_STEPS, 2)  # (S, 2)
+        self._taken = torch.zeros(num_blocks, dtype=torch.int32, device="cpu")
+        self._due = torch.zeros(num_blocks, dtype=torch.float64, device="cpu")
+        self._decays = torch.zeros(MOST_STEPS, 2, device="cpu")  # (S, 2)
         self._num_steps, self._decayed = 0, 0.0
 
     def wake_by(self, *moments: Tensor) -> None:
@@ -170,7 +170,8 @@ def squared_norm(gradient: Gradient, sleepers: Sleepers | None) -> Tensor:
             awake = sleepers.awake
     pieces = _end_to_end(gradient.numbers)
     told = (ctypes.byref(_told(pieces)), ctypes.c_int64(int(pieces[-1, -1])), pointer(awake))
-    return torch.tensor(call(SOURCE, "squared_norm", gradient.numbers[0], *told))
+    total = call(SOURCE, "squared_norm", gradient.numbers[0], *told)
+    return torch.tensor(total, device="cpu")
 
 
 def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None) -> None:
@@ -191,13 +192,16 @@ def _end_to_end(numbers: Sequence[Tensor]) -> Tensor:
     """(P, 3) int64, `Piece` of the source: where each lies, and its first and end in the run."""
     ends = list(itertools.accumulate(map(len, numbers)))
     where = [each.data_ptr() for each in numbers]
-    return torch.tensor([*zip(where, [0, *ends[:-1]], ends, strict=True)])
+    pieces = [*zip(where, [0, *ends[:-1]], ends, strict=True)]
+    return torch.tensor(pieces, device="cpu")
 
 
 def _rows(table: Tensor, numbers: Tensor) -> Tensor:
     """The same of the rows of a sparse (R, H), whose (U * H,) numbers lie there."""
     (rows,), width = table.indices(), table.shape[1]  # (U,)
-    where = numbers.data_ptr() + torch.arange(len(rows)) * (width * numbers.element_size())
+    where = numbers.data_ptr() + torch.arange(len(rows), device="cpu") * (
+        width * numbers.element_size()
+    )
     return torch.stack([where, rows * width, (rows + 1) * width], dim=1)
 
 

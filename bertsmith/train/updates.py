@@ -82,8 +82,8 @@ def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
     In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
-    `sleepers` as of `squared_norm`. Where those sleep the copy is as it should be,
-    and `weight` when they have settled.
+    `sleepers` as of `squared_norm`. Where those sleep the copy is as it should be, and `weight`
+    when they have settled.
     """
     if cpu_updates.suits(gradient, flat):
         cpu_updates.adam(flat, gradient, rates, sleepers)

@@ -210,11 +210,27 @@ def test_a_sparse_gradient_is_taken_over_as_it_is():
     embeddings = learning_embeddings()
     embeddings.token.leaves_sparse_gradients = True
     stream = replace(a_stream((4,)), token_ids=torch.tensor([7, 3, 7, 49]))
+    arrived, weight = [], embeddings.token.weight
+
+    def places(gradient):
+        return gradient._indices().data_ptr(), gradient._values().data_ptr()
+
+    weight.register_hook(lambda gradient: arrived.append(places(gradient)))
     embeddings(stream).sum().backward()
-    gradient = embeddings.token.weight.grad
-    assert gradient._indices().tolist() == [[3, 7, 49]]
-    assert gradient._indices().is_contiguous()
-    assert gradient._values().is_contiguous()
+    assert weight.grad._indices().tolist() == [[3, 7, 49]]
+    assert [places(weight.grad)] == arrived
+
+
+def test_learning_takes_what_it_works_in_from_memory_whatever_the_default_device(calls):
+    embeddings, stream = learning_embeddings(), a_stream(dropout=(1, 2))
+    embeddings.token.leaves_sparse_gradients = True
+    weights, arrived = list(embeddings.parameters()), torch.randn(len(stream.token_ids), 72)
+    right = torch.autograd.grad(embeddings(stream), weights, arrived)
+    with torch.device("meta"):
+        found = torch.autograd.grad(embeddings(stream), weights, arrived)
+    assert calls == BOTH_WAYS * 2
+    for ours, theirs in zip(found, right, strict=True):
+        assert torch.equal(ours.to_dense(), theirs.to_dense())
 
 
 @pytest.mark.parametrize("dtype", WITHIN, ids=str)

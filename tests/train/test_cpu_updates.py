@@ -91,6 +91,23 @@ def test_gradients_that_lie_apart_give_the_bits_of_the_same_laid_end_to_end(dtyp
     assert torch.equal(apart.whole, drawn_gradient)
 
 
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_what_is_told_of_a_gradient_lies_in_memory_whatever_the_default_device(is_sparse):
+    flat, numbers = drawn(8 * BLOCK, torch.float32, has_copy=True)
+    rows = numbers.view(8, BLOCK)
+    gradients = [rows.to_sparse(1)] if is_sparse else list(rows.clone().unbind())
+    other = copied(flat)._replace(copy=flat.copy.clone())
+    right = updates.squared_norm(Gradient([numbers]))
+    updates.adam(other, Gradient([numbers]), rates())
+    there, sizes = Gradient(gradients), rates()
+    with torch.device("meta"):
+        norm = updates.squared_norm(there, Sleepers(len(numbers)))
+        updates.adam(flat, there, sizes, Sleepers(len(numbers)))
+    assert torch.equal(norm, right)
+    for ours, theirs in zip(flat, other, strict=True):
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
