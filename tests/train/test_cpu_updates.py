@@ -101,8 +101,9 @@ def test_what_is_told_of_a_gradient_lies_in_memory_whatever_the_default_device(i
     updates.adam(other, Gradient([numbers]), rates())
     there, sizes = Gradient(gradients), rates()
     with torch.device("meta"):
-        norm = updates.squared_norm(there, Sleepers(len(numbers)))
-        updates.adam(flat, there, sizes, Sleepers(len(numbers)))
+        sleepers = Sleepers(len(numbers))
+        norm = updates.squared_norm(there, sleepers)
+        updates.adam(flat, there, sizes, sleepers)
     assert torch.equal(norm, right)
     for ours, theirs in zip(flat, other, strict=True):
         assert torch.equal(ours, theirs)
