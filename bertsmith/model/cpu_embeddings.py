@@ -234,7 +234,7 @@ def _suits(
     for table in tables:
         if table.dtype != dtype or table.shape[1:] != width or not table.is_contiguous():
             return False
-    if bias is None:
+    if any(part is None for part in (weight, bias)):
         return False
     for part in (weight, bias):
         if part.dtype != torch.float32 or part.shape != width or not part.is_contiguous():
