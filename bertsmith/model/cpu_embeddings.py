@@ -215,8 +215,9 @@ def _room(table: Tensor, count: int, is_sparse: bool) -> tuple[Tensor, Tensor | 
 
 
 def _gradient(table: Tensor, sums: Tensor, rows: Tensor | None, count: int) -> Tensor:
+    """(R, H), dense or of so many rows, as autograd takes it."""
     if rows is None:
-        return sums  # (R, H)
+        return sums
     return torch.sparse_coo_tensor(
         rows.resize_(1, count),
         sums.resize_(count, table.shape[1]),  # (U, H)

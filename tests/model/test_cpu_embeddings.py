@@ -505,7 +505,7 @@ def test_what_is_being_compiled_is_not_asked_about(monkeypatch):
     monkeypatch.setattr(definition, "embed_and_learn", lambda *_: pytest.fail("asked"))
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     embeddings, stream = learning_embeddings(), a_stream()
-    embeddings(stream)
+    assert embeddings(stream).shape == (len(stream.token_ids), 72)
 
 
 def apart(numbers):
