@@ -1,12 +1,14 @@
 """Tests run the plain functions; those marked `compiled` run the kernels torch builds of them.
 
-All run the functions in C++ where there is a compiler, as users do, unless they say otherwise.
+All run the functions in C++ where there is a compiler, as users do, unless they say otherwise; on a
+GPU the plain functions run without kernels of ours too.
 """
 
 import pytest
 import torch
 
 from bertsmith import fusion
+from bertsmith.compiler import without_native
 
 BOTH_KERNELS = pytest.mark.parametrize(
     "kernels", [pytest.param("compiled", marks=pytest.mark.compiled), "plain"], indirect=True
@@ -22,10 +24,10 @@ def kernels(request):
 @pytest.fixture(autouse=True)
 def _plain_unless_compiled(request):
     """Compiling costs seconds a function; test_fusion.py shows that both ways are equal."""
-    is_compiled = "compiled" in request.keywords
-    if is_compiled and not fusion.is_available("cuda" if "gpu" in request.keywords else "cpu"):
+    is_compiled, is_on_gpu = (name in request.keywords for name in ("compiled", "gpu"))
+    if is_compiled and not fusion.is_available("cuda" if is_on_gpu else "cpu"):
         pytest.skip("no compiler here")
-    with fusion.unfused(not is_compiled):
+    with fusion.unfused(not is_compiled), without_native(is_on_gpu and not is_compiled):
         yield
 
 

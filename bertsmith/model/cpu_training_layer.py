@@ -20,50 +20,33 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bertsmith.model.block_attention import AttentionRules
-from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import LONGEST, NativeRules, NativeSequences
 from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.dropout import SITES_PER_LAYER, NativeDropout, site_number
 from bertsmith.model.first_order import first_order
+from bertsmith.model.layer_rules import NUM_MAPS, NUM_NORMS, LayerRules, are_of_one_layer
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, has_fast_products, pointer, size, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
-_NUM_MAPS, _NUM_NORMS = 4, 2
 _PANEL, _BAND = 64, 32
 """What widths are multiples of, and those of heads."""
 _LINE_BYTES = 64
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerRules:
-    """What a layer does beside what its weights say."""
-
-    number: int
-    """Of the layer, from 0 on."""
-    attention: AttentionRules
-    activation: Activation
-    probability: float
-    """Of dropout, of what both sub-layers add."""
-    epsilons: tuple[float, float]
-    """Of both norms."""
 
 
 class _Layer(ctypes.Structure):
     """`Layer` of the source."""
 
     _fields_ = (
-        ("weights", ctypes.c_void_p * _NUM_MAPS),
-        ("biases", ctypes.c_void_p * _NUM_MAPS),
-        ("norms", NativeNorm * _NUM_NORMS),
+        ("weights", ctypes.c_void_p * NUM_MAPS),
+        ("biases", ctypes.c_void_p * NUM_MAPS),
+        ("norms", NativeNorm * NUM_NORMS),
         ("rules", NativeRules),
         ("dropout", NativeDropout),
         ("sites", ctypes.c_uint32 * SITES_PER_LAYER),
@@ -75,13 +58,13 @@ class _Layer(ctypes.Structure):
     def of(weights: Sequence[Tensor], rules: LayerRules, keys: Tensor | None) -> _Layer:
         """Of weights in the order of `through`."""
         where = [each.data_ptr() for each in weights]
-        maps, norms = where[: 2 * _NUM_MAPS], where[2 * _NUM_MAPS :]
+        maps, norms = where[: 2 * NUM_MAPS], where[2 * NUM_MAPS :]
         of_norms = zip(norms[::2], norms[1::2], rules.epsilons, strict=True)
         hidden = len(weights[-1])
         return _Layer(
-            (ctypes.c_void_p * _NUM_MAPS)(*maps[::2]),
-            (ctypes.c_void_p * _NUM_MAPS)(*maps[1::2]),
-            (NativeNorm * _NUM_NORMS)(*(NativeNorm(*each) for each in of_norms)),
+            (ctypes.c_void_p * NUM_MAPS)(*maps[::2]),
+            (ctypes.c_void_p * NUM_MAPS)(*maps[1::2]),
+            (NativeNorm * NUM_NORMS)(*(NativeNorm(*each) for each in of_norms)),
             NativeRules.of(rules.attention, hidden, keys),
             NativeDropout.of(keys, rules.probability),
             (ctypes.c_uint32 * SITES_PER_LAYER)(
@@ -107,9 +90,9 @@ class _Gradients(ctypes.Structure):
     """`Gradients` of the source."""
 
     _fields_ = (
-        ("weights", ctypes.c_void_p * _NUM_MAPS),
-        ("biases", ctypes.c_void_p * _NUM_MAPS),
-        ("norms", ctypes.c_void_p * _NUM_NORMS),
+        ("weights", ctypes.c_void_p * NUM_MAPS),
+        ("biases", ctypes.c_void_p * NUM_MAPS),
+        ("norms", ctypes.c_void_p * NUM_NORMS),
     )
 
 
@@ -131,7 +114,7 @@ def suits(
     rules: LayerRules,
 ) -> bool:
     """Whether the functions are there for these weights, somebody learns them, and it pays."""
-    maps, norms = weights[: 2 * _NUM_MAPS], weights[2 * _NUM_MAPS :]
+    maps, norms = weights[: 2 * NUM_MAPS], weights[2 * NUM_MAPS :]
     width, inner, num_heads = len(norms[0]), len(maps[4]), rules.attention.num_heads
     others = [] if rows is None else [rows]
     return (
@@ -140,7 +123,7 @@ def suits(
         and all(each.requires_grad and each.is_contiguous() for each in weights)
         and all(each.dtype == torch.bfloat16 for each in maps)
         and all(each.dtype == torch.float32 for each in norms)
-        and [each.shape for each in weights] == _shapes(width, inner)
+        and are_of_one_layer(weights)
         and hidden.shape == (len(stream.token_ids), width)
         and width % _PANEL == inner % _PANEL == width % (_BAND * num_heads) == 0
         and len(hidden) > 0
@@ -222,13 +205,13 @@ class _TrainingLayer(torch.autograd.Function):
         given = _input(hidden, keys, rows, ctx.stream, kept)
         gradient = gradients[0].contiguous()
         grad_hidden = _room(hidden, None, ctx.stream)
-        of_maps = [torch.empty_like(each) for each in weights[: 2 * _NUM_MAPS]]
+        of_maps = [torch.empty_like(each) for each in weights[: 2 * NUM_MAPS]]
         of_norms = [hidden.new_empty((2, hidden.shape[1]), dtype=torch.float32) for _ in range(2)]
         where = [each.data_ptr() for each in of_maps]
         to = _Gradients(
-            (ctypes.c_void_p * _NUM_MAPS)(*where[::2]),
-            (ctypes.c_void_p * _NUM_MAPS)(*where[1::2]),
-            (ctypes.c_void_p * _NUM_NORMS)(*(each.data_ptr() for each in of_norms)),
+            (ctypes.c_void_p * NUM_MAPS)(*where[::2]),
+            (ctypes.c_void_p * NUM_MAPS)(*where[1::2]),
+            (ctypes.c_void_p * NUM_NORMS)(*(each.data_ptr() for each in of_norms)),
         )
         call(
             SOURCE,
@@ -242,15 +225,6 @@ class _TrainingLayer(torch.autograd.Function):
         )
         rest = [each for of_norm in of_norms for each in of_norm.unbind()]
         return grad_hidden, None, None, None, None, *of_maps, *rest
-
-
-def _shapes(width: int, inner: int) -> list[tuple[int, ...]]:
-    """Of the weights of a layer of that hidden and that feed-forward size."""
-    outputs_inputs = ((3 * width, width), (width, width), (inner, width), (width, inner))
-    maps = [
-        shape for outputs, inputs in outputs_inputs for shape in ((outputs, inputs), (outputs,))
-    ]
-    return [*maps, *[(width,)] * 2 * _NUM_NORMS]
 
 
 def _room(hidden: Tensor, rows: Tensor | None, stream: Stream) -> Tensor:

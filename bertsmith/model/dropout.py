@@ -76,9 +76,9 @@ def keep_factors(words: Tensor, columns: Tensor, probability: float, dtype: torc
     the rate is exact to 5e-10.
     """
     draws = mix32(words ^ (columns * signed32(COLUMN_MULTIPLIER)))
-    bar = int(probability * 2**31) * 2  # of 32 bits, the last of which is not looked at
-    # A comparison of unsigned words: with their first bits turned, signed ones have the same order.
-    kept = draws.bitwise_xor_(-(2**31)) >= bar - 2**31
+    # The upper 31 bits, cut out: torch before 2.13 computes columns that it counts itself, and so
+    # draws, in 64 bits on a GPU, and above these 32 stands what belongs to no draw.
+    kept = draws.bitwise_right_shift_(1).bitwise_and_(2**31 - 1) >= int(probability * 2**31)
     return kept.to(dtype).mul_(1.0 / (1.0 - probability))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertsmith.model import gpu_embeddings
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_embeddings import EmbeddingRules, embed, embed_and_learn
 from bertsmith.model.dropout import EMBEDDING_SITE, site_words
@@ -52,8 +53,10 @@ class Embeddings(nn.Module):
         return norm_and_drop(rows, words, self.dropout, self.norm)  # (T, H)
 
     def _in_one_call(self, stream: Stream) -> Tensor | None:
-        """(T, H) where a CPU does all of it together; None where parts are to be called."""
+        """(T, H) where all of it is done together; None where parts are to be called."""
         learns = torch.is_grad_enabled()
+        if self.token.weight.is_cuda:
+            return self._on_a_gpu(stream)
         if not (self._is_as_made() if learns else self.only_answers):
             return None
         parts = (self.token, self.segment, self.position)
@@ -66,6 +69,12 @@ class Embeddings(nn.Module):
             are_sparse=tuple(part.leaves_sparse_gradients for part in parts),
         )
         return embed_and_learn(stream, tables, self.norm, rules)
+
+    def _on_a_gpu(self, stream: Stream) -> Tensor | None:
+        tables = (self.token.weight, self.segment.weight, self.position.weight)
+        if not (self._is_as_made() and gpu_embeddings.suits(tables, self.norm)):
+            return None
+        return gpu_embeddings.embed(stream, tables, self.norm, self.dropout, summed_by_id)
 
     def _is_as_made(self) -> bool:
         """Whether nobody hooked into a part or changed it, or is compiling all of them."""

@@ -14,34 +14,37 @@ Legend: T rows, N sequences, H hidden size, A heads, K = H/A.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bertsmith.fusion import is_fusing
+from bertsmith.model import gpu_kernels
 from bertsmith.model.block_attention import DIRECTION_NUMBERS, AttentionRules
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
 
 WIDEST_HEADS = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
 """K at most, by type: tiles of wider heads do not fit into a multiprocessor's registers."""
-OLDEST_GPU = (8, 0)
-"""Compute capability from which there is bfloat16, and room for the tiles."""
-LAUNCH_OPTIONS = {"num_warps": 4, "num_stages": 2}
+LAUNCH_OPTIONS = {"num_warps": 4, "num_stages": 3}
 _FEWEST_COLUMNS = 16  # of a tile that the matrix units multiply
+_FEWEST_ROWS_A_SUM = 8  # that a program is to sum up in the mean
 
 
 def suits(qkv: Tensor, rules: AttentionRules) -> bool:
     """Whether the kernels take these (T, 3H) queries, keys and values."""
+    return takes_width(qkv, qkv.shape[1] // 3, rules)
+
+
+def takes_width(rows: Tensor, width: int, rules: AttentionRules) -> bool:
+    """Whether they take hidden states of that width, of such numbers on such a device."""
     return (
-        qkv.device.type == "cuda"
-        and _head_size(qkv, rules) <= WIDEST_HEADS.get(qkv.dtype, 0)
-        and torch.version.hip is None  # AMD's tiles are not these, and nobody has tried them
-        and torch.cuda.get_device_capability(qkv.device) >= OLDEST_GPU
-        and not torch.compiler.is_compiling()
-        and is_fusing("cuda")
+        rows.is_cuda
+        and width // rules.num_heads <= WIDEST_HEADS.get(rows.dtype, 0)
+        and gpu_kernels.run_on(rows.device)
     )
 
 
@@ -61,12 +64,7 @@ class _FlashAttention(torch.autograd.Function):
     def forward(
         ctx: Any, qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
     ) -> Tensor:
-        from bertsmith.model import flash_kernels
-
-        launch = _Launch(qkv=qkv, words=words, stream=stream, rules=rules)
-        context = stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
-        log_sums = qkv.new_empty((rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
-        launch(flash_kernels.attention_forward, context, log_sums)
+        context, log_sums = forward(qkv, words, stream, rules)
         ctx.save_for_backward(qkv, words, context, log_sums)
         ctx.stream, ctx.rules = stream, rules
         return context
@@ -74,17 +72,55 @@ class _FlashAttention(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        from bertsmith.model import flash_kernels
-
-        qkv, words, context, log_sums = ctx.saved_tensors
-        launch = _Launch(qkv=qkv, words=words, stream=ctx.stream, rules=ctx.rules)
+        qkv, words, *made = ctx.saved_tensors
         gradient = gradients[0].contiguous()  # (T, H)
-        grad_qkv = ctx.stream.room_for_rows(qkv.shape[1], qkv)  # (T, 3H)
-        inner = torch.empty_like(log_sums)
-        kept = (context, log_sums, gradient, inner, grad_qkv)
-        launch(flash_kernels.attention_backward_of_queries, *kept)  # makes the inner products
-        launch(flash_kernels.attention_backward_of_keys, *kept[1:])
+        grad_qkv, _ = backward(gradient, qkv, words, made, ctx.stream, ctx.rules)
         return grad_qkv, None, None, None
+
+
+def forward(
+    qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
+) -> tuple[Tensor, Tensor]:
+    """As `attend`, without autograd: the contexts, and what `backward` asks for with them."""
+    from bertsmith.model import flash_kernels
+
+    launch = _Launch(qkv=qkv, words=words, stream=stream, rules=rules)
+    context = stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
+    log_sums = qkv.new_empty((rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
+    launch(flash_kernels.attention_forward, context, log_sums)
+    return context, log_sums
+
+
+def backward(
+    gradient: Tensor,
+    qkv: Tensor,
+    words: Tensor | None,
+    made: Sequence[Tensor],
+    stream: Stream,
+    rules: AttentionRules,
+    *,
+    sums_too: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """The gradient of the contexts, (T, H) -> that of queries, keys and values, (T, 3H).
+
+    And on request its sum over all rows, (3H,), float32. `made` is what `forward` gave.
+    """
+    from bertsmith.model import flash_kernels
+
+    context, log_sums = made
+    launch = _Launch(qkv=qkv, words=words, stream=stream, rules=rules)
+    grad_qkv = stream.room_for_rows(qkv.shape[1], qkv)  # (T, 3H)
+    inner = torch.empty_like(log_sums)
+    num_programs = launch.grid[0] * launch.grid[1]
+    # Of many short sequences the programs' sums would be as much as what they are the sums of.
+    is_summed = sums_too and num_programs * _FEWEST_ROWS_A_SUM <= len(qkv)
+    sums = inner.new_empty((num_programs, qkv.shape[1])) if is_summed else None
+    kept = (context, log_sums, gradient, inner, grad_qkv, sums)
+    launch(flash_kernels.attention_backward_of_queries, *kept)  # makes the inner products
+    launch(flash_kernels.attention_backward_of_keys, *kept[1:])
+    if not sums_too:
+        return grad_qkv, None
+    return grad_qkv, (grad_qkv if sums is None else sums).sum(0, dtype=torch.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,26 +132,33 @@ class _Launch:
     stream: Stream
     rules: AttentionRules
 
-    def __call__(self, kernel: Any, *tensors: Tensor) -> None:
-        """Runs a program for each sequence, tile of the longest, and head."""
-        head_size = _head_size(self.qkv, self.rules)
+    @cached_property
+    def constants(self) -> dict[str, int | str]:
+        """What the kernels are built for."""
         probability = 0.0 if self.words is None else self.rules.probability
-        constants = kernel_constants(self.qkv.dtype, head_size, self.rules, probability)
-        num_tiles = -(-self.stream.longest // int(constants["TILE"]))
-        grid = (len(self.stream.first_rows), num_tiles, self.rules.num_heads)
-        with torch.cuda.device_of(self.qkv):  # type: ignore[no-untyped-call]
-            kernel[grid](
-                self.qkv,
-                self.words,
-                self.stream.first_rows,
-                self.stream.last_rows,
-                *tensors,
-                len(self.qkv),
-                1.0 / math.sqrt(head_size),
-                1.0 / (1.0 - probability),
-                **constants,
-                **LAUNCH_OPTIONS,
-            )
+        head_size = _head_size(self.qkv, self.rules)
+        return kernel_constants(self.qkv.dtype, head_size, self.rules, probability)
+
+    @cached_property
+    def grid(self) -> tuple[int, int, int]:
+        """A program for each sequence, tile of the longest, and head."""
+        num_tiles = -(-self.stream.longest // int(self.constants["TILE"]))
+        return len(self.stream.first_rows), num_tiles, self.rules.num_heads
+
+    def __call__(self, kernel: Any, *tensors: Tensor | None) -> None:
+        """Runs a kernel."""
+        probability = 0.0 if self.words is None else self.rules.probability
+        arguments = (
+            self.qkv,
+            self.words,
+            self.stream.first_rows,
+            self.stream.last_rows,
+            *tensors,
+            len(self.qkv),
+            1.0 / math.sqrt(_head_size(self.qkv, self.rules)),
+            1.0 / (1.0 - probability),
+        )
+        gpu_kernels.launch(kernel, self.grid, arguments, self.constants, LAUNCH_OPTIONS)
 
 
 def kernel_constants(

@@ -20,25 +20,18 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from bertsmith.model.dropout import COLUMN_MULTIPLIER, HEAD_BITS
-from bertsmith.randomness import MIX32_MULTIPLIERS
+from bertsmith.model.dropout import HEAD_BITS
+from bertsmith.model.dropout_kernels import keeps
 
-_COLUMN = tl.constexpr(COLUMN_MULTIPLIER)
 _HEAD_BITS = tl.constexpr(HEAD_BITS)
-_FIRST, _SECOND = (tl.constexpr(multiplier) for multiplier in MIX32_MULTIPLIERS)
 _LOG2_E = tl.constexpr(1.4426950408889634)
 LEFT_TO_RIGHT, RIGHT_TO_LEFT = tl.constexpr(1), tl.constexpr(2)
 
 
 @triton.jit
 def _keeps(words, keys, head, BAR: tl.constexpr):
-    """(Q, S) true where a probability is kept: `dropout.keep_factors` for attention's columns."""
-    columns = ((head << _HEAD_BITS) | keys).to(tl.uint32, bitcast=True)
-    draws = words.to(tl.uint32, bitcast=True)[:, None] ^ (columns * _COLUMN)[None, :]
-    draws = (draws ^ (draws >> 16)) * _FIRST
-    draws = (draws ^ (draws >> 15)) * _SECOND
-    draws = draws ^ (draws >> 16)
-    return draws >= 2 * BAR  # the plain one drops the last bit of both
+    """(Q, S) true where a probability is kept; attention's columns are (head, key)."""
+    return keeps(words, (head << _HEAD_BITS) | keys, BAR)
 
 
 @triton.jit
@@ -79,6 +72,14 @@ def _put(
     tl.store(
         matrix + start * stride + column + cells, tile.to(matrix.dtype.element_ty), mask=is_real
     )
+
+
+@triton.jit
+def _put_sums(sums, tile, width, column, HEAD: tl.constexpr, SPAN: tl.constexpr):
+    """The sum of a tile's rows, to this program's place in (N * tiles, 3H)."""
+    columns = tl.arange(0, SPAN)
+    row = (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)).to(tl.int64)
+    tl.store(sums + row * 3 * width + column + columns, tl.sum(tile, 0), mask=columns < HEAD)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -157,6 +158,7 @@ def attention_backward_of_queries(
     grad_contexts,
     inner,
     grad_qkv,
+    sums,
     num_rows,
     scale,
     gain,
@@ -168,13 +170,17 @@ def attention_backward_of_queries(
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """The queries' gradient, and (A, T) inner products of contexts and their gradients."""
+    """The queries' gradient, and (A, T) inner products of contexts and their gradients.
+
+    With `sums` (N * tiles, 3H) float32 also that gradient's sum over each tile's rows.
+    """
     start = tl.load(first_rows + tl.program_id(0))
     length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
     first = tl.program_id(1) * TILE
     head = tl.program_id(2)
+    width = HEADS * HEAD
+    grad_q = tl.zeros([TILE, SPAN], tl.float32)
     if first < length:
-        width = HEADS * HEAD
         queries = first + tl.arange(0, TILE)
         at = head.to(tl.int64) * num_rows + start + queries
         q = _tile(qkv, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
@@ -190,7 +196,6 @@ def attention_backward_of_queries(
             end = tl.minimum(length, first + TILE)
         if DIRECTION == RIGHT_TO_LEFT:
             begin = first
-        grad_q = tl.zeros([TILE, SPAN], tl.float32)
         for key in range(begin, end, TILE):
             keys = key + tl.arange(0, TILE)
             k = _tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
@@ -204,7 +209,10 @@ def attention_backward_of_queries(
                 grad_weights = tl.where(is_kept, grad_weights * gain, 0.0)
             grad_scores = weights * (grad_weights - product[:, None])
             grad_q += tl.dot(grad_scores.to(k.dtype), k, input_precision=PRECISION)
-        _put(grad_qkv, grad_q * scale, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
+        grad_q *= scale
+        _put(grad_qkv, grad_q, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
+    if sums is not None:
+        _put_sums(sums, grad_q, width, head * HEAD, HEAD, SPAN)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -217,6 +225,7 @@ def attention_backward_of_keys(
     grad_contexts,
     inner,
     grad_qkv,
+    sums,
     num_rows,
     scale,
     gain,
@@ -228,13 +237,16 @@ def attention_backward_of_keys(
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """The gradients of one tile of keys and of their values."""
+    """The gradients of one tile of keys and of their values, and their `sums` as above."""
     start = tl.load(first_rows + tl.program_id(0))
     length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
     first = tl.program_id(1) * TILE
     head = tl.program_id(2)
+    width = HEADS * HEAD
+    column = width + head * HEAD
+    grad_k = tl.zeros([TILE, SPAN], tl.float32)
+    grad_v = tl.zeros([TILE, SPAN], tl.float32)
     if first < length:
-        width = HEADS * HEAD
         keys = first + tl.arange(0, TILE)
         k = _tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
         v = _tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
@@ -243,8 +255,6 @@ def attention_backward_of_keys(
             begin = first
         if DIRECTION == RIGHT_TO_LEFT:
             end = tl.minimum(length, first + TILE)
-        grad_k = tl.zeros([TILE, SPAN], tl.float32)
-        grad_v = tl.zeros([TILE, SPAN], tl.float32)
         for query in range(begin, end, TILE):
             queries = query + tl.arange(0, TILE)
             at = head.to(tl.int64) * num_rows + start + queries
@@ -265,6 +275,9 @@ def attention_backward_of_keys(
             grad_scores = weights * (grad_weights - product[:, None])
             grad_v += tl.dot(tl.trans(kept.to(grad.dtype)), grad, input_precision=PRECISION)
             grad_k += tl.dot(tl.trans(grad_scores.to(q.dtype)), q, input_precision=PRECISION)
-        column = width + head * HEAD
-        _put(grad_qkv, grad_k * scale, start, keys, length, 3 * width, column, HEAD, SPAN)
+        grad_k *= scale
+        _put(grad_qkv, grad_k, start, keys, length, 3 * width, column, HEAD, SPAN)
         _put(grad_qkv, grad_v, start, keys, length, 3 * width, width + column, HEAD, SPAN)
+    if sums is not None:
+        _put_sums(sums, grad_k, width, column, HEAD, SPAN)
+        _put_sums(sums, grad_v, width, width + column, HEAD, SPAN)

@@ -1,9 +1,9 @@
 """One Transformer layer: attention and feed-forward, each with dropout, residual and LayerNorm.
 
 Post-LayerNorm, as in the original. The matrix multiplications run as they are; everything between
-them is fused into one pass over memory. Where that is faster, all of it is one call: without
-gradients (`cpu_layer`), and where it learns (`cpu_training_layer`). It does not know what the
-hidden states are for.
+them is fused into one pass over memory. Where that is faster, all of it is one call: on a CPU
+without gradients (`cpu_layer`) and where it learns (`cpu_training_layer`), and on a GPU
+(`gpu_layer`). It does not know what the hidden states are for.
 
 Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
 
@@ -17,13 +17,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bertsmith.model import cpu_layers, cpu_training_layer
+from bertsmith.model import cpu_layers, cpu_training_layer, gpu_layer
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
-from bertsmith.model.cpu_training_layer import LayerRules
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
 from bertsmith.model.embeddings import Embeddings
+from bertsmith.model.layer_rules import LayerRules
 from bertsmith.model.linear import Linear, linears, project_and_norm
 from bertsmith.model.stream import Stream
 from bertsmith.model.watched import is_watched
@@ -46,8 +46,11 @@ class Layer(nn.Module):
         ready = self._ready
         if ready is not None and cpu_layers.suits([ready], hidden, stream, rows):
             return cpu_layers.through([ready], hidden, stream, rows)
-        if cpu_training_layer.may_suit(hidden) and (rules := self._rules_in_one_call()):
+        may_suit = cpu_training_layer.may_suit(hidden) or gpu_layer.may_suit(hidden)
+        if may_suit and (rules := self._rules_in_one_call()):
             weights = [each for part in self._parts() for each in (part.weight, part.bias)]
+            if gpu_layer.suits(hidden, weights, rules):
+                return gpu_layer.through(hidden, stream, rows, weights, rules)
             if cpu_training_layer.suits(hidden, stream, rows, weights, rules):
                 return cpu_training_layer.through(hidden, stream, rows, weights, rules)
         attended = self.attention(hidden, stream, rows)  # (R, H)

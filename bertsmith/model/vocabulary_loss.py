@@ -27,6 +27,12 @@ from bertsmith.model.first_order import first_order
 
 CHUNK_LOGITS = 2**26
 """Held at once at most: 2,198 rows of BERT's 30,522. The recipes' steps on a CPU predict fewer."""
+GPU_CHUNK_LOGITS = 2**29
+"""The same on a GPU, a gigabyte in bfloat16. Masked rows of a step never need a twentieth of the
+memory that its hidden states do, and gradients of few chunks are added up sooner."""
+_LINE = 64
+"""What a GPU's vocabulary is made a multiple of while it is multiplied by: its fast products read
+whole lines, and would leave BERT's 30,522 words to slower ones."""
 
 
 def language_model_loss(
@@ -46,12 +52,23 @@ def language_model_loss(
     if is_learning:
         total, correct = _LanguageModelLoss.apply(*learned, targets, in_float16)  # type: ignore[no-untyped-call]
         return total, correct
+    embedding, bias = _whole_lines(embedding, bias)
     return _added(
         [
             _scored(chunk @ embedding.T, bias, chunk_targets)
             for chunk, chunk_targets in _chunks(rows, targets, len(embedding))
         ]
     )
+
+
+def _whole_lines(embedding: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """On a GPU with words behind the others that no text has: their probability is exactly zero."""
+    num_words, width = embedding.shape
+    num_more = -num_words % _LINE
+    if not embedding.is_cuda or num_more == 0:
+        return embedding, bias
+    none = embedding.new_zeros((num_more, width)), bias.new_full((num_more,), -torch.inf)
+    return torch.cat([embedding, none[0]]), torch.cat([bias, none[1]])
 
 
 @fused
@@ -82,6 +99,8 @@ class _LanguageModelLoss(torch.autograd.Function):
         parts: list[tuple[Tensor, Tensor]] = []
         grad_rows: list[Tensor] = []
         grad_embedding = grad_bias = None
+        num_words = len(embedding)
+        embedding, bias = _whole_lines(embedding, bias)
         for chunk, chunk_targets in _chunks(rows, targets, len(embedding)):
             part, (by_rows, by_embedding, by_bias) = _with_gradients(
                 chunk, embedding, bias, chunk_targets, in_float16
@@ -90,7 +109,11 @@ class _LanguageModelLoss(torch.autograd.Function):
             grad_rows.append(by_rows)
             grad_embedding = _plus(grad_embedding, by_embedding)
             grad_bias = _plus(grad_bias, by_bias)
-        ctx.save_for_backward(torch.cat(grad_rows), grad_embedding, grad_bias)  # (M, H) first
+        assert grad_embedding is not None
+        assert grad_bias is not None
+        # (M, H), (V, H), (1, V); of no view, for which torch.compile would make another kernel.
+        of_words = (grad_embedding[:num_words].data, grad_bias[:, :num_words].data)
+        ctx.save_for_backward(torch.cat(grad_rows), *of_words)
         ctx.dtypes = rows.dtype, embedding.dtype, bias.dtype
         total, correct = _added(parts)
         ctx.mark_non_differentiable(correct)
@@ -108,7 +131,7 @@ class _LanguageModelLoss(torch.autograd.Function):
 
 def _chunks(rows: Tensor, targets: Tensor, num_words: int) -> list[tuple[Tensor, Tensor]]:
     """As few chunks as can be, and nearly equal: a last one of one row would need a kernel."""
-    most = max(1, CHUNK_LOGITS // num_words)
+    most = max(1, (GPU_CHUNK_LOGITS if rows.is_cuda else CHUNK_LOGITS) // num_words)
     num_chunks = max(1, -(-len(rows) // most))
     size = max(1, -(-len(rows) // num_chunks))
     return list(zip(torch.split(rows, size), torch.split(targets, size), strict=True))

@@ -19,7 +19,7 @@ from bertsmith.train.updates import Flat
 
 ALIGNED_ELEMENTS = 64
 LARGE_ELEMENTS = 2**19
-"""A parameter this large is a group of its own."""
+"""A parameter this large is a group of its own, but not on a GPU."""
 
 
 @dataclass
@@ -130,7 +130,8 @@ def grouped(named_parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Group]
     """Lays out every trainable parameter once; tensors of fewer than two dimensions do not decay.
 
     That rule names exactly LayerNorm and biases; embeddings and matrices decay. A large parameter
-    is a group of its own. Raises ValueError for two parameters of one name, or none at all.
+    is a group of its own, but not on a GPU: there a call takes longer than to lay gradients end to
+    end. Raises ValueError for two parameters of one name, or none at all.
     """
     kinds: dict[tuple[object, ...], list[tuple[str, nn.Parameter]]] = {}
     names: set[str] = set()
@@ -142,7 +143,8 @@ def grouped(named_parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Group]
             raise ValueError(f"two different parameters are named {name!r}")
         seen.add(id(parameter))
         names.add(name)
-        alone = name if parameter.numel() >= LARGE_ELEMENTS else ""
+        is_alone = parameter.numel() >= LARGE_ELEMENTS and parameter.device.type != "cuda"
+        alone = name if is_alone else ""
         kind = (parameter.device, parameter.dtype, parameter.dim() >= 2, alone)
         kinds.setdefault(kind, []).append((name, parameter))
     if not kinds:

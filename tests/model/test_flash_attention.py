@@ -22,7 +22,7 @@ pytest.importorskip("triton")
 # Of a program; the least that a GPU of these capabilities has, 3.x of which run on newer ones too.
 SHARED_BYTES = 99 * 1024
 POINTERS = {"words": "*i32", "first_rows": "*i64", "last_rows": "*i64", "log_sums": "*fp32",
-            "inner": "*fp32"}  # fmt: skip
+            "inner": "*fp32", "sums": "*fp32"}  # fmt: skip
 NUMBERS = {"num_rows": "i32", "scale": "fp32", "gain": "fp32"}
 # float32 and float16 have 24 and 11 bits, and scores of 100 lose six of them.
 WITHIN = {"float32": 2e-5, "float16": 2e-3}

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from bertsmith import fusion
-from bertsmith.model import block_attention, flash_attention
+from bertsmith.model import block_attention, flash_attention, vocabulary_loss
 from bertsmith.model.attention import attend
 from bertsmith.model.bert import Bert
 from bertsmith.model.block_attention import AttentionRules
@@ -114,7 +114,10 @@ def test_an_lstm_on_a_gpu_equals_that_on_the_cpu(direction: str) -> None:
         bert.to(device).zero_grad(set_to_none=True)
         hidden = bert(Stream.of(packed, device=device, dropout=(11, 5)))
         hidden.square().sum().backward()
-        found.append([hidden.cpu(), *(p.grad.cpu() for p in bert.parameters())])
+        # Copied: the way to the GPU takes gradients along.
+        found.append(
+            [each.cpu().clone() for each in (hidden, *(p.grad for p in bert.parameters()))]
+        )
     for expected, other in zip(*found, strict=True):
         # float32 sums in another order, carried on through up to 128 places of two layers.
         assert (other - expected).norm() <= 1e-3 * expected.norm()
@@ -231,7 +234,7 @@ def test_attention_without_scores_in_memory_equals_the_blocks(
     found = []
     ways = ((block_attention, torch.float64), (flash_attention, dtype), (flash_attention, dtype))
     for attend_by, computed in ways:
-        inputs = qkv.to(computed).requires_grad_()
+        inputs = qkv.to(computed, copy=True).requires_grad_()  # with a gradient of its own
         context = attend_by.attend(inputs, words, stream, rules)
         (context * weights).sum().backward()
         assert inputs.grad is not None
@@ -240,6 +243,40 @@ def test_attention_without_scores_in_memory_equals_the_blocks(
     for expected, other, again in zip(*found, strict=True):  # of contexts, queries, keys, values
         assert (other.double() - expected).norm() <= within * expected.norm()
         assert torch.equal(other, again)
+
+
+@pytest.mark.usefixtures("kernels")
+@BOTH_KERNELS
+@pytest.mark.parametrize("num_rows", [1, 300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_loss_over_a_vocabulary_on_a_gpu_is_that_on_the_cpu(
+    dtype: torch.dtype, num_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vocabulary_loss, "GPU_CHUNK_LOGITS", 128 * 1003)
+    generator = torch.Generator().manual_seed(3)
+    rows, embedding = (
+        torch.randn(size, 64, generator=generator).to(dtype) for size in (num_rows, 1003)
+    )
+    bias = torch.randn(1003, generator=generator).to(dtype)
+    targets = torch.randint(1003, (num_rows,), generator=generator)
+    targets[::2] = (rows.double() @ embedding.double().T + bias.double()).argmax(dim=1)[::2]
+    found = []
+    for device in ("cpu", "cuda"):
+        learned = [
+            each.to(device, torch.float64 if device == "cpu" else dtype, copy=True)
+            for each in (rows, embedding, bias)
+        ]
+        for each in learned:
+            each.requires_grad_()
+        total, correct = vocabulary_loss.language_model_loss(*learned, targets.to(device))
+        with torch.no_grad():
+            again, _ = vocabulary_loss.language_model_loss(*learned, targets.to(device))
+        torch.testing.assert_close(total, again, rtol=1e-5, atol=0.0)
+        total.backward()
+        found.append([total.detach(), correct.float(), *(each.grad for each in learned)])
+    within = 1e-5 if dtype == torch.float32 else 4 * torch.finfo(dtype).eps
+    for expected, other in zip(*found, strict=True):
+        assert (other.cpu().double() - expected).norm() <= within * expected.norm()
 
 
 @pytest.mark.parametrize("num_rows", [3000, 5000])

@@ -1,0 +1,45 @@
+"""Dropout's draws in Triton, as kernels of a GPU make them: the same bits as `dropout` everywhere.
+
+Legend: T rows of a stream; Q rows and S columns of a tile; BAR: 31-bit draws below it are dropped.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from bertsmith.model.dropout import COLUMN_MULTIPLIER
+from bertsmith.randomness import MIX32_MULTIPLIERS
+
+_COLUMN = tl.constexpr(COLUMN_MULTIPLIER)
+_FIRST, _SECOND = (tl.constexpr(multiplier) for multiplier in MIX32_MULTIPLIERS)
+
+
+@triton.jit
+def mixed(words):
+    """The finaliser `randomness.mix32` of 32-bit words, signed or not; gives uint32."""
+    words = words.to(tl.uint32, bitcast=True)
+    words = (words ^ (words >> 16)) * _FIRST
+    words = (words ^ (words >> 15)) * _SECOND
+    return words ^ (words >> 16)
+
+
+@triton.jit
+def keeps(words, columns, BAR: tl.constexpr):
+    """(Q, S) true where an element is kept: `dropout.keep_factors` of (Q,) words, (S,) columns."""
+    columns = columns.to(tl.uint32, bitcast=True) * _COLUMN
+    draws = mixed(words.to(tl.uint32, bitcast=True)[:, None] ^ columns[None, :])
+    return draws >= 2 * BAR  # the plain one drops the last bit of both
+
+
+@triton.jit(do_not_specialize=["num_rows", "stride", "first", "second", "third"])
+def site_words(keys, words, num_rows, stride, first, second, third, ROWS: tl.constexpr):
+    """(T,) row keys -> (3, stride) words of a layer's three sites, whose numbers are given."""
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    is_real = rows < num_rows
+    key = tl.load(keys + rows, mask=is_real, other=0)
+    tl.store(words + rows, mixed(key ^ first).to(tl.int32, bitcast=True), mask=is_real)
+    words += stride
+    tl.store(words + rows, mixed(key ^ second).to(tl.int32, bitcast=True), mask=is_real)
+    words += stride
+    tl.store(words + rows, mixed(key ^ third).to(tl.int32, bitcast=True), mask=is_real)

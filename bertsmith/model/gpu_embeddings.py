@@ -1,0 +1,91 @@
+"""Embeddings on a GPU: one kernel there, and one back to the gradient of the looked-up rows.
+
+Their sums by id are made as `embeddings.summed_by_id` makes them, of rows that are never rounded.
+Values, gradients and dropout masks are those of `embeddings.Embeddings` made of operators, which is
+the definition.
+
+Differs: the three rows are added up before they are rounded.
+
+Legend: T tokens, H hidden size, R rows of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.model import gpu_kernels, gpu_norm
+from bertsmith.model.first_order import first_order
+from bertsmith.model.gpu_norm import Lookup
+from bertsmith.model.stream import Stream
+
+SummedById = Callable[[Tensor, Tensor, int], Tensor]
+"""(T, H) rows, (T,) ids and R -> (R, H)."""
+
+
+def suits(tables: Sequence[Tensor], norm: nn.LayerNorm) -> bool:
+    """Whether the kernels are there for these weights, and all of them learn or nobody asks."""
+    weights = (*tables, norm.weight, norm.bias)
+    first = tables[0]
+    return (
+        first.is_cuda
+        and first.dtype in (torch.bfloat16, torch.float16, torch.float32)
+        and first.shape[1] <= gpu_norm.WIDEST
+        and all(each.device == first.device and each.is_contiguous() for each in weights)
+        and all(each.dtype == first.dtype for each in tables)
+        and all(each.dtype in (torch.float32, first.dtype) for each in (norm.weight, norm.bias))
+        and (not torch.is_grad_enabled() or all(each.requires_grad for each in weights))
+        and gpu_kernels.run_on(first.device)
+    )
+
+
+def embed(
+    stream: Stream,
+    tables: Sequence[Tensor],
+    norm: nn.LayerNorm,
+    probability: float,
+    summed_by_id: SummedById,
+) -> Tensor:
+    """Of token, segment and position tables: (T, H) first hidden states."""
+    ids = (stream.token_ids, stream.segment_ids, stream.positions)
+    rules = (probability, norm.eps, summed_by_id)
+    states: Tensor = _GpuEmbeddings.apply(  # type: ignore[no-untyped-call]
+        ids, stream.row_keys, rules, *tables, norm.weight, norm.bias
+    )
+    return states
+
+
+class _GpuEmbeddings(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        ids: Sequence[Tensor],
+        keys: Tensor | None,
+        rules: tuple[float, float, SummedById],
+        *weights: Tensor,
+    ) -> Tensor:
+        states, lookup = gpu_norm.embed_and_norm(ids, weights[:3], keys, weights[3:], *rules[:2])
+        ctx.save_for_backward(*ids, *lookup, weights[3])
+        ctx.rules, ctx.tables = rules, [(len(table), table.dtype) for table in weights[:3]]
+        return states
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        ids, lookup, weight = (
+            ctx.saved_tensors[:3],
+            Lookup(*ctx.saved_tensors[3:7]),
+            ctx.saved_tensors[7],
+        )
+        probability, _, summed_by_id = ctx.rules
+        rows, of_norm = gpu_norm.embed_and_norm_backward(
+            gradients[0].contiguous(), lookup, weight, probability
+        )  # (T, H) float32
+        of_tables = [
+            summed_by_id(rows, each, num_rows).to(dtype)  # (R, H)
+            for each, (num_rows, dtype) in zip(ids, ctx.tables, strict=True)
+        ]
+        return None, None, None, *of_tables, *of_norm

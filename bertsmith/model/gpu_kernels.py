@@ -1,0 +1,95 @@
+"""Kernels that are written in Triton: whether a device takes them, and how they are launched.
+
+They take a second or two each to build, once a machine, where torch.compile takes many: so they
+serve the shortest work too, as functions in C++ do on a CPU, and are switched off with these. It
+does not know what the kernels compute.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertsmith.compiler import is_off
+from bertsmith.fusion import NEEDS
+
+OLDEST_GPU = (8, 0)
+"""Compute capability from which there is bfloat16, and room for attention's tiles."""
+
+_ALIGNED_BYTES = 16
+_built: dict[tuple[object, ...], Any] = {}
+"""What `launch` met before."""
+
+
+def run_on(device: torch.device) -> bool:
+    """Whether the kernels may be launched there, from here."""
+    return (
+        device.type == "cuda"
+        and not is_off()
+        and not torch.compiler.is_compiling()
+        and _are_built_for(torch.cuda.current_device() if device.index is None else device.index)
+    )
+
+
+def launch(
+    kernel: Any,
+    grid: tuple[int, int, int],
+    arguments: Sequence[Tensor | int | float | None],
+    constants: Mapping[str, int | str],
+    options: Mapping[str, int],
+) -> None:
+    """Runs a kernel where its first argument is, a tensor; `constants` in the kernel's order.
+
+    Triton is asked once what is to be built for such arguments: to find that again, among all that
+    it specialises kernels for, takes it longer than many a kernel runs. Integers must be those that
+    the kernel says not to be specialised for.
+    """
+    first = arguments[0]
+    assert isinstance(first, Tensor)
+    kinds = [each.dtype if isinstance(each, Tensor) else type(each) for each in arguments]
+    key = (kernel, first.device, *kinds, *constants.values(), *options.values())
+    with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
+        built = _built.get(key) if _are_aligned(arguments) else None
+        if built is not None:
+            built[grid](*arguments, *constants.values())
+            return
+        made = kernel[grid](*arguments, **constants, **options)
+        if made is not None and _are_aligned(arguments):  # an interpreter makes nothing
+            _built[key] = made
+
+
+def _are_aligned(arguments: Sequence[Tensor | int | float | None]) -> bool:
+    """Whether all start where whole lines are read: for others Triton builds another kernel."""
+    return not any(
+        each.data_ptr() % _ALIGNED_BYTES for each in arguments if isinstance(each, Tensor)
+    )
+
+
+@functools.cache
+def _are_built_for(number: int) -> bool:
+    """Found out by building one, as `fusion.is_available` does. Says once what is missing."""
+    # AMD's tiles are not these, and nobody has tried them.
+    if torch.version.hip is not None or torch.cuda.get_device_capability(number) < OLDEST_GPU:
+        return False
+    try:
+        from bertsmith.model import dropout_kernels
+
+        device = torch.device("cuda", number)
+        keys = torch.zeros(1, dtype=torch.int32, device=device)
+        words = torch.zeros((3, 1), dtype=torch.int32, device=device)
+        arguments = (keys, words, 1, 1, 1, 2, 3)
+        launch(dropout_kernels.site_words, (1, 1, 1), arguments, {"ROWS": 16}, {"num_warps": 1})
+        is_right = bool((words != 0).all())
+    except Exception as error:  # whatever stops it, operators do not need it
+        logging.getLogger(__name__).warning(
+            "warning: no kernels in Triton, so this is correct but slower: they need %s (%s)",
+            NEEDS["cuda"],
+            next(iter(str(error).strip().splitlines()), "no reason given"),
+        )
+        return False
+    return is_right

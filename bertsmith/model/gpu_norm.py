@@ -1,0 +1,191 @@
+"""LayerNorm on a GPU with what stands before or behind it, there and back, without autograd.
+
+The kernels are those of `norm_kernels`; the definition is that of `elementwise` and `embeddings`.
+
+Legend: T rows, H hidden size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bertsmith.model import gpu_kernels
+from bertsmith.model.dropout import EMBEDDING_SITE, signed32, site_number
+
+WIDEST = 2048
+"""H at most: a tile of wider rows does not fit into a multiprocessor's registers."""
+TILE = {"ROWS": 4}
+OPTIONS = {"num_warps": 4}
+BACKWARD_TILE = {"ROWS": 1}
+_NUM_PROGRAMS = 1056
+"""Eight for each of an H100's multiprocessors; more would leave more sums to add up."""
+
+
+class Norm(NamedTuple):
+    """What is kept of LayerNorm(residual + dropout(output)): its arguments, and (T,) figures."""
+
+    output: Tensor
+    residual: Tensor
+    words: Tensor | None
+    means: Tensor
+    scales: Tensor
+    """One over deviations."""
+
+
+class Lookup(NamedTuple):
+    """What is kept of dropout(LayerNorm(token + segment + position))."""
+
+    totals: Tensor
+    keys: Tensor | None
+    means: Tensor
+    scales: Tensor
+
+
+def add_and_norm(
+    output: Tensor,
+    residual: Tensor,
+    words: Tensor | None,
+    weight_bias: Sequence[Tensor],
+    probability: float,
+    epsilon: float,
+) -> tuple[Tensor, Norm]:
+    """`elementwise.add_and_norm` of (T, H) rows, with what its way back asks for."""
+    from bertsmith.model import norm_kernels
+
+    words = words if probability > 0.0 else None
+    states, means, scales = _room(output)
+    arguments = (
+        output, residual, words, *weight_bias, states, means, scales,
+        len(output), epsilon, _gain(words, probability),
+    )  # fmt: skip
+    gpu_kernels.launch(
+        norm_kernels.add_and_norm,
+        (-(-len(output) // TILE["ROWS"]), 1, 1),
+        arguments,
+        {**constants(output.shape[1], 0.0 if words is None else probability), **TILE},
+        OPTIONS,
+    )
+    return states, Norm(output, residual, words, means, scales)
+
+
+def add_and_norm_backward(
+    gradient: Tensor, norm: Norm, weight: Tensor, probability: float
+) -> tuple[Tensor, Tensor, list[Tensor], Tensor]:
+    """Gradients (T, H) of output and residual, of weight and bias, and of the output's bias.
+
+    Without dropout the first two are one tensor.
+    """
+    from bertsmith.model import norm_kernels
+
+    grad_residual = torch.empty_like(gradient)
+    grad_output = grad_residual if norm.words is None else torch.empty_like(gradient)
+    sums = _room_for_sums(3, gradient)
+    arguments = (
+        gradient, norm.output, norm.residual, norm.words, weight, norm.means, norm.scales,
+        grad_output, grad_residual, sums, len(gradient), _gain(norm.words, probability),
+    )  # fmt: skip
+    gpu_kernels.launch(
+        norm_kernels.add_and_norm_backward,
+        (sums.shape[1], 1, 1),
+        arguments,
+        {
+            **constants(gradient.shape[1], 0.0 if norm.words is None else probability),
+            **BACKWARD_TILE,
+        },
+        backward_options(gradient.shape[1]),
+    )
+    of_weight, of_bias, of_output = sums.sum(1).unbind()
+    of_norm = [of_weight.to(weight.dtype), of_bias.to(weight.dtype)]
+    return grad_output, grad_residual, of_norm, of_output.to(gradient.dtype)
+
+
+def embed_and_norm(
+    ids: Sequence[Tensor],
+    tables: Sequence[Tensor],
+    keys: Tensor | None,
+    weight_bias: Sequence[Tensor],
+    probability: float,
+    epsilon: float,
+) -> tuple[Tensor, Lookup]:
+    """Of (T,) token, segment and position ids and their tables: (T, H) first hidden states.
+
+    An id that its table does not have gives no numbers (NaN).
+    """
+    from bertsmith.model import norm_kernels
+
+    num_rows, width = len(ids[0]), tables[0].shape[1]
+    keys = keys if probability > 0.0 else None
+    totals = tables[0].new_empty((num_rows, width))
+    states, means, scales = _room(totals)
+    arguments = (
+        states, *ids, *tables, *map(len, tables), keys, *weight_bias, totals, means, scales,
+        num_rows, _site(), epsilon, _gain(keys, probability),
+    )  # fmt: skip
+    gpu_kernels.launch(
+        norm_kernels.embed_and_norm,
+        (-(-num_rows // TILE["ROWS"]), 1, 1),
+        arguments,
+        {**constants(width, 0.0 if keys is None else probability), **TILE},
+        OPTIONS,
+    )
+    return states, Lookup(totals, keys, means, scales)
+
+
+def embed_and_norm_backward(
+    gradient: Tensor, lookup: Lookup, weight: Tensor, probability: float
+) -> tuple[Tensor, list[Tensor]]:
+    """The gradient of the looked-up rows' sum, (T, H) float32, and those of weight and bias."""
+    from bertsmith.model import norm_kernels
+
+    grad_totals = torch.empty_like(gradient, dtype=torch.float32)
+    sums = _room_for_sums(2, gradient)
+    arguments = (
+        gradient, lookup.totals, lookup.keys, weight, lookup.means, lookup.scales,
+        grad_totals, sums, len(gradient), _site(), _gain(lookup.keys, probability),
+    )  # fmt: skip
+    gpu_kernels.launch(
+        norm_kernels.embed_and_norm_backward,
+        (sums.shape[1], 1, 1),
+        arguments,
+        {
+            **constants(gradient.shape[1], 0.0 if lookup.keys is None else probability),
+            **BACKWARD_TILE,
+        },
+        backward_options(gradient.shape[1]),
+    )
+    return grad_totals, [each.to(weight.dtype) for each in sums.sum(1).unbind()]
+
+
+def constants(width: int, probability: float) -> dict[str, int]:
+    """What a norm's kernel is built for: another kernel for each."""
+    span = 1 << (width - 1).bit_length()
+    return {"BAR": int(probability * 2**31), "WIDTH": width, "SPAN": span}
+
+
+def backward_options(width: int) -> dict[str, int]:
+    """A warp for each 1,024 columns: so many fit into its registers, sums among them."""
+    return {"num_warps": max(1, width // 1024)}
+
+
+def _room(output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """For states, means and scales."""
+    means, scales = (output.new_empty(len(output), dtype=torch.float32) for _ in range(2))
+    return torch.empty_like(output), means, scales
+
+
+def _room_for_sums(count: int, gradient: Tensor) -> Tensor:
+    """(count, P, H)."""
+    num_programs = min(_NUM_PROGRAMS, -(-len(gradient) // BACKWARD_TILE["ROWS"]))
+    return gradient.new_empty((count, num_programs, gradient.shape[1]), dtype=torch.float32)
+
+
+def _gain(words: Tensor | None, probability: float) -> float:
+    return 1.0 if words is None else 1.0 / (1.0 - probability)
+
+
+def _site() -> int:
+    return signed32(site_number(0, EMBEDDING_SITE))

@@ -1,0 +1,38 @@
+"""What a layer does beside what its weights say, for those that do all of it in one function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.config import Activation
+
+NUM_MAPS, NUM_NORMS = 4, 2
+"""To queries, keys and values, from contexts, up and down; behind attention, behind them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRules:
+    """How it attends, activates, drops and normalises."""
+
+    number: int
+    """Of the layer, from 0 on."""
+    attention: AttentionRules
+    activation: Activation
+    probability: float
+    """Of dropout, of what both sub-layers add."""
+    epsilons: tuple[float, float]
+    """Of both norms."""
+
+
+def are_of_one_layer(weights: Sequence[Tensor]) -> bool:
+    """Whether the shapes of weight and bias of all maps, then of both norms, fit each other."""
+    width, inner = len(weights[-1]), len(weights[4])
+    outputs_inputs = ((3 * width, width), (width, width), (inner, width), (width, inner))
+    maps = [
+        shape for outputs, inputs in outputs_inputs for shape in ((outputs, inputs), (outputs,))
+    ]
+    return [each.shape for each in weights] == [*maps, *[(width,)] * 2 * NUM_NORMS]

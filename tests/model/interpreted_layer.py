@@ -1,0 +1,161 @@
+"""A GPU's layer beside its operators, for a process of its own.
+
+    TRITON_INTERPRET=1 python -m tests.model.interpreted_layer
+
+Triton looks for the variable once, when it is first imported. In float32: its interpreter
+multiplies with numpy, which has no bfloat16.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from bertsmith.model import flash_attention, gpu_embeddings, gpu_layer, gpu_norm
+from bertsmith.model.config import sized
+from bertsmith.model.embeddings import Embeddings, summed_by_id
+from bertsmith.model.init import initialise
+from bertsmith.model.layer import Layer
+from bertsmith.model.stream import Stream
+from tests.model.plain import random_packed
+
+LENGTHS = [5, 64, 1, 33, 70]  # of 173 rows, which are filled up to 176
+RATES = [(0.0, 0.0), (0.1, 0.3), (0.1, 0.0), (0.0, 0.3)]
+"""Of dropout, of what is added and of attention's probabilities."""
+
+
+class OfLayer(NamedTuple):
+    """A layer with dropout."""
+
+    heads: tuple[int, int]
+    """How many, and the width of them all."""
+    rates: tuple[float, float]
+    is_asked: bool
+    """Whether rows are asked for."""
+
+
+class OfEmbeddings(NamedTuple):
+    """Embeddings with dropout."""
+
+    width: int
+    rate: float
+
+
+CASES = [
+    *(OfLayer(*each) for each in itertools.product([(2, 32), (3, 48)], RATES, [False, True])),
+    *(OfEmbeddings(*each) for each in itertools.product([32, 48], [0.0, 0.1])),
+]
+
+
+def errors(case: OfLayer | OfEmbeddings) -> list[float]:
+    """Of states and gradients, against operators in float64, as shares of their size."""
+    pairs = of_layer(*case) if isinstance(case, OfLayer) else of_embeddings(*case)
+    return [float((other.double() - one).norm() / one.norm()) for one, other in pairs]
+
+
+def of_embeddings(width: int, rate: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Operators in float64 beside kernels in float32."""
+    config = replace(sized(1, width, 1), vocab_size=60, hidden_dropout_prob=rate)
+    parts = Embeddings(config)
+    initialise(parts, std=0.2, seed=3)
+    stream = Stream.of(random_packed(LENGTHS, 60), dropout=(5, 2), is_rounded=True)
+    generator = torch.Generator().manual_seed(width)
+    weights = torch.randn((len(stream.token_ids), width), generator=generator)
+    weights[stream.num_tokens :] = 0.0
+    expected = embedded(parts.double(), stream, weights)
+    parts.float().forward = lambda given: in_one_kernel(parts, given)  # type: ignore
+    return list(zip(expected, embedded(parts, stream, weights), strict=True))
+
+
+def in_one_kernel(parts: Embeddings, stream: Stream) -> torch.Tensor:
+    """As `Embeddings.forward` calls it on a GPU."""
+    tables = [each.weight for each in (parts.token, parts.segment, parts.position)]
+    return gpu_embeddings.embed(stream, tables, parts.norm, parts.dropout, summed_by_id)
+
+
+def embedded(parts: Embeddings, stream: Stream, weights: torch.Tensor) -> list[torch.Tensor]:
+    """States, and the gradients of all tables, the norm's weight and its bias."""
+    parts.zero_grad(set_to_none=True)
+    states = parts(stream)
+    (states * weights.to(states.dtype)).sum().backward()
+    gradients = [each.grad for each in parts.parameters()]
+    return [each.clone() for each in (states[: stream.num_tokens].detach(), *gradients)]
+
+
+def of_layer(
+    heads: tuple[int, int], rates: tuple[float, float], is_asked: bool
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Operators in float64 beside kernels in float32."""
+    # The programs' own sums of queries, keys and values, and the sum of all.
+    flash_attention._FEWEST_ROWS_A_SUM = 1000 if is_asked else 8
+    num_heads, width = heads
+    config = replace(
+        sized(1, width, num_heads),
+        hidden_dropout_prob=rates[0],
+        attention_probs_dropout_prob=rates[1],
+    )
+    layer = Layer(config, 2)
+    initialise(layer, std=0.2, seed=3)
+    generator = torch.Generator().manual_seed(width)
+    for parameter in layer.parameters():
+        parameter.data.add_(torch.randn(parameter.shape, generator=generator), alpha=0.05)
+    stream = Stream.of(random_packed(LENGTHS, 60), dropout=(5, 2), is_rounded=True)
+    rows = torch.tensor([0, 4, 3, 172, 100, 69, 7]) if is_asked else None
+    hidden, weights = torch.randn((2, len(stream.token_ids), width), generator=generator)
+    weights = weights if rows is None else weights[rows]
+    weights[stream.num_tokens :] = 0.0
+    expected = outcome_of(layer.double(), hidden.double(), stream, rows, weights)
+    layer.float().forward = lambda *given: in_one_function(layer, *given)  # type: ignore
+    return list(zip(expected, outcome_of(layer, hidden, stream, rows, weights), strict=True))
+
+
+def in_one_function(
+    layer: Layer, hidden: torch.Tensor, stream: Stream, rows: torch.Tensor | None
+) -> torch.Tensor:
+    """As `Layer.forward` calls it on a GPU."""
+    rules = Layer._rules_in_one_call(layer)
+    assert rules is not None
+    weights = [each for part in layer._parts() for each in (part.weight, part.bias)]
+    return gpu_layer.through(hidden, stream, rows, weights, rules)
+
+
+def outcome_of(
+    layer: Layer,
+    hidden: torch.Tensor,
+    stream: Stream,
+    rows: torch.Tensor | None,
+    weights: torch.Tensor,
+) -> list[torch.Tensor]:
+    """States, and the gradients of hidden states and of all that learns but keys' biases."""
+    layer.zero_grad(set_to_none=True)
+    inputs = hidden.clone().requires_grad_()
+    states = layer(inputs, stream, rows)
+    (states * weights.to(states.dtype)).sum().backward()
+    num_tokens = stream.num_tokens
+    states = states[:num_tokens] if rows is None else states
+    assert inputs.grad is not None
+    found = [states.detach(), inputs.grad[:num_tokens]]
+    for name, parameter in layer.named_parameters():
+        assert parameter.grad is not None, name
+        gradient = parameter.grad
+        # A key's bias shifts all scores of a query alike: its gradient is rounding alone.
+        found += gradient.chunk(3)[::2] if name == "attention.qkv.bias" else [gradient]
+    return [each.clone() for each in found]
+
+
+def cast(module: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Maps and tables to the type, norms to float32."""
+    for name, parameter in module.named_parameters():
+        parameter.data = parameter.data.to(torch.float32 if "norm" in name else dtype)
+
+
+if __name__ == "__main__":
+    gpu_norm._NUM_PROGRAMS, gpu_layer._GELU_PROGRAMS = 5, 3  # so that each has several tiles
+    # What is not written is then not a number, and would be seen.
+    torch.use_deterministic_algorithms(True)
+    for case in CASES:
+        print(json.dumps(errors(case)), flush=True)

@@ -1,0 +1,182 @@
+"""A layer of a GPU in one function: interpreted and compiled without one, and beside its operators.
+
+Needs torch, numpy, triton and pytest only, as tests of a GPU do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bertsmith.model import attention, embeddings, gpu_embeddings, gpu_layer, gpu_norm
+from bertsmith.model.config import sized
+from bertsmith.model.init import initialise
+from bertsmith.model.layer import Layer
+from bertsmith.model.stream import Stream
+from tests.model.interpreted_layer import CASES, OfLayer, cast, embedded, outcome_of
+from tests.model.plain import random_packed
+
+pytest.importorskip("triton")
+
+LENGTHS = [5, 128, 1, 61, 61, 100, 2, 97]
+# Of a program; the least that a GPU of these capabilities has.
+SHARED_BYTES = 99 * 1024
+POINTERS = {
+    "keys": "*i32", "words": "*i32", "means": "*fp32", "scales": "*fp32", "sums": "*fp32",
+    "weight": "*fp32", "bias": "*fp32", "grad_totals": "*fp32", "token_ids": "*i64",
+    "segment_ids": "*i64", "positions": "*i64",
+}  # fmt: skip
+NUMBERS = {
+    "num_rows": "i32", "stride": "i32", "first": "i32", "second": "i32", "third": "i32",
+    "epsilon": "fp32", "gain": "fp32", "site": "i32", "num_tokens": "i32", "num_segments": "i32",
+    "num_places": "i32",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> list[list[float]]:
+    """Errors of states and gradients, case by case."""
+    pytest.importorskip("triton", minversion="3.7", reason="older interpreters refuse loops")
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "BERTSMITH_FUSION": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.model.interpreted_layer"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[str(case) for case in CASES])
+def test_states_gradients_and_dropout_are_those_of_operators(
+    interpreted: list[list[float]], number: int
+) -> None:
+    assert len(interpreted) == len(CASES)
+    assert len(interpreted[number]) == (15 if isinstance(CASES[number], OfLayer) else 6)
+    assert all(error < 2e-5 for error in interpreted[number])  # of float32; none is NaN
+
+
+KERNELS = {
+    "dropout_kernels.site_words": (gpu_layer.WORDS_TILE, gpu_layer.OPTIONS),
+    "gelu_kernels.gelu_backward": (gpu_layer.GELU_TILE, gpu_layer.OPTIONS),
+    "norm_kernels.add_and_norm": (gpu_norm.TILE, gpu_norm.OPTIONS),
+    "norm_kernels.add_and_norm_backward": (gpu_norm.BACKWARD_TILE, None),
+    "norm_kernels.embed_and_norm": (gpu_norm.TILE, gpu_norm.OPTIONS),
+    "norm_kernels.embed_and_norm_backward": (gpu_norm.BACKWARD_TILE, None),
+}
+"""Their tiles and options; None: by the width."""
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("width", [768, 1024, 2048])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_compile_for_gpus_that_are_not_here(capability: int, width: int, name: str) -> None:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    tile, options = KERNELS[name]
+    file, _, function = name.partition(".")
+    kernel = getattr(importlib.import_module(f"bertsmith.model.{file}"), function)
+    given = {**gpu_norm.constants(width, 0.1), **tile}
+    constants = {each: given[each] for each in kernel.arg_names if each in given}
+    types = {**POINTERS, **NUMBERS, **dict.fromkeys(constants, "constexpr")}
+    signature = {argument: types.get(argument, "*bf16") for argument in kernel.arg_names}
+    aligned = {
+        (number,): [["tt.divisibility", 16]]
+        for number, argument in enumerate(kernel.arg_names)
+        if signature[argument].startswith("*")
+    }
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
+    compiled = compile(
+        source,
+        target=GPUTarget("cuda", capability, 32),
+        options=options or gpu_norm.backward_options(width),
+    )
+    assert compiled.metadata.shared <= SHARED_BYTES
+    assert compiled.asm["cubin"]
+
+
+def test_on_a_cpu_the_operators_remain() -> None:
+    assert not gpu_layer.may_suit(torch.zeros(3, 96))
+
+
+@pytest.mark.gpu
+@pytest.mark.compiled
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("is_asked", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "probability"),
+    [(torch.float32, 0.1), (torch.bfloat16, 0.1), (torch.bfloat16, 0.0), (torch.float16, 0.1)],
+)
+def test_a_layer_in_one_function_equals_its_operators(
+    dtype: torch.dtype, probability: float, is_asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = {"hidden_dropout_prob": probability, "attention_probs_dropout_prob": probability}
+    layer = Layer(replace(sized(1, 192, 3), **rates), 1)
+    initialise(layer, std=0.05, seed=3)
+    for parameter in layer.parameters():
+        parameter.data.add_(0.02)  # biases too
+    layer.to("cuda")
+    stream = Stream.of(
+        random_packed(LENGTHS * 8, 60), device="cuda", dropout=(11, 5), is_rounded=True
+    )
+    rows = torch.arange(0, stream.num_tokens, 7, device="cuda") if is_asked else None
+    generator = torch.Generator().manual_seed(3)
+    hidden = torch.randn(len(stream.token_ids), 192, generator=generator).to("cuda", dtype)
+    weights = torch.randn(len(stream.token_ids), 192, generator=generator).to("cuda", dtype)
+    weights = weights if rows is None else weights[rows]
+    weights[stream.num_tokens :] = 0.0
+    with monkeypatch.context() as of_operators:
+        of_operators.setattr(gpu_layer, "suits", lambda *given: False)
+        found = [outcome_of(layer.double(), hidden.double(), stream, rows, weights)]
+    cast(layer, dtype)
+    monkeypatch.setattr(attention, "attend", None)  # which operators call
+    found += [outcome_of(layer, hidden, stream, rows, weights) for _ in range(2)]
+    # Of a matrix's sums over rows, and of what ten roundings on the way leave.
+    within = 1e-4 if dtype == torch.float32 else 4 * torch.finfo(dtype).eps
+    for expected, other, again in zip(*found, strict=True):
+        assert (other.double() - expected).norm() <= within * expected.norm()
+        assert torch.equal(other, again)
+
+
+@pytest.mark.gpu
+@pytest.mark.compiled
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize(
+    ("dtype", "probability"),
+    [(torch.float32, 0.1), (torch.bfloat16, 0.1), (torch.bfloat16, 0.0), (torch.float16, 0.1)],
+)
+def test_embeddings_in_one_kernel_equal_their_operators(
+    dtype: torch.dtype, probability: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(sized(1, 192, 3), vocab_size=500, hidden_dropout_prob=probability)
+    parts = embeddings.Embeddings(config)
+    initialise(parts, std=0.2, seed=3)
+    parts.to("cuda")
+    stream = Stream.of(
+        random_packed(LENGTHS * 8, 500), device="cuda", dropout=(11, 5), is_rounded=True
+    )
+    generator = torch.Generator().manual_seed(3)
+    weights = torch.randn(len(stream.token_ids), 192, generator=generator).to("cuda")
+    weights[stream.num_tokens :] = 0.0
+    with monkeypatch.context() as of_operators:
+        of_operators.setattr(gpu_embeddings, "suits", lambda *given: False)
+        found = [embedded(parts.double(), stream, weights)]
+    cast(parts, dtype)
+    monkeypatch.setattr(embeddings, "norm_and_drop", None)  # which operators call
+    found += [embedded(parts, stream, weights) for _ in range(2)]
+    within = 1e-5 if dtype == torch.float32 else 2 * torch.finfo(dtype).eps
+    for expected, other, again in zip(*found, strict=True):
+        assert (other.double() - expected).norm() <= within * expected.norm()
+        assert torch.equal(other, again)
+    beyond = replace(stream, token_ids=torch.full_like(stream.token_ids, 500))
+    assert bool(parts(beyond).isnan().any(dim=1).all())
