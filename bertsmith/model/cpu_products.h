@@ -39,19 +39,24 @@ inline void multiply_tile(
   for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) sums[r][v] = before ? before[r][v] : Sums{};
-  int64_t at = 0;
-  for (int64_t k = 0; k < depth; k += STEP, at += rows.step, panel += VECTORS * LANES * STEP) {
+  const int64_t jump = rows.is_in_bands() ? rows.band - BAND<Number> : 0;
+  int64_t at = 0, k = 0;
+  while (k < depth) {
+    const int64_t end = jump ? std::min(k + BAND<Number>, depth) : depth;
+    for (; k < end; k += STEP, at += rows.step, panel += VECTORS * LANES * STEP) {
 #pragma GCC unroll 8
-    for (int byte = 0; byte < VECTORS * VECTOR_BYTES; byte += LINE_BYTES)
-      __builtin_prefetch((const char*)panel + AHEAD * VECTORS * VECTOR_BYTES + byte);
-    typename Factors<Number>::Columns columns[VECTORS];
+      for (int byte = 0; byte < VECTORS * VECTOR_BYTES; byte += LINE_BYTES)
+        __builtin_prefetch((const char*)panel + AHEAD * VECTORS * VECTOR_BYTES + byte);
+      typename Factors<Number>::Columns columns[VECTORS];
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) columns[v] = Factors<Number>::of(panel + v * LANES * STEP);
+      for (int v = 0; v < VECTORS; v++) columns[v] = Factors<Number>::of(panel + v * LANES * STEP);
 #pragma GCC unroll 8
-    for (int r = 0; r < ROWS; r++)
+      for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 8
-      for (int v = 0; v < VECTORS; v++)
-        sums[r][v] = Factors<Number>::add(sums[r][v], rows.first + r * rows.row + at, columns[v]);
+        for (int v = 0; v < VECTORS; v++)
+          sums[r][v] = Factors<Number>::add(sums[r][v], rows.first + r * rows.row + at, columns[v]);
+    }
+    at += jump;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; r++) {
@@ -121,14 +126,13 @@ inline void multiply_panel(
     }
 #endif
   constexpr int64_t PART = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
-  const int64_t most = rows.is_in_bands() ? BAND<Number> : PART;
-  if (depth <= most) {
+  if (depth <= PART) {
     multiply_part<VECTORS, Number>(rows, count, panel, depth, nullptr, then);
     return;
   }
   for (int block = 0; block < count; block += BLOCK_ROWS<Number>)
     multiply_deep<VECTORS>(
-        rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth, most,
+        rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth, PART,
         [&](int row, const auto& sums) { then(block + row, sums); });
 }
 

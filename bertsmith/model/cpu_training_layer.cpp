@@ -30,5 +30,4 @@ extern "C" float training_layer_backward_bf16(
   return backward(*layer, *input, grad_output, grad_hidden, *gradients, num_threads);
 }
 
-// By vectors it is not faster than others.
-extern "C" float multiplies_bf16(int) { return way_of_products<uint16_t>(false); }
+extern "C" float multiplies_bf16(int) { return way_of_products<uint16_t>(MULTIPLIES_BF16); }

@@ -130,7 +130,7 @@ def suits(
         and stream.longest <= LONGEST
         and (rows is None or (rows.dtype == torch.int64 and len(rows) > 0))
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
-        and has_fast_products(SOURCE, hidden, in_tiles=True)
+        and has_fast_products(SOURCE, hidden)
         and takes(SOURCE, hidden, stream.first_rows, *others, *weights)
     )
 

@@ -56,10 +56,8 @@ void multiply_blocks(
     return vectors == 2 ? multiply(std::true_type()) : multiply(std::false_type());
   }
 #endif
-  for (int64_t k = 0; k < depth; k += DEPTH)
-    multiply_long(
-        Left<Number>{blocks + k * TALL, DEPTH}, TALL, panel + k * vectors * LANES, vectors, DEPTH,
-        sums, is_first && k == 0);
+  const Grid<const Number> rows{blocks, DEPTH, BLOCK<Number>};
+  multiply_long(Left<Number>(rows), TALL, panel, vectors, depth, sums, is_first);
 }
 
 // (TALL, PANEL) sums to numbers whose rows are so far apart: (rows, columns), or turned.
