@@ -57,8 +57,9 @@ def unfused(condition: bool = True) -> Iterator[None]:
     """Runs the plain functions inside the block, if `condition` holds: no torch.compile.
 
     For short work, such as one question to a model, that ends before a compilation would. Functions
-    in C++ (`native`) are another matter: they are built once a machine, in seconds. A backward pass
-    on a GPU, which autograd runs in threads of its own, is not reached: its kernels are compiled.
+    in C++ (`native`) and kernels in Triton are another matter: built once a machine, in seconds. A
+    backward pass on a GPU, which autograd runs in threads of its own, is not reached: its kernels
+    are compiled.
     """
     token = _PLAIN.set(condition or _PLAIN.get())
     try:

@@ -80,6 +80,7 @@ def has_fast_products(
     *,
     of_bytes: bool = False,
     of_float16: bool = False,
+    of_bfloat16: bool = False,
     in_tiles: bool = False,
 ) -> bool:
     """Whether the source's own products beside such numbers are at least level with torch's.
@@ -88,7 +89,10 @@ def has_fast_products(
     matrix unit for them (AMX), or none but such a unit pays, must use it. Where no build could have
     what it needs, none is made.
     """
-    asked = {"avx512_vnni": of_bytes, "avx512_fp16": of_float16, "amx_bf16": in_tiles}
+    asked = {
+        **{"avx512_vnni": of_bytes, "avx512_fp16": of_float16, "avx512_bf16": of_bfloat16},
+        **{"amx_bf16": in_tiles},
+    }
     needed = [OPTIONS[name] for name, is_needed in asked.items() if is_needed]
     if not set(needed) <= set(build().instructions) or not takes(source, numbers):
         return False
@@ -100,6 +104,11 @@ def has_fast_products(
 def multiplies_float16() -> bool:
     """Whether this CPU multiplies float16, and functions for that can be had."""
     return OPTIONS["avx512_fp16"] in build().instructions and not compiler.is_off()
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16, and functions for that can be had."""
+    return OPTIONS["avx512_bf16"] in build().instructions and not compiler.is_off()
 
 
 def multiplies_in_tiles() -> bool:

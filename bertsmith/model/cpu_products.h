@@ -125,7 +125,8 @@ inline void multiply_panel(
       return waiting.finish();
     }
 #endif
-  constexpr int64_t PART = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
+  constexpr int64_t NEAR = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
+  constexpr int64_t PART = NEAR / BAND<Number> * BAND<Number>;  // rows may lie in bands
   if (depth <= PART) {
     multiply_part<VECTORS, Number>(rows, count, panel, depth, nullptr, then);
     return;

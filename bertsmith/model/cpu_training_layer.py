@@ -1,4 +1,4 @@
-"""A Transformer layer that learns, on a CPU with a matrix unit: one call forward, one call back.
+"""A Transformer layer that learns, on a CPU that multiplies bfloat16: one call there, one back.
 
 The functions of `cpu_training_layer.cpp` do all of a layer chunk by chunk, in bfloat16, so that a
 step of few tokens does not wait for sixty calls from Python, and in one of many a chunk's rows are
@@ -130,7 +130,7 @@ def suits(
         and stream.longest <= LONGEST
         and (rows is None or (rows.dtype == torch.int64 and len(rows) > 0))
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
-        and has_fast_products(SOURCE, hidden)
+        and has_fast_products(SOURCE, hidden, of_bfloat16=True)
         and takes(SOURCE, hidden, stream.first_rows, *others, *weights)
     )
 

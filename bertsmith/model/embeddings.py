@@ -55,7 +55,7 @@ class Embeddings(nn.Module):
     def _in_one_call(self, stream: Stream) -> Tensor | None:
         """(T, H) where all of it is done together; None where parts are to be called."""
         learns = torch.is_grad_enabled()
-        if self.token.weight.is_cuda:
+        if stream.token_ids.is_cuda:
             return self._on_a_gpu(stream)
         if not (self._is_as_made() if learns else self.only_answers):
             return None
@@ -71,8 +71,10 @@ class Embeddings(nn.Module):
         return embed_and_learn(stream, tables, self.norm, rules)
 
     def _on_a_gpu(self, stream: Stream) -> Tensor | None:
+        if not self._is_as_made():
+            return None
         tables = (self.token.weight, self.segment.weight, self.position.weight)
-        if not (self._is_as_made() and gpu_embeddings.suits(tables, self.norm)):
+        if not gpu_embeddings.suits(tables, self.norm):
             return None
         return gpu_embeddings.embed(stream, tables, self.norm, self.dropout, summed_by_id)
 

@@ -64,7 +64,7 @@ class _FlashAttention(torch.autograd.Function):
     def forward(
         ctx: Any, qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
     ) -> Tensor:
-        context, log_sums = forward(qkv, words, stream, rules)
+        context, log_sums = forward(Asked(qkv=qkv, words=words, stream=stream, rules=rules))
         ctx.save_for_backward(qkv, words, context, log_sums)
         ctx.stream, ctx.rules = stream, rules
         return context
@@ -73,33 +73,24 @@ class _FlashAttention(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         qkv, words, *made = ctx.saved_tensors
-        gradient = gradients[0].contiguous()  # (T, H)
-        grad_qkv, _ = backward(gradient, qkv, words, made, ctx.stream, ctx.rules)
+        asked = Asked(qkv=qkv, words=words, stream=ctx.stream, rules=ctx.rules)
+        grad_qkv, _ = backward(asked, made, gradients[0].contiguous())
         return grad_qkv, None, None, None
 
 
-def forward(
-    qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules
-) -> tuple[Tensor, Tensor]:
-    """As `attend`, without autograd: the contexts, and what `backward` asks for with them."""
+def forward(asked: Asked) -> tuple[Tensor, Tensor]:
+    """As `attend`, without autograd: (T, H) contexts, and what `backward` asks for with them."""
     from bertsmith.model import flash_kernels
 
-    launch = _Launch(qkv=qkv, words=words, stream=stream, rules=rules)
-    context = stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
-    log_sums = qkv.new_empty((rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
-    launch(flash_kernels.attention_forward, context, log_sums)
+    qkv = asked.qkv
+    context = asked.stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
+    log_sums = qkv.new_empty((asked.rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
+    asked.launch(flash_kernels.attention_forward, context, log_sums)
     return context, log_sums
 
 
 def backward(
-    gradient: Tensor,
-    qkv: Tensor,
-    words: Tensor | None,
-    made: Sequence[Tensor],
-    stream: Stream,
-    rules: AttentionRules,
-    *,
-    sums_too: bool = False,
+    asked: Asked, made: Sequence[Tensor], gradient: Tensor, *, sums_too: bool = False
 ) -> tuple[Tensor, Tensor | None]:
     """The gradient of the contexts, (T, H) -> that of queries, keys and values, (T, 3H).
 
@@ -108,24 +99,24 @@ def backward(
     from bertsmith.model import flash_kernels
 
     context, log_sums = made
-    launch = _Launch(qkv=qkv, words=words, stream=stream, rules=rules)
-    grad_qkv = stream.room_for_rows(qkv.shape[1], qkv)  # (T, 3H)
-    inner = torch.empty_like(log_sums)
-    num_programs = launch.grid[0] * launch.grid[1]
+    qkv = asked.qkv
+    grad_qkv = asked.stream.room_for_rows(qkv.shape[1], qkv)  # (T, 3H)
+    inner = torch.empty_like(log_sums)  # (A, T)
+    num_programs = asked.grid[0] * asked.grid[1]
     # Of many short sequences the programs' sums would be as much as what they are the sums of.
     is_summed = sums_too and num_programs * _FEWEST_ROWS_A_SUM <= len(qkv)
     sums = inner.new_empty((num_programs, qkv.shape[1])) if is_summed else None
     kept = (context, log_sums, gradient, inner, grad_qkv, sums)
-    launch(flash_kernels.attention_backward_of_queries, *kept)  # makes the inner products
-    launch(flash_kernels.attention_backward_of_keys, *kept[1:])
+    asked.launch(flash_kernels.attention_backward_of_queries, *kept)  # makes the inner products
+    asked.launch(flash_kernels.attention_backward_of_keys, *kept[1:])
     if not sums_too:
         return grad_qkv, None
     return grad_qkv, (grad_qkv if sums is None else sums).sum(0, dtype=torch.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Launch:
-    """What all kernels are told alike."""
+class Asked:
+    """What all kernels are told alike: the arguments of `attend`."""
 
     qkv: Tensor
     words: Tensor | None
@@ -145,8 +136,8 @@ class _Launch:
         num_tiles = -(-self.stream.longest // int(self.constants["TILE"]))
         return len(self.stream.first_rows), num_tiles, self.rules.num_heads
 
-    def __call__(self, kernel: Any, *tensors: Tensor | None) -> None:
-        """Runs a kernel."""
+    def launch(self, kernel: Any, *tensors: Tensor | None) -> None:
+        """Runs a kernel, which is told these tensors too."""
         probability = 0.0 if self.words is None else self.rules.probability
         arguments = (
             self.qkv,

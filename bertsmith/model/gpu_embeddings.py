@@ -1,10 +1,11 @@
 """Embeddings on a GPU: one kernel there, and one back to the gradient of the looked-up rows.
 
-Their sums by id are made as `embeddings.summed_by_id` makes them, of rows that are never rounded.
+Their sums by id are made as `embeddings.summed_by_id` makes them, of rows that nobody rounded.
 Values, gradients and dropout masks are those of `embeddings.Embeddings` made of operators, which is
 the definition.
 
-Differs: the three rows are added up before they are rounded.
+Differs: the three rows are added up before they are rounded; an id that its table does not have
+gives no number (NaN), where operators end the process.
 
 Legend: T tokens, H hidden size, R rows of a table.
 """
@@ -75,17 +76,14 @@ class _GpuEmbeddings(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        ids, lookup, weight = (
-            ctx.saved_tensors[:3],
-            Lookup(*ctx.saved_tensors[3:7]),
-            ctx.saved_tensors[7],
-        )
+        saved = ctx.saved_tensors  # once: what is computed anew for this gives them once
+        ids, lookup, weight = saved[:3], Lookup(*saved[3:7]), saved[7]
         probability, _, summed_by_id = ctx.rules
         rows, of_norm = gpu_norm.embed_and_norm_backward(
             gradients[0].contiguous(), lookup, weight, probability
         )  # (T, H) float32
         of_tables = [
-            summed_by_id(rows, each, num_rows).to(dtype)  # (R, H)
+            summed_by_id(rows, each.clamp(0, num_rows - 1), num_rows).to(dtype)  # (R, H)
             for each, (num_rows, dtype) in zip(ids, ctx.tables, strict=True)
         ]
         return None, None, None, *of_tables, *of_norm

@@ -2,7 +2,7 @@
 
 They take a second or two each to build, once a machine, where torch.compile takes many: so they
 serve the shortest work too, as functions in C++ do on a CPU, and are switched off with these. It
-does not know what the kernels compute.
+knows none of them but the one that it tries.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from bertsmith.compiler import is_off
 from bertsmith.fusion import NEEDS
 
 OLDEST_GPU = (8, 0)
-"""Compute capability from which there is bfloat16, and room for attention's tiles."""
+"""Compute capability from which there is bfloat16, and room for tiles of 64 rows."""
 
 _ALIGNED_BYTES = 16
 _built: dict[tuple[object, ...], Any] = {}
-"""What `launch` met before."""
+"""What `launch` met before: of this process, as what it holds is a GPU's."""
 
 
 def run_on(device: torch.device) -> bool:
     """Whether the kernels may be launched there, from here."""
     return (
         device.type == "cuda"
-        and not is_off()
         and not torch.compiler.is_compiling()
+        and not is_off()
         and _are_built_for(torch.cuda.current_device() if device.index is None else device.index)
     )
 
 
 def launch(
-    kernel: Any,
+    kernel: Any,  # Triton names no type for one
     grid: tuple[int, int, int],
     arguments: Sequence[Tensor | int | float | None],
     constants: Mapping[str, int | str],

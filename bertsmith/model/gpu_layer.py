@@ -4,11 +4,13 @@ One function there and one back, so that autograd and its many small kernels do 
 two products: a residual's gradient is added up by the product that makes the other, dropout's
 gradient leaves with the norm's, and the gradients of biases are summed on the way. Values,
 gradients and dropout masks are those of `layer.Layer` made of operators, which is the definition
-and takes what these do not: other devices and types, activations other than GELU, weights of which
-only some learn, and parts that somebody watches or changed.
+and takes what these do not: other devices and types, wider states and heads, activations other than
+GELU, weights of which only some learn, autocast, tracing, and parts that somebody watches or
+changed.
 
 Differs: what comes to a hidden state from a product and from its residual is added up before it is
-rounded, and so are the gradients of biases.
+rounded, and so are gradients of biases, but those of queries, keys and values of many short
+sequences.
 
 Legend: T tokens, R rows asked for (all T if none are named), H hidden size, F feed-forward size.
 """
@@ -25,6 +27,7 @@ from torch.nn import functional
 from bertsmith.model import flash_attention, gpu_kernels, gpu_norm
 from bertsmith.model.dropout import SITES_PER_LAYER, signed32, site_number
 from bertsmith.model.first_order import first_order
+from bertsmith.model.flash_attention import Asked
 from bertsmith.model.gpu_norm import Norm
 from bertsmith.model.layer_rules import NUM_MAPS, LayerRules, are_of_one_layer
 from bertsmith.model.stream import Stream
@@ -99,7 +102,8 @@ class _GpuLayer(torch.autograd.Function):
         words = _words(keys, rules)
         qkv = torch.addmm(qkv_bias, hidden, qkv_weight.t())  # (T, 3H)
         attention_words = words[0] if rules.attention.probability > 0.0 else None
-        made = flash_attention.forward(qkv, attention_words, stream, rules.attention)
+        asked = Asked(qkv=qkv, words=attention_words, stream=stream, rules=rules.attention)
+        made = flash_attention.forward(asked)
         context, residual = _asked(made[0], rows), _asked(hidden, rows)  # (R, H)
         words_of = [None if each is None else _asked(each, rows) for each in words[1:]]  # (R,)
         output = torch.addmm(out_bias, context, out_weight.t())  # (R, H)
@@ -122,37 +126,38 @@ class _GpuLayer(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, rows, words, qkv, *made = ctx.saved_tensors[:6]
-        context, inner, active = ctx.saved_tensors[6:9]
-        norm, last_norm = Norm(*ctx.saved_tensors[9:14]), Norm(*ctx.saved_tensors[14:19])
-        weights, rules = ctx.saved_tensors[19:], ctx.rules
+        saved = ctx.saved_tensors  # once: what is computed anew for this gives them once
+        hidden, rows, words, qkv, *made = saved[:6]
+        context, inner, active = saved[6:9]
+        norm, last_norm = Norm(*saved[9:14]), Norm(*saved[14:19])
+        weights, rules = saved[19:], ctx.rules
         qkv_weight, _, out_weight, _, up_weight, _, down_weight, _ = weights[: 2 * NUM_MAPS]
         attended = last_norm.residual
 
         grad_output, grad_attended, of_last_norm, of_down_bias = gpu_norm.add_and_norm_backward(
             gradients[0].contiguous(), last_norm, weights[-2], rules.probability
         )
-        of_down = grad_output.t() @ active
+        of_down = grad_output.t() @ active  # (H, F)
         grad_inner, of_up_bias = _gelu_backward(inner, grad_output @ down_weight)  # (R, F)
-        of_up = grad_inner.t() @ attended
+        of_up = grad_inner.t() @ attended  # (F, H)
         grad_attended = grad_attended.addmm_(grad_inner, up_weight)  # (R, H)
 
         grad_output, grad_hidden, of_norm, of_out_bias = gpu_norm.add_and_norm_backward(
             grad_attended, norm, weights[-4], rules.probability
         )
-        of_out = grad_output.t() @ context
+        of_out = grad_output.t() @ context  # (H, H)
         grad_context = grad_output @ out_weight  # (R, H)
         if rows is not None:
             grad_context = torch.zeros_like(hidden).index_add_(0, rows, grad_context)  # (T, H)
+        asked = Asked(qkv=qkv, words=words, stream=ctx.stream, rules=rules.attention)
         grad_qkv, of_qkv_bias = flash_attention.backward(
-            grad_context, qkv, words, made, ctx.stream, rules.attention, sums_too=True
+            asked, made, grad_context, sums_too=True
         )  # (T, 3H), (3H,)
         assert of_qkv_bias is not None
-        of_qkv, of_qkv_bias = grad_qkv.t() @ hidden, of_qkv_bias.to(qkv.dtype)
-        if rows is None:
-            grad_hidden = grad_hidden.addmm_(grad_qkv, qkv_weight)  # (T, H)
-        else:
-            grad_hidden = (grad_qkv @ qkv_weight).index_add_(0, rows, grad_hidden)  # (T, H)
+        of_qkv, of_qkv_bias = grad_qkv.t() @ hidden, of_qkv_bias.to(qkv.dtype)  # (3H, H), (3H,)
+        if rows is not None:  # to zeros, where two that meet give the same bits in either order
+            grad_hidden = torch.zeros_like(hidden).index_add_(0, rows, grad_hidden)  # (T, H)
+        grad_hidden = grad_hidden.addmm_(grad_qkv, qkv_weight)  # (T, H)
         maps = (of_qkv, of_qkv_bias, of_out, of_out_bias, of_up, of_up_bias, of_down, of_down_bias)
         return grad_hidden, None, None, None, None, *maps, *of_norm, *of_last_norm
 

@@ -2,7 +2,7 @@
 
 The kernels are those of `norm_kernels`; the definition is that of `elementwise` and `embeddings`.
 
-Legend: T rows, H hidden size.
+Legend: T rows, H hidden size, P programs that share the rows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def add_and_norm(
     """`elementwise.add_and_norm` of (T, H) rows, with what its way back asks for."""
     from bertsmith.model import norm_kernels
 
-    words = words if probability > 0.0 else None
+    words = words if _bar(probability) else None
     states, means, scales = _room(output)
     arguments = (
         output, residual, words, *weight_bias, states, means, scales,
@@ -118,8 +118,8 @@ def embed_and_norm(
     from bertsmith.model import norm_kernels
 
     num_rows, width = len(ids[0]), tables[0].shape[1]
-    keys = keys if probability > 0.0 else None
-    totals = tables[0].new_empty((num_rows, width))
+    keys = keys if _bar(probability) else None
+    totals = tables[0].new_empty((num_rows, width))  # (T, H)
     states, means, scales = _room(totals)
     arguments = (
         states, *ids, *tables, *map(len, tables), keys, *weight_bias, totals, means, scales,
@@ -163,12 +163,17 @@ def embed_and_norm_backward(
 def constants(width: int, probability: float) -> dict[str, int]:
     """What a norm's kernel is built for: another kernel for each."""
     span = 1 << (width - 1).bit_length()
-    return {"BAR": int(probability * 2**31), "WIDTH": width, "SPAN": span}
+    return {"BAR": _bar(probability), "WIDTH": width, "SPAN": span}
 
 
 def backward_options(width: int) -> dict[str, int]:
-    """A warp for each 1,024 columns: so many fit into its registers, sums among them."""
-    return {"num_warps": max(1, width // 1024)}
+    """A warp for each 1,024 columns of a tile: so many fit into its registers, sums among them."""
+    return {"num_warps": max(1, constants(width, 0.0)["SPAN"] // 1024)}
+
+
+def _bar(probability: float) -> int:
+    """31-bit draws below it are dropped; zero for a rate so small that none is."""
+    return int(probability * 2**31)
 
 
 def _room(output: Tensor) -> tuple[Tensor, Tensor, Tensor]:

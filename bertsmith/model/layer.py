@@ -66,6 +66,8 @@ class Layer(nn.Module):
     def _rules_in_one_call(self) -> LayerRules | None:
         """How it is to learn in one call; None where somebody hooked into a part or changed it."""
         attention, feed_forward = self.attention, self.feed_forward
+        if type(attention) is not SelfAttention or type(feed_forward) is not FeedForward:
+            return None
         kinds = (SelfAttention, FeedForward, *[Linear] * 4, *[nn.LayerNorm] * 2)
         parts = (attention, feed_forward, *self._parts())
         if any(type(part) is not kind for part, kind in zip(parts, kinds, strict=True)):

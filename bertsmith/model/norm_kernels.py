@@ -5,6 +5,9 @@ On the way back what is summed over rows, the gradients of norms and of a produc
 in the same pass. Each program adds up its own rows in their order, so every run gives the same
 bits; the caller adds up what few programs left.
 
+The kernels are long and take many arguments, because Triton knows no structures and what is kept
+in registers cannot be handed around.
+
 Legend: T rows; WIDTH columns, SPAN the next power of two; ROWS rows of a tile; P programs that
 share the rows; BAR: 31-bit draws below it are dropped; `gain` 1 / (1 - p).
 """

@@ -28,8 +28,8 @@ from bertsmith.model.first_order import first_order
 CHUNK_LOGITS = 2**26
 """Held at once at most: 2,198 rows of BERT's 30,522. The recipes' steps on a CPU predict fewer."""
 GPU_CHUNK_LOGITS = 2**29
-"""The same on a GPU, a gigabyte in bfloat16. Masked rows of a step never need a twentieth of the
-memory that its hidden states do, and gradients of few chunks are added up sooner."""
+"""The same on a GPU, a gigabyte in bfloat16: gradients of few chunks are added up sooner. Masked
+rows of a step of BASE take a thirtieth of what its hidden states do."""
 _LINE = 64
 """What a GPU's vocabulary is made a multiple of while it is multiplied by: its fast products read
 whole lines, and would leave BERT's 30,522 words to slower ones."""
@@ -52,7 +52,8 @@ def language_model_loss(
     if is_learning:
         total, correct = _LanguageModelLoss.apply(*learned, targets, in_float16)  # type: ignore[no-untyped-call]
         return total, correct
-    embedding, bias = _whole_lines(embedding, bias)
+    if embedding.is_cuda:
+        embedding, bias = _whole_lines(embedding, bias)
     return _added(
         [
             _scored(chunk @ embedding.T, bias, chunk_targets)
@@ -62,11 +63,9 @@ def language_model_loss(
 
 
 def _whole_lines(embedding: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """On a GPU with words behind the others that no text has: their probability is exactly zero."""
+    """With words behind the others that no text has: their probability is exactly zero."""
     num_words, width = embedding.shape
     num_more = -num_words % _LINE
-    if not embedding.is_cuda or num_more == 0:
-        return embedding, bias
     none = embedding.new_zeros((num_more, width)), bias.new_full((num_more,), -torch.inf)
     return torch.cat([embedding, none[0]]), torch.cat([bias, none[1]])
 
@@ -100,7 +99,8 @@ class _LanguageModelLoss(torch.autograd.Function):
         grad_rows: list[Tensor] = []
         grad_embedding = grad_bias = None
         num_words = len(embedding)
-        embedding, bias = _whole_lines(embedding, bias)
+        if embedding.is_cuda:
+            embedding, bias = _whole_lines(embedding, bias)
         for chunk, chunk_targets in _chunks(rows, targets, len(embedding)):
             part, (by_rows, by_embedding, by_bias) = _with_gradients(
                 chunk, embedding, bias, chunk_targets, in_float16

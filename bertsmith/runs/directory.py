@@ -42,6 +42,7 @@ from bertsmith.native import (
     bf16_instructions,
     build,
     library,
+    multiplies_bfloat16,
     multiplies_float16,
     multiplies_in_tiles,
 )
@@ -216,8 +217,10 @@ def _has_fp16_products() -> bool:
 def _has_cpu_functions() -> bool:
     layers = (cpu_attention, cpu_gelu, cpu_norm)
     modules = [*layers, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates]
+    if multiplies_bfloat16():
+        modules.append(cpu_training_layer)
     if multiplies_in_tiles():
-        modules += [cpu_linear, cpu_training_layer]
+        modules.append(cpu_linear)
     return all(library(each.SOURCE) is not None for each in modules)
 
 

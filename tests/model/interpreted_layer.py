@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from bertsmith.model import flash_attention, gpu_embeddings, gpu_layer, gpu_norm
 from bertsmith.model.config import sized
@@ -80,7 +81,7 @@ def in_one_kernel(parts: Embeddings, stream: Stream) -> torch.Tensor:
 def embedded(parts: Embeddings, stream: Stream, weights: torch.Tensor) -> list[torch.Tensor]:
     """States, and the gradients of all tables, the norm's weight and its bias."""
     parts.zero_grad(set_to_none=True)
-    states = parts(stream)
+    states = checkpoint(parts, stream, use_reentrant=False)
     (states * weights.to(states.dtype)).sum().backward()
     gradients = [each.grad for each in parts.parameters()]
     return [each.clone() for each in (states[: stream.num_tokens].detach(), *gradients)]
@@ -104,7 +105,7 @@ def of_layer(
     for parameter in layer.parameters():
         parameter.data.add_(torch.randn(parameter.shape, generator=generator), alpha=0.05)
     stream = Stream.of(random_packed(LENGTHS, 60), dropout=(5, 2), is_rounded=True)
-    rows = torch.tensor([0, 4, 3, 172, 100, 69, 7]) if is_asked else None
+    rows = torch.tensor([0, 4, 3, 172, 100, 69, 7, 4, 0]) if is_asked else None
     hidden, weights = torch.randn((2, len(stream.token_ids), width), generator=generator)
     weights = weights if rows is None else weights[rows]
     weights[stream.num_tokens :] = 0.0
@@ -133,7 +134,8 @@ def outcome_of(
     """States, and the gradients of hidden states and of all that learns but keys' biases."""
     layer.zero_grad(set_to_none=True)
     inputs = hidden.clone().requires_grad_()
-    states = layer(inputs, stream, rows)
+    # Computed anew for the way back, which gives what was kept once alone.
+    states = checkpoint(layer, inputs, stream, rows, use_reentrant=False)
     (states * weights.to(states.dtype)).sum().backward()
     num_tokens = stream.num_tokens
     states = states[:num_tokens] if rows is None else states

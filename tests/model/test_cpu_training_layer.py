@@ -141,6 +141,16 @@ def test_values_and_gradients_are_those_of_the_definition(
     assert {name: found[name].dtype for name in dtypes} == dtypes
 
 
+@pytest.mark.parametrize("way", [contextlib.nullcontext, without_tiles])
+@pytest.mark.parametrize("rows", [None, [0, 5, 8, 8, 389, 100, 3]], ids=["all", "some"])
+def test_heads_deeper_than_a_part_of_a_panel_are_those_of_the_definition(rows, way, calls):
+    layer, stream = a_layer(384, 1, 128), a_stream()
+    exact = learned(copy.deepcopy(layer).double(), stream, rows)
+    with way():
+        assert_near(learned(layer, stream, rows), exact)
+    assert calls == ["training_layer_forward", "training_layer_backward"]
+
+
 @pytest.mark.parametrize("hidden_rate", [0.0, 0.5])
 @pytest.mark.parametrize("attention_rate", [0.0, 0.5])
 @pytest.mark.parametrize("rows", [None, [8, 5, 0]], ids=["all", "some"])
@@ -453,10 +463,11 @@ def test_a_hook_on_the_layer_itself_is_called(calls):
     assert len(calls) == 2
 
 
-def test_only_a_matrix_unit_makes_it_the_fastest(monkeypatch):
+def test_it_is_the_fastest_where_a_processor_multiplies_bfloat16_by_its_best_way(monkeypatch):
     half = torch.zeros(1, 64).bfloat16()
-    assert has_fast_products(SOURCE, half, in_tiles=True) is has_tiles()
-    with without_tiles():
-        assert not has_fast_products(SOURCE, half, in_tiles=True)
+    multiplies = native.multiplies_bfloat16()
+    assert has_fast_products(SOURCE, half, of_bfloat16=True) is multiplies
+    with without_tiles():  # where there is a matrix unit, vectors beside it are not the best way
+        assert has_fast_products(SOURCE, half, of_bfloat16=True) is (multiplies and not has_tiles())
     monkeypatch.setattr(native, "build", lambda: Build(options=(), instructions=()))
-    assert not has_fast_products(SOURCE, half, in_tiles=True)
+    assert not has_fast_products(SOURCE, half, of_bfloat16=True)

@@ -15,7 +15,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bertsmith.model import attention, embeddings, gpu_embeddings, gpu_layer, gpu_norm
+from bertsmith.model import (
+    attention,
+    embeddings,
+    flash_attention,
+    gpu_embeddings,
+    gpu_kernels,
+    gpu_layer,
+    gpu_norm,
+)
 from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.layer import Layer
@@ -107,6 +115,41 @@ def test_kernels_compile_for_gpus_that_are_not_here(capability: int, width: int,
 
 def test_on_a_cpu_the_operators_remain() -> None:
     assert not gpu_layer.may_suit(torch.zeros(3, 96))
+
+
+@pytest.fixture
+def _is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_layer, "may_suit", lambda hidden: True)
+    monkeypatch.setattr(gpu_kernels, "run_on", lambda device: True)
+    monkeypatch.setattr(flash_attention, "takes_width", lambda *given: True)
+
+
+def are_taken(layer: Layer, hidden: torch.Tensor) -> bool:
+    """Whether the layer's weights are, in one function."""
+    rules = layer._rules_in_one_call()
+    weights = [each for part in layer._parts() for each in (part.weight, part.bias)]
+    return rules is not None and gpu_layer.suits(hidden, weights, rules)
+
+
+@pytest.mark.usefixtures("_is_a_gpu")
+def test_what_the_kernels_do_not_do_goes_operator_by_operator() -> None:
+    hidden = torch.zeros(3, 128)
+    assert are_taken(Layer(sized(1, 128, 2), 0), hidden)
+    assert not are_taken(Layer(sized(1, 2112, 33), 0), torch.zeros(3, 2112))
+    assert not are_taken(Layer(replace(sized(1, 128, 2), hidden_act="relu"), 0), hidden)
+    assert not are_taken(Layer(sized(1, 128, 2), 0), hidden.bfloat16())
+    assert not are_taken(Layer(sized(1, 128, 2), 0), hidden[:0])
+    frozen = Layer(sized(1, 128, 2), 0)
+    frozen.attention.qkv.weight.requires_grad_(False)
+    assert not are_taken(frozen, hidden)
+    with torch.no_grad():
+        assert are_taken(frozen, hidden)
+    hooked = Layer(sized(1, 128, 2), 0)
+    hooked.feed_forward.up.register_forward_hook(lambda *given: None)
+    assert not are_taken(hooked, hidden)
+    replaced = Layer(sized(1, 128, 2), 0)
+    replaced.attention = torch.nn.Identity()
+    assert replaced._rules_in_one_call() is None
 
 
 @pytest.mark.gpu

@@ -236,3 +236,17 @@ def test_a_gradient_of_the_gradient_is_refused():
     total, _ = language_model_loss(*tensors)
     with pytest.raises(RuntimeError, match="create_graph"):
         torch.autograd.grad(total / ROWS, tensors[:3], create_graph=True)
+
+
+def test_words_that_no_text_has_change_neither_the_loss_nor_a_gradient():
+    rows, embedding, bias, targets = inputs()
+    right = loss_and_gradients(language_model_loss, (rows, embedding, bias, targets))
+    wider, lower = vocabulary_loss._whole_lines(embedding, bias)
+    assert len(wider) == len(lower) == 64
+    with without_native():  # as on a GPU
+        total, correct = language_model_loss(rows, wider, lower, targets)
+    found = (total, correct, *torch.autograd.grad(total, (rows, embedding, bias)))
+    for one, other in zip(right, found, strict=True):
+        torch.testing.assert_close(one, other)
+    with torch.no_grad(), without_native():
+        assert torch.equal(language_model_loss(rows, wider, lower, targets)[0], total)
