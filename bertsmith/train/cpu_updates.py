@@ -190,7 +190,7 @@ def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None
 
 def _end_to_end(numbers: Sequence[Tensor]) -> Tensor:
     """(P, 3) int64, `Piece` of the source: where each lies, and its first and end in the run."""
-    ends = list(itertools.accumulate(map(len, numbers)))
+    ends = list(itertools.accumulate(each.numel() for each in numbers))
     where = [each.data_ptr() for each in numbers]
     pieces = [*zip(where, [0, *ends[:-1]], ends, strict=True)]
     return torch.tensor(pieces, device="cpu")

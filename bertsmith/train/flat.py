@@ -110,9 +110,10 @@ class Group:
         count of updates.
         """
         seen = self.weight if self.copy is None else self.copy
+        first, size = seen.data_ptr(), seen.element_size()
         pieces: list[Piece] = []
         for piece in self.pieces:
-            if piece.parameter.data_ptr() != seen[piece.start :].data_ptr():
+            if piece.parameter.data_ptr() != first + piece.start * size:
                 raise ValueError(
                     f"parameter {piece.name} was moved or replaced after the optimizer was made; "
                     f"move, cast and load the model first, then make the optimizer"
