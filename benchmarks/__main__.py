@@ -8,9 +8,9 @@ Text is what `bertsmith quickstart` learns from, made into a vocabulary and a co
 folder. Each benchmark is a program of its own, so that none sees the threads, kernels or memory of
 another; its own `--help` says how to run it on real text. One that fails is named at the end, and
 the others follow. `tokenization` and `finetuning` read real text, and run where BERTSMITH_DATA
-names its folder. `benchmarks.cloze` and `benchmarks.perplexity`
-ask a trained model, `benchmarks.finetuning` fine-tunes for hours, and `benchmarks.gpu` measures a
-CUDA GPU.
+names its folder. `benchmarks.cloze` and `benchmarks.perplexity` ask a trained model,
+`benchmarks.finetuning` fine-tunes for hours, `benchmarks.gpu` measures a CUDA GPU, and
+`benchmarks.gpu_step` shows where a step on one goes.
 """
 
 from __future__ import annotations

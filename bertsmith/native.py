@@ -90,8 +90,10 @@ def has_fast_products(
     what it needs, none is made.
     """
     asked = {
-        **{"avx512_vnni": of_bytes, "avx512_fp16": of_float16, "avx512_bf16": of_bfloat16},
-        **{"amx_bf16": in_tiles},
+        "avx512_vnni": of_bytes,
+        "avx512_fp16": of_float16,
+        "avx512_bf16": of_bfloat16,
+        "amx_bf16": in_tiles,
     }
     needed = [OPTIONS[name] for name, is_needed in asked.items() if is_needed]
     if not set(needed) <= set(build().instructions) or not takes(source, numbers):

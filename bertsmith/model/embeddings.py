@@ -76,7 +76,7 @@ class Embeddings(nn.Module):
         tables = (self.token.weight, self.segment.weight, self.position.weight)
         if not gpu_embeddings.suits(tables, self.norm):
             return None
-        return gpu_embeddings.embed(stream, tables, self.norm, self.dropout, summed_by_id)
+        return gpu_embeddings.embed(stream, tables, self.norm, self.dropout)
 
     def _is_as_made(self) -> bool:
         """Whether nobody hooked into a part or changed it, or is compiling all of them."""
@@ -86,10 +86,6 @@ class Embeddings(nn.Module):
         kinds = (Table, Table, Table, nn.LayerNorm)
         is_changed = any(type(part) is not kind for part, kind in zip(parts, kinds, strict=True))
         return not is_changed and not any(map(is_watched, parts))
-
-
-_FEW_IDS = 64
-"""Of segments; so few sums of so many rows are a matrix product."""
 
 
 class Table(nn.Module):
@@ -124,7 +120,7 @@ class _LookUp(torch.autograd.Function):
         (ids,) = ctx.saved_tensors
         (rows,) = gradients
         if rows.device.type != "cpu":
-            return summed_by_id(rows, ids, ctx.shape[0]), None, None  # (R, H)
+            return gpu_embeddings.summed_by_id(rows, ids, ctx.shape[0]), None, None  # (R, H)
         wide = torch.promote_types(rows.dtype, torch.float32)
         distinct, places = ids.unique(return_inverse=True)  # (U,), (T,)
         sums = rows.new_zeros((distinct.shape[0], ctx.shape[1]), dtype=wide)
@@ -137,19 +133,3 @@ class _LookUp(torch.autograd.Function):
         else:
             gradient = rows.new_zeros(ctx.shape).index_copy_(0, distinct, sums)
         return gradient, None, None  # (R, H)
-
-
-def summed_by_id(rows: Tensor, ids: Tensor, num_ids: int) -> Tensor:
-    """(T, H) rows with (T,) ids -> (R, H): the sum of each id's rows, as a GPU makes it.
-
-    In float32 (TF32 where the user allows it and the rows are float32) and always in the same
-    order, which atomic additions would not be; and without asking how many ids are distinct, for
-    which the GPU would be waited for.
-    """
-    # Wide rows: of up to 3,072 torch keeps its running sums in the rows' own type.
-    wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    if num_ids <= _FEW_IDS:
-        is_its = torch.arange(num_ids, device=ids.device)[:, None] == ids  # (R, T)
-        return (is_its.to(wide.dtype) @ wide).to(rows.dtype)
-    sums = torch.ops.aten.embedding_dense_backward(wide, ids, num_ids, -1, False)
-    return sums.to(rows.dtype)  # type: ignore[no-any-return]

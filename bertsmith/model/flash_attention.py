@@ -74,8 +74,7 @@ class _FlashAttention(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         qkv, words, *made = ctx.saved_tensors
         asked = Asked(qkv=qkv, words=words, stream=ctx.stream, rules=ctx.rules)
-        grad_qkv, _ = backward(asked, made, gradients[0].contiguous())
-        return grad_qkv, None, None, None
+        return backward(asked, made, gradients[0].contiguous()), None, None, None
 
 
 def forward(asked: Asked) -> tuple[Tensor, Tensor]:
@@ -89,29 +88,39 @@ def forward(asked: Asked) -> tuple[Tensor, Tensor]:
     return context, log_sums
 
 
-def backward(
-    asked: Asked, made: Sequence[Tensor], gradient: Tensor, *, sums_too: bool = False
-) -> tuple[Tensor, Tensor | None]:
+def backward(asked: Asked, made: Sequence[Tensor], gradient: Tensor) -> Tensor:
     """The gradient of the contexts, (T, H) -> that of queries, keys and values, (T, 3H).
 
-    And on request its sum over all rows, (3H,), float32. `made` is what `forward` gave.
+    `made` is what `forward` gave.
     """
+    return _backward(asked, made, gradient, None)
+
+
+def backward_and_sum(
+    asked: Asked, made: Sequence[Tensor], gradient: Tensor
+) -> tuple[Tensor, Tensor]:
+    """As `backward`, and what it gives summed over all rows: (3H,) float32, of a bias."""
+    num_programs = asked.grid[0] * asked.grid[1]
+    if num_programs * _FEWEST_ROWS_A_SUM > len(gradient):
+        # Of many short sequences the programs' sums are as much as what they are the sums of.
+        grad_qkv = backward(asked, made, gradient)
+        return grad_qkv, grad_qkv.sum(0, dtype=torch.float32)
+    sums = gradient.new_empty((num_programs, asked.qkv.shape[1]), dtype=torch.float32)
+    return _backward(asked, made, gradient, sums), sums.sum(0)
+
+
+def _backward(
+    asked: Asked, made: Sequence[Tensor], gradient: Tensor, sums: Tensor | None
+) -> Tensor:
     from bertsmith.model import flash_kernels
 
     context, log_sums = made
-    qkv = asked.qkv
-    grad_qkv = asked.stream.room_for_rows(qkv.shape[1], qkv)  # (T, 3H)
+    grad_qkv = asked.stream.room_for_rows(asked.qkv.shape[1], asked.qkv)  # (T, 3H)
     inner = torch.empty_like(log_sums)  # (A, T)
-    num_programs = asked.grid[0] * asked.grid[1]
-    # Of many short sequences the programs' sums would be as much as what they are the sums of.
-    is_summed = sums_too and num_programs * _FEWEST_ROWS_A_SUM <= len(qkv)
-    sums = inner.new_empty((num_programs, qkv.shape[1])) if is_summed else None
     kept = (context, log_sums, gradient, inner, grad_qkv, sums)
     asked.launch(flash_kernels.attention_backward_of_queries, *kept)  # makes the inner products
     asked.launch(flash_kernels.attention_backward_of_keys, *kept[1:])
-    if not sums_too:
-        return grad_qkv, None
-    return grad_qkv, (grad_qkv if sums is None else sums).sum(0, dtype=torch.float32)
+    return grad_qkv
 
 
 @dataclass(frozen=True, kw_only=True)

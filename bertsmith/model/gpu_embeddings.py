@@ -1,8 +1,7 @@
 """Embeddings on a GPU: one kernel there, and one back to the gradient of the looked-up rows.
 
-Their sums by id are made as `embeddings.summed_by_id` makes them, of rows that nobody rounded.
-Values, gradients and dropout masks are those of `embeddings.Embeddings` made of operators, which is
-the definition.
+Its sums by id are made in float32, of rows that nobody rounded. Values, gradients and dropout masks
+are those of `embeddings.Embeddings` made of operators, which is the definition.
 
 Differs: the three rows are added up before they are rounded; an id that its table does not have
 gives no number (NaN), where operators end the process.
@@ -12,7 +11,7 @@ Legend: T tokens, H hidden size, R rows of a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,8 +22,8 @@ from bertsmith.model.first_order import first_order
 from bertsmith.model.gpu_norm import Lookup
 from bertsmith.model.stream import Stream
 
-SummedById = Callable[[Tensor, Tensor, int], Tensor]
-"""(T, H) rows, (T,) ids and R -> (R, H)."""
+_FEW_IDS = 64
+"""Of segments; so few sums of so many rows are a matrix product."""
 
 
 def suits(tables: Sequence[Tensor], norm: nn.LayerNorm) -> bool:
@@ -44,33 +43,48 @@ def suits(tables: Sequence[Tensor], norm: nn.LayerNorm) -> bool:
 
 
 def embed(
-    stream: Stream,
-    tables: Sequence[Tensor],
-    norm: nn.LayerNorm,
-    probability: float,
-    summed_by_id: SummedById,
+    stream: Stream, tables: Sequence[Tensor], norm: nn.LayerNorm, probability: float
 ) -> Tensor:
     """Of token, segment and position tables: (T, H) first hidden states."""
     ids = (stream.token_ids, stream.segment_ids, stream.positions)
-    rules = (probability, norm.eps, summed_by_id)
+    rates = (probability, norm.eps)
     states: Tensor = _GpuEmbeddings.apply(  # type: ignore[no-untyped-call]
-        ids, stream.row_keys, rules, *tables, norm.weight, norm.bias
+        ids, stream.row_keys, rates, *tables, norm.weight, norm.bias
     )
     return states
 
 
+def summed_by_id(rows: Tensor, ids: Tensor, num_ids: int) -> Tensor:
+    """(T, H) rows with (T,) ids -> (R, H): the sum of each id's rows, as a GPU makes it.
+
+    In float32 (TF32 where the user allows it and the rows are float32) and always in the same
+    order, which atomic additions would not be; and without asking how many ids are distinct, for
+    which the GPU would be waited for.
+    """
+    # Wide rows: of up to 3,072 torch keeps its running sums in the rows' own type.
+    wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    if num_ids <= _FEW_IDS:
+        is_its = torch.arange(num_ids, device=ids.device)[:, None] == ids  # (R, T)
+        return (is_its.to(wide.dtype) @ wide).to(rows.dtype)
+    sums = torch.ops.aten.embedding_dense_backward(wide, ids, num_ids, -1, False)
+    return sums.to(rows.dtype)  # type: ignore[no-any-return]
+
+
 class _GpuEmbeddings(torch.autograd.Function):
+    """Of (T,) token, segment and position ids and row keys of dropout, its rate and epsilon."""
+
     @staticmethod
     def forward(
         ctx: Any,
         ids: Sequence[Tensor],
         keys: Tensor | None,
-        rules: tuple[float, float, SummedById],
+        rates: tuple[float, float],
         *weights: Tensor,
     ) -> Tensor:
-        states, lookup = gpu_norm.embed_and_norm(ids, weights[:3], keys, weights[3:], *rules[:2])
+        states, lookup = gpu_norm.embed_and_norm(ids, weights[:3], keys, weights[3:], *rates)
         ctx.save_for_backward(*ids, *lookup, weights[3])
-        ctx.rules, ctx.tables = rules, [(len(table), table.dtype) for table in weights[:3]]
+        ctx.probability = rates[0]
+        ctx.tables = [(len(table), table.dtype) for table in weights[:3]]
         return states
 
     @staticmethod
@@ -78,9 +92,8 @@ class _GpuEmbeddings(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors  # once: what is computed anew for this gives them once
         ids, lookup, weight = saved[:3], Lookup(*saved[3:7]), saved[7]
-        probability, _, summed_by_id = ctx.rules
         rows, of_norm = gpu_norm.embed_and_norm_backward(
-            gradients[0].contiguous(), lookup, weight, probability
+            gradients[0].contiguous(), lookup, weight, ctx.probability
         )  # (T, H) float32
         of_tables = [
             summed_by_id(rows, each.clamp(0, num_rows - 1), num_rows).to(dtype)  # (R, H)

@@ -150,11 +150,8 @@ class _GpuLayer(torch.autograd.Function):
         if rows is not None:
             grad_context = torch.zeros_like(hidden).index_add_(0, rows, grad_context)  # (T, H)
         asked = Asked(qkv=qkv, words=words, stream=ctx.stream, rules=rules.attention)
-        grad_qkv, of_qkv_bias = flash_attention.backward(
-            asked, made, grad_context, sums_too=True
-        )  # (T, 3H), (3H,)
-        assert of_qkv_bias is not None
-        of_qkv, of_qkv_bias = grad_qkv.t() @ hidden, of_qkv_bias.to(qkv.dtype)  # (3H, H), (3H,)
+        grad_qkv, total = flash_attention.backward_and_sum(asked, made, grad_context)  # (T, 3H)
+        of_qkv, of_qkv_bias = grad_qkv.t() @ hidden, total.to(qkv.dtype)  # (3H, H), (3H,)
         if rows is not None:  # to zeros, where two that meet give the same bits in either order
             grad_hidden = torch.zeros_like(hidden).index_add_(0, rows, grad_hidden)  # (T, H)
         grad_hidden = grad_hidden.addmm_(grad_qkv, qkv_weight)  # (T, H)

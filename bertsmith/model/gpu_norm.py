@@ -8,7 +8,7 @@ Legend: T rows, H hidden size, P programs that share the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -57,18 +57,13 @@ def add_and_norm(
     from bertsmith.model import norm_kernels
 
     words = words if _bar(probability) else None
+    rate = _rate(words, probability)
     states, means, scales = _room(output)
     arguments = (
         output, residual, words, *weight_bias, states, means, scales,
-        len(output), epsilon, _gain(words, probability),
+        len(output), epsilon, _gain(rate),
     )  # fmt: skip
-    gpu_kernels.launch(
-        norm_kernels.add_and_norm,
-        (-(-len(output) // TILE["ROWS"]), 1, 1),
-        arguments,
-        {**constants(output.shape[1], 0.0 if words is None else probability), **TILE},
-        OPTIONS,
-    )
+    _there(norm_kernels.add_and_norm, arguments, states, rate)
     return states, Norm(output, residual, words, means, scales)
 
 
@@ -83,21 +78,12 @@ def add_and_norm_backward(
 
     grad_residual = torch.empty_like(gradient)
     grad_output = grad_residual if norm.words is None else torch.empty_like(gradient)
-    sums = _room_for_sums(3, gradient)
+    sums, rate = _room_for_sums(3, gradient), _rate(norm.words, probability)
     arguments = (
         gradient, norm.output, norm.residual, norm.words, weight, norm.means, norm.scales,
-        grad_output, grad_residual, sums, len(gradient), _gain(norm.words, probability),
+        grad_output, grad_residual, sums, len(gradient), _gain(rate),
     )  # fmt: skip
-    gpu_kernels.launch(
-        norm_kernels.add_and_norm_backward,
-        (sums.shape[1], 1, 1),
-        arguments,
-        {
-            **constants(gradient.shape[1], 0.0 if norm.words is None else probability),
-            **BACKWARD_TILE,
-        },
-        backward_options(gradient.shape[1]),
-    )
+    _back(norm_kernels.add_and_norm_backward, arguments, sums, rate)
     of_weight, of_bias, of_output = sums.sum(1).unbind()
     of_norm = [of_weight.to(weight.dtype), of_bias.to(weight.dtype)]
     return grad_output, grad_residual, of_norm, of_output.to(gradient.dtype)
@@ -121,17 +107,12 @@ def embed_and_norm(
     keys = keys if _bar(probability) else None
     totals = tables[0].new_empty((num_rows, width))  # (T, H)
     states, means, scales = _room(totals)
+    rate = _rate(keys, probability)
     arguments = (
         states, *ids, *tables, *map(len, tables), keys, *weight_bias, totals, means, scales,
-        num_rows, _site(), epsilon, _gain(keys, probability),
+        num_rows, _site(), epsilon, _gain(rate),
     )  # fmt: skip
-    gpu_kernels.launch(
-        norm_kernels.embed_and_norm,
-        (-(-num_rows // TILE["ROWS"]), 1, 1),
-        arguments,
-        {**constants(width, 0.0 if keys is None else probability), **TILE},
-        OPTIONS,
-    )
+    _there(norm_kernels.embed_and_norm, arguments, states, rate)
     return states, Lookup(totals, keys, means, scales)
 
 
@@ -142,21 +123,12 @@ def embed_and_norm_backward(
     from bertsmith.model import norm_kernels
 
     grad_totals = torch.empty_like(gradient, dtype=torch.float32)
-    sums = _room_for_sums(2, gradient)
+    sums, rate = _room_for_sums(2, gradient), _rate(lookup.keys, probability)
     arguments = (
         gradient, lookup.totals, lookup.keys, weight, lookup.means, lookup.scales,
-        grad_totals, sums, len(gradient), _site(), _gain(lookup.keys, probability),
+        grad_totals, sums, len(gradient), _site(), _gain(rate),
     )  # fmt: skip
-    gpu_kernels.launch(
-        norm_kernels.embed_and_norm_backward,
-        (sums.shape[1], 1, 1),
-        arguments,
-        {
-            **constants(gradient.shape[1], 0.0 if lookup.keys is None else probability),
-            **BACKWARD_TILE,
-        },
-        backward_options(gradient.shape[1]),
-    )
+    _back(norm_kernels.embed_and_norm_backward, arguments, sums, rate)
     return grad_totals, [each.to(weight.dtype) for each in sums.sum(1).unbind()]
 
 
@@ -188,8 +160,31 @@ def _room_for_sums(count: int, gradient: Tensor) -> Tensor:
     return gradient.new_empty((count, num_programs, gradient.shape[1]), dtype=torch.float32)
 
 
-def _gain(words: Tensor | None, probability: float) -> float:
-    return 1.0 if words is None else 1.0 / (1.0 - probability)
+def _there(
+    kernel: Any, arguments: Sequence[Tensor | int | float | None], states: Tensor, rate: float
+) -> None:
+    """Runs a kernel over tiles of the rows of `states`."""
+    grid = (-(-len(states) // TILE["ROWS"]), 1, 1)
+    built_for = {**constants(states.shape[1], rate), **TILE}
+    gpu_kernels.launch(kernel, grid, arguments, built_for, OPTIONS)
+
+
+def _back(
+    kernel: Any, arguments: Sequence[Tensor | int | float | None], sums: Tensor, rate: float
+) -> None:
+    """Runs a kernel whose programs each leave (H,) sums."""
+    _, num_programs, width = sums.shape
+    built_for = {**constants(width, rate), **BACKWARD_TILE}
+    gpu_kernels.launch(kernel, (num_programs, 1, 1), arguments, built_for, backward_options(width))
+
+
+def _rate(drawn_from: Tensor | None, probability: float) -> float:
+    """Of dropout: zero where there is nothing that it is drawn from."""
+    return 0.0 if drawn_from is None else probability
+
+
+def _gain(rate: float) -> float:
+    return 1.0 / (1.0 - rate)
 
 
 def _site() -> int:

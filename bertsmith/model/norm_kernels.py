@@ -21,6 +21,22 @@ from bertsmith.model.dropout_kernels import keeps, mixed
 
 
 @triton.jit
+def _rows_from(first, num_rows, columns, WIDTH: tl.constexpr, ROWS: tl.constexpr):
+    """Rows of a tile, (ROWS,), and which are there; its cells, (ROWS, SPAN), and which are."""
+    rows = first + tl.arange(0, ROWS)
+    is_row = rows < num_rows
+    cells = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+    return rows, is_row, cells, is_row[:, None] & (columns < WIDTH)[None, :]
+
+
+@triton.jit
+def _put_sums(sums, number, tile, columns, WIDTH: tl.constexpr):
+    """The sum of a tile's rows, to this program's place among the (P, WIDTH) of that number."""
+    row = number * tl.num_programs(0) + tl.program_id(0)
+    tl.store(sums + row * WIDTH + columns, tl.sum(tile, 0), mask=columns < WIDTH)
+
+
+@triton.jit
 def _column(vector, columns, WIDTH: tl.constexpr):
     """(1, SPAN) float32."""
     return tl.load(vector + columns, mask=columns < WIDTH, other=0.0).to(tl.float32)[None, :]
@@ -74,11 +90,9 @@ def add_and_norm(
 
     And for later (T,): means, and one over deviations.
     """
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, SPAN)
-    is_row = rows < num_rows
-    is_real = is_row[:, None] & (columns < WIDTH)[None, :]
-    cells = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+    first = tl.program_id(0) * ROWS
+    rows, is_row, cells, is_real = _rows_from(first, num_rows, columns, WIDTH, ROWS)
     row_words = rows
     if BAR > 0:
         row_words = tl.load(words + rows, mask=is_row, other=0)
@@ -121,10 +135,7 @@ def add_and_norm_backward(
     of_bias = tl.zeros([ROWS, SPAN], tl.float32)
     of_output = tl.zeros([ROWS, SPAN], tl.float32)
     for first in range(tl.program_id(0) * ROWS, num_rows, tl.num_programs(0) * ROWS):
-        rows = first + tl.arange(0, ROWS)
-        is_row = rows < num_rows
-        is_real = is_row[:, None] & (columns < WIDTH)[None, :]
-        cells = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+        rows, is_row, cells, is_real = _rows_from(first, num_rows, columns, WIDTH, ROWS)
         row_words = rows
         if BAR > 0:
             row_words = tl.load(words + rows, mask=is_row, other=0)
@@ -141,12 +152,9 @@ def add_and_norm_backward(
             grad = tl.where(kept, grad * gain, 0.0)
             tl.store(grad_output + cells, grad.to(grad_output.dtype.element_ty), mask=is_real)
         of_output += tl.where(is_real, grad, 0.0)
-    sums += tl.program_id(0) * WIDTH + columns
-    tl.store(sums, tl.sum(of_weight, 0), mask=columns < WIDTH)
-    sums += tl.num_programs(0) * WIDTH
-    tl.store(sums, tl.sum(of_bias, 0), mask=columns < WIDTH)
-    sums += tl.num_programs(0) * WIDTH
-    tl.store(sums, tl.sum(of_output, 0), mask=columns < WIDTH)
+    _put_sums(sums, 0, of_weight, columns, WIDTH)
+    _put_sums(sums, 1, of_bias, columns, WIDTH)
+    _put_sums(sums, 2, of_output, columns, WIDTH)
 
 
 @triton.jit
@@ -192,11 +200,9 @@ def embed_and_norm(
     Tables have so many rows. And for later the sums themselves, rounded as states are, and (T,)
     means and one over deviations. `keys`: the (T,) row keys that dropout's words are made of.
     """
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, SPAN)
-    is_row = rows < num_rows
-    is_real = is_row[:, None] & (columns < WIDTH)[None, :]
-    cells = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+    first = tl.program_id(0) * ROWS
+    rows, is_row, cells, is_real = _rows_from(first, num_rows, columns, WIDTH, ROWS)
     total = _looked_up(tokens, num_tokens, token_ids + rows, columns, is_row, WIDTH)
     total += _looked_up(segments, num_segments, segment_ids + rows, columns, is_row, WIDTH)
     total += _looked_up(places, num_places, positions + rows, columns, is_row, WIDTH)
@@ -241,10 +247,7 @@ def embed_and_norm_backward(
     of_weight = tl.zeros([ROWS, SPAN], tl.float32)
     of_bias = tl.zeros([ROWS, SPAN], tl.float32)
     for first in range(tl.program_id(0) * ROWS, num_rows, tl.num_programs(0) * ROWS):
-        rows = first + tl.arange(0, ROWS)
-        is_row = rows < num_rows
-        is_real = is_row[:, None] & (columns < WIDTH)[None, :]
-        cells = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+        rows, is_row, cells, is_real = _rows_from(first, num_rows, columns, WIDTH, ROWS)
         total = tl.load(totals + cells, mask=is_real, other=0.0).to(tl.float32)
         mean = tl.load(means + rows, mask=is_row, other=0.0)
         scale = tl.load(scales + rows, mask=is_row, other=0.0)
@@ -257,7 +260,5 @@ def embed_and_norm_backward(
         of_bias += grad
         grad = _through_norm(grad * factor, normed, scale, WIDTH)
         tl.store(grad_totals + cells, grad.to(grad_totals.dtype.element_ty), mask=is_real)
-    sums += tl.program_id(0) * WIDTH + columns
-    tl.store(sums, tl.sum(of_weight, 0), mask=columns < WIDTH)
-    sums += tl.num_programs(0) * WIDTH
-    tl.store(sums, tl.sum(of_bias, 0), mask=columns < WIDTH)
+    _put_sums(sums, 0, of_weight, columns, WIDTH)
+    _put_sums(sums, 1, of_bias, columns, WIDTH)

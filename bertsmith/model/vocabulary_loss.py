@@ -66,6 +66,8 @@ def _whole_lines(embedding: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """With words behind the others that no text has: their probability is exactly zero."""
     num_words, width = embedding.shape
     num_more = -num_words % _LINE
+    if num_more == 0:
+        return embedding, bias
     none = embedding.new_zeros((num_more, width)), bias.new_full((num_more,), -torch.inf)
     return torch.cat([embedding, none[0]]), torch.cat([bias, none[1]])
 

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bertsmith.model import flash_attention, gpu_embeddings, gpu_layer, gpu_norm
 from bertsmith.model.config import sized
-from bertsmith.model.embeddings import Embeddings, summed_by_id
+from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.init import initialise
 from bertsmith.model.layer import Layer
 from bertsmith.model.stream import Stream
@@ -75,7 +75,7 @@ def of_embeddings(width: int, rate: float) -> list[tuple[torch.Tensor, torch.Ten
 def in_one_kernel(parts: Embeddings, stream: Stream) -> torch.Tensor:
     """As `Embeddings.forward` calls it on a GPU."""
     tables = [each.weight for each in (parts.token, parts.segment, parts.position)]
-    return gpu_embeddings.embed(stream, tables, parts.norm, parts.dropout, summed_by_id)
+    return gpu_embeddings.embed(stream, tables, parts.norm, parts.dropout)
 
 
 def embedded(parts: Embeddings, stream: Stream, weights: torch.Tensor) -> list[torch.Tensor]:

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from bertsmith.model.config import sized
-from bertsmith.model.embeddings import Embeddings, Table, summed_by_id
+from bertsmith.model.embeddings import Embeddings, Table
+from bertsmith.model.gpu_embeddings import summed_by_id
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed

@@ -6,10 +6,6 @@ Needs torch, numpy, triton and pytest only, as tests of a GPU do.
 from __future__ import annotations
 
 import importlib
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -30,12 +26,11 @@ from bertsmith.model.layer import Layer
 from bertsmith.model.stream import Stream
 from tests.model.interpreted_layer import CASES, OfLayer, cast, embedded, outcome_of
 from tests.model.plain import random_packed
+from tests.model.triton_kernels import SHARED_BYTES, built, interpreted
 
 pytest.importorskip("triton")
 
 LENGTHS = [5, 128, 1, 61, 61, 100, 2, 97]
-# Of a program; the least that a GPU of these capabilities has.
-SHARED_BYTES = 99 * 1024
 POINTERS = {
     "keys": "*i32", "words": "*i32", "means": "*fp32", "scales": "*fp32", "sums": "*fp32",
     "weight": "*fp32", "bias": "*fp32", "grad_totals": "*fp32", "token_ids": "*i64",
@@ -49,28 +44,18 @@ NUMBERS = {
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> list[list[float]]:
-    """Errors of states and gradients, case by case."""
-    pytest.importorskip("triton", minversion="3.7", reason="older interpreters refuse loops")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "BERTSMITH_FUSION": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.model.interpreted_layer"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+def errors() -> list[list[float]]:
+    """Of states and gradients, case by case."""
+    return interpreted("tests.model.interpreted_layer")
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[str(case) for case in CASES])
 def test_states_gradients_and_dropout_are_those_of_operators(
-    interpreted: list[list[float]], number: int
+    errors: list[list[float]], number: int
 ) -> None:
-    assert len(interpreted) == len(CASES)
-    assert len(interpreted[number]) == (15 if isinstance(CASES[number], OfLayer) else 6)
-    assert all(error < 2e-5 for error in interpreted[number])  # of float32; none is NaN
+    assert len(errors) == len(CASES)
+    assert len(errors[number]) == (15 if isinstance(CASES[number], OfLayer) else 6)
+    assert all(error < 2e-5 for error in errors[number])  # of float32; none is NaN
 
 
 KERNELS = {
@@ -88,27 +73,14 @@ KERNELS = {
 @pytest.mark.parametrize("width", [768, 1024, 2048])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_compile_for_gpus_that_are_not_here(capability: int, width: int, name: str) -> None:
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource, compile
-
     tile, options = KERNELS[name]
     file, _, function = name.partition(".")
     kernel = getattr(importlib.import_module(f"bertsmith.model.{file}"), function)
     given = {**gpu_norm.constants(width, 0.1), **tile}
     constants = {each: given[each] for each in kernel.arg_names if each in given}
-    types = {**POINTERS, **NUMBERS, **dict.fromkeys(constants, "constexpr")}
-    signature = {argument: types.get(argument, "*bf16") for argument in kernel.arg_names}
-    aligned = {
-        (number,): [["tt.divisibility", 16]]
-        for number, argument in enumerate(kernel.arg_names)
-        if signature[argument].startswith("*")
-    }
-    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
-    compiled = compile(
-        source,
-        target=GPUTarget("cuda", capability, 32),
-        options=options or gpu_norm.backward_options(width),
-    )
+    types = {**dict.fromkeys(kernel.arg_names, "*bf16"), **POINTERS, **NUMBERS}
+    options = options or gpu_norm.backward_options(width)
+    compiled = built(kernel, capability, types, constants, options)
     assert compiled.metadata.shared <= SHARED_BYTES
     assert compiled.asm["cubin"]
 
