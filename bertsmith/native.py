@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -57,8 +58,7 @@ def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
     """
     found = _loaded(source)
     assert found is not None
-    function = found[f"{name}_{TYPES[numbers.dtype]}"]
-    function.restype = ctypes.c_float
+    function = _function(found, f"{name}_{TYPES[numbers.dtype]}")
     result: float = function(*arguments, ctypes.c_int(torch.get_num_threads()))
     if result < 0.0:
         raise MemoryError(f"no memory to work in for {name} of {numbers.numel():,} numbers")
@@ -100,7 +100,24 @@ def has_fast_products(
         return False
     of_halves = "amx_bf16" if numbers.dtype == torch.bfloat16 else ""
     has_tiles = in_tiles or torch.cpu.get_capabilities().get("amx_int8" if of_bytes else of_halves)
-    return call(source, "multiplies", numbers) >= (_IN_TILES if has_tiles else _IN_VECTORS)
+    found = _loaded(source)
+    assert found is not None
+    way = _way_of_products(found, f"multiplies_{TYPES[numbers.dtype]}")
+    return way >= (_IN_TILES if has_tiles else _IN_VECTORS)
+
+
+@functools.cache
+def _way_of_products(found: ctypes.CDLL, name: str) -> float:
+    """How it says that it multiplies, which never changes."""
+    return float(_function(found, name)(ctypes.c_int(1)))
+
+
+@functools.cache
+def _function(found: ctypes.CDLL, name: str) -> Callable[..., float]:
+    """One that returns a status: to look for it again takes longer than a call."""
+    function = found[name]
+    function.restype = ctypes.c_float
+    return function
 
 
 def multiplies_float16() -> bool:

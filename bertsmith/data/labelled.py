@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from bertsmith.batch import IntArray, PackedBatch, TaskBatch
+from bertsmith.batch import IntArray, PackedBatch, TaskBatch, starts_of
 from bertsmith.data.items import Item
 from bertsmith.randomness import Stream, permutation
 
@@ -65,10 +65,10 @@ class LabelledItems:
 
     def batch(self, groups: IntArray) -> TaskBatch:
         """Some groups, in the order given, laid end to end."""
-        borders = self._borders
-        numbers = [
-            number for group in groups for number in range(borders[group], borders[group + 1])
-        ]
+        firsts = self._borders[groups]
+        counts = self._borders[groups + 1] - firsts
+        of_items = np.repeat(firsts - starts_of(counts), counts) + np.arange(counts.sum())  # (n,)
+        numbers = of_items.tolist()
         items = [self.items[number] for number in numbers]
         packed = PackedBatch(
             token_ids=np.concatenate([item.token_ids for item in items]),
@@ -78,17 +78,17 @@ class LabelledItems:
         )
         rows = None
         if self.rows is not None:
-            of_items = [self.rows[number] for number in numbers]
-            starts = np.repeat(packed.starts, [len(each) for each in of_items])
-            rows = starts + np.concatenate(of_items)
+            scored = [self.rows[number] for number in numbers]
+            starts = np.repeat(packed.starts, [len(each) for each in scored])
+            rows = starts + np.concatenate(scored)
         targets = [self.targets[number] for number in numbers]
         return TaskBatch(
             packed=packed,
-            groups=np.repeat(np.arange(len(groups)), np.diff(borders)[groups]),
+            groups=np.repeat(np.arange(len(groups)), counts),
             rows=rows,
             targets=np.concatenate(targets),
             targets_per_sequence=np.array([len(each) for each in targets], dtype=np.int64),
-            items=np.array(numbers, dtype=np.int64),
+            items=of_items,
             step_targets=len(rows) if self.by_row and rows is not None else len(groups),
         )
 
@@ -125,9 +125,12 @@ class TaskPlan:
         size = self.labelled.num_groups
         places = number * self.batch_size + np.arange(self.batch_size)
         epochs, within = np.divmod(places, size)
-        orders = {int(epoch): _order(size, self.seed, int(epoch)) for epoch in np.unique(epochs)}
-        groups = [orders[int(epoch)][place] for epoch, place in zip(epochs, within, strict=True)]
-        return np.array(groups)
+        return np.concatenate(
+            [
+                _order(size, self.seed, epoch)[within[epochs == epoch]]
+                for epoch in range(int(epochs[0]), int(epochs[-1]) + 1)
+            ]
+        )
 
 
 @lru_cache(maxsize=4)  # two epochs meet in a step, and two runs may take turns

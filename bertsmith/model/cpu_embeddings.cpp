@@ -55,7 +55,7 @@ struct Row {
 
   Row(const Embeddings& of, int64_t t)
       : width(int(of.width)),
-        word(of.keys ? int32_t(mix32(Words{} + (uint32_t(of.keys[t]) ^ of.site))[0]) : 0),
+        word(of.keys ? word_at(of.site, of.keys[t]) : 0),
         is_dropped(of.keys),
         dropout(of.dropout) {
     for (int i = 0; i < TABLES; i++)

@@ -66,6 +66,16 @@ inline void put_pairs(
         to.at(row, column), change(column, values[v]), change(column + LANES, values[v + 1]));
 }
 
+// What becomes of sums: `change` makes them what is put to rows.
+template <typename Number, typename Change>
+inline auto put_into(const Grid<Number>& to, const Change& change) {
+  return [=](int64_t row, int64_t column, const auto& sums) {
+    put_pairs(to, row, column, sums, [&](int64_t at, const Floats& sum) {
+      return change(row, at, sum);
+    });
+  };
+}
+
 // The first of a vector's values, as many as there is room for.
 template <typename Number>
 inline void put(Number* to, Floats values, int64_t room) {

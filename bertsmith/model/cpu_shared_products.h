@@ -3,7 +3,7 @@
 // A thread takes a block of rows and a panel at a time; of deep rows a block and some panels, a part of
 // their depth after the other. It knows no layers.
 //
-// Legend: R rows, D depth, C columns.
+// Legend: R rows, D depth, C columns; O outputs of a map, I its inputs.
 
 #pragma once
 
@@ -75,6 +75,28 @@ inline void multiply_deep_together(
           Piece{first, column, std::min(column + columns, by.width)}, kept, waiting);
 }
 #endif
+
+// (O, I) weights as products of rows with them read them, in the threads around it.
+template <typename Number>
+inline void lay_out_turned(const Number* weights, int64_t depth, int64_t width, Number* panels) {
+  constexpr int64_t BROAD = PANEL<Number>;
+#pragma omp for schedule(static) nowait
+  for (int64_t c = 0; c < width; c += BROAD)
+    lay_out_columns({weights + c * depth, depth}, depth, BROAD, panels + c * depth);
+}
+
+// (O, I) weights as products of gradients with them read them, in the threads around it: some rows at a
+// time, whose lines lie behind each other.
+template <typename Number>
+inline void lay_out_straight(const Number* weights, int64_t depth, int64_t width, Number* panels) {
+  constexpr int64_t BROAD = PANEL<Number>, ROWS = 32;
+#pragma omp for schedule(static) nowait
+  for (int64_t k = 0; k < depth; k += ROWS)
+    for (int64_t c = 0; c < width; c += BROAD)
+      lay_out_rows(
+          {weights + k * width + c, width}, std::min(ROWS, depth - k), BROAD,
+          panels + c * depth + k * BROAD);
+}
 
 // (R, D) rows by (D, C) weights, in the threads of the parallel region around it, which wait for
 // one another at its end; `then` is told row, column and sums, of whole panels.

@@ -45,18 +45,6 @@ struct Arrived {
   }
 };
 
-// (O, I) weights as products of gradients with them read them, in the threads around it: some rows at a
-// time, whose lines lie behind each other.
-inline void lay_out(const Number* weights, int64_t depth, int64_t width, Number* panels) {
-  constexpr int64_t BROAD = PANEL<Number>, ROWS = 32;
-#pragma omp for schedule(static) nowait
-  for (int64_t k = 0; k < depth; k += ROWS)
-    for (int64_t c = 0; c < width; c += BROAD)
-      lay_out_rows(
-          {weights + k * width + c, width}, std::min(ROWS, depth - k), BROAD,
-          panels + c * depth + k * BROAD);
-}
-
 // Gradients of what GELU was made of.
 inline auto through_activation(const Grid<Number>& slopes, const Grid<Number>& to) {
   return put_into(to, [=](int64_t row, int64_t column, Floats sum) {
@@ -104,12 +92,12 @@ struct Backward {
   void lay_out() const {
     const int64_t width = layer.hidden, inner = layer.inner;
     const int64_t square = width * width, with_queries = kept.asked ? width : 3 * width;
-    ::lay_out(layer.weights[QKV], with_queries, width, arrived.maps[QKV]);
+    lay_out_straight(layer.weights[QKV], with_queries, width, arrived.maps[QKV]);
     if (kept.asked)
-      ::lay_out(layer.weights[QKV] + square, 2 * width, width, arrived.maps[QKV] + square);
-    ::lay_out(layer.weights[OUTPUT], width, width, arrived.maps[OUTPUT]);
-    ::lay_out(layer.weights[UP], inner, width, arrived.maps[UP]);
-    ::lay_out(layer.weights[DOWN], width, inner, arrived.maps[DOWN]);
+      lay_out_straight(layer.weights[QKV] + square, 2 * width, width, arrived.maps[QKV] + square);
+    lay_out_straight(layer.weights[OUTPUT], width, width, arrived.maps[OUTPUT]);
+    lay_out_straight(layer.weights[UP], inner, width, arrived.maps[UP]);
+    lay_out_straight(layer.weights[DOWN], width, inner, arrived.maps[DOWN]);
 #pragma omp barrier
   }
 

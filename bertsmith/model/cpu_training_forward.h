@@ -9,14 +9,6 @@
 
 namespace {
 
-// (O, I) weights as products of rows with them read them, in the threads around it.
-inline void lay_out_turned(const Number* weights, int64_t depth, int64_t width, Number* panels) {
-  constexpr int64_t BROAD = PANEL<Number>;
-#pragma omp for schedule(static) nowait
-  for (int64_t c = 0; c < width; c += BROAD)
-    lay_out_columns({weights + c * depth, depth}, depth, BROAD, panels + c * depth);
-}
-
 // Words of dropout of each row asked for, in the threads around it.
 inline void draw_words(const Layer& layer, const Input& input, const Kept& kept) {
   const int64_t count = input.num_asked();

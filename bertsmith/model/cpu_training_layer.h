@@ -233,14 +233,4 @@ inline void multiply_asked(
   multiply_together<Number>(rows, of.num_asked, by, then);
 }
 
-// What becomes of sums: `change` makes them what is put to rows.
-template <typename Change>
-inline auto put_into(const Grid<Number>& to, const Change& change) {
-  return [=](int64_t row, int64_t column, const auto& sums) {
-    put_pairs(to, row, column, sums, [&](int64_t at, const Floats& sum) {
-      return change(row, at, sum);
-    });
-  };
-}
-
 }  // namespace

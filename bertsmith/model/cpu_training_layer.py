@@ -150,12 +150,19 @@ def through(
     given = (hidden.contiguous(), stream.row_keys)
     if rows is None:
         return _apply(*given, None, stream, rules, *weights)
-    rising, order = rows.sort(stable=True)
+    rising, order = _in_order(rows)
     lowest, highest = int(rising[0]), int(rising[-1])
     if lowest < 0 or highest >= stream.num_tokens:
         raise IndexError(f"rows must be 0 to {stream.num_tokens - 1}: {lowest} to {highest}")
     output = _apply(*given, rising, stream, rules, *weights)
-    return output.index_select(0, order.argsort())
+    return output if order is None else output.index_select(0, order.argsort())
+
+
+def _in_order(rows: Tensor) -> tuple[Tensor, Tensor | None]:
+    """(R,) rows rising, and the order that makes them so, or None where they were."""
+    if bool((rows[1:] >= rows[:-1]).all()):
+        return rows.contiguous(), None
+    return rows.sort(stable=True)
 
 
 def _apply(*given: Any) -> Tensor:

@@ -20,12 +20,14 @@ from torch.nn import functional
 from bertsmith.model.bert import Bert
 from bertsmith.model.bilstm import BiLstm
 from bertsmith.model.config import BertConfig
+from bertsmith.model.cpu_pooled_scores import pooled_scores
 from bertsmith.model.dropout import HEAD_SITE, site_words
 from bertsmith.model.elementwise import activate, drop, norm_and_drop, widened
 from bertsmith.model.layer_choice import LayerChoice
 from bertsmith.model.layer_mix import LayerMix
 from bertsmith.model.stream import Stream
 from bertsmith.model.task import Reads, TaskHeadConfig
+from bertsmith.model.watched import is_watched
 
 
 class LanguageModelHead(nn.Module):
@@ -134,10 +136,18 @@ class TaskHead(nn.Module):
             return self._logits_of_bilstm(self.bilstm, read, stream, rows)
         if not self.config.reads_tokens:
             rows = bert.pooled_rows(stream)  # (N,)
-        if self.config.needs_pooler:
-            read = bert.pool_rows(read)  # (N, H)
         keys = stream.token_keys if rows is None else stream.keys_of(rows)
+        if self.config.needs_pooler:
+            return self._logits_of_pooled(bert, read, keys)
         return self(read, keys)  # type: ignore[no-any-return]
+
+    def _logits_of_pooled(self, bert: Bert, rows: Tensor, keys: Tensor | None) -> Tensor:
+        """(N, H) rows that the pooler reads -> (N, C)."""
+        if bert.pooler is not None and not is_watched(self):
+            scores = pooled_scores(rows, bert.pooler, self.scores, keys, self.config.dropout)
+            if scores is not None:
+                return scores
+        return self(bert.pool_rows(rows), keys)  # type: ignore[no-any-return]
 
     def _joined(self, states: Sequence[Tensor]) -> Tensor:
         if self.layer_mix is not None:

@@ -20,6 +20,7 @@ from torch.nn import functional
 from bertsmith.batch import PretrainBatch
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import DIRECTION_OF, BertConfig, Objective
+from bertsmith.model.cpu_pooled_scores import pooled_scores
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
 from bertsmith.model.stream import Stream, builds_kernels_by_size, tensors
@@ -95,9 +96,17 @@ class PretrainModel(nn.Module):
         if batch.next_labels is None:
             raise ValueError("next_sentence is among the objectives, but the batch has no labels")
         (labels,) = tensors((batch.next_labels,), rows.device)  # (N,)
-        logits = widened(self.next_sentence(self.bert.pool_rows(rows)))  # (N, 2)
+        logits = self._next_sentence_logits(rows)  # (N, 2)
         total = functional.cross_entropy(logits, labels, reduction="sum")
         return total, (logits.argmax(dim=1) == labels).sum()
+
+    def _next_sentence_logits(self, rows: Tensor) -> Tensor:
+        assert self.next_sentence is not None
+        if self.bert.pooler is not None:
+            logits = pooled_scores(rows, self.bert.pooler, self.next_sentence, None, 0.0)
+            if logits is not None:
+                return logits
+        return widened(self.next_sentence(self.bert.pool_rows(rows)))
 
 
 def _language_model(config: BertConfig, objectives: tuple[Objective, ...]) -> Objective | None:

@@ -248,7 +248,9 @@ def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
 
 def _filled_up(array: IntArray, value: int, num_more: int) -> IntArray:
     """The array with the value behind it, so many times."""
-    return np.pad(array, (0, num_more), constant_values=value) if num_more else array
+    if not num_more:
+        return array
+    return np.concatenate([array, np.full(num_more, value, dtype=array.dtype)])
 
 
 def _rectangles(lengths: IntArray) -> tuple[Rectangle, ...]:

@@ -33,6 +33,7 @@ from bertsmith.model import (
     cpu_layer,
     cpu_linear,
     cpu_norm,
+    cpu_pooled_scores,
     cpu_training_layer,
     cpu_vocabulary_loss,
     cpu_whole_loss,
@@ -218,7 +219,7 @@ def _has_cpu_functions() -> bool:
     layers = (cpu_attention, cpu_gelu, cpu_norm)
     modules = [*layers, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates]
     if multiplies_bfloat16():
-        modules.append(cpu_training_layer)
+        modules += [cpu_pooled_scores, cpu_training_layer]
     if multiplies_in_tiles():
         modules.append(cpu_linear)
     return all(library(each.SOURCE) is not None for each in modules)

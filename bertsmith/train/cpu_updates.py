@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -35,6 +37,8 @@ BLOCK = 256
 """Elements that wake together: that of `cpu_sleepers.h`."""
 MOST_STEPS = 1024
 """Steps whose decays are remembered; after so many all weights take them."""
+Pieces = npt.NDArray[np.int64]
+"""(P, 3): `Piece` of the source."""
 _ROUNDING = 2.0**-23
 """By what share of itself a weight may shrink beside its decay in a step."""
 
@@ -128,10 +132,10 @@ class Sleepers:
 
     def wake_rows(self, table: Tensor) -> None:
         """Wakes every block that holds something of a row of a sparse (R, H)."""
-        (rows,), width = table.indices(), table.shape[1]
+        rows, width, awake = table.indices()[0].numpy(), table.shape[1], self.awake.numpy()
         first, last = rows * width // BLOCK, ((rows + 1) * width - 1) // BLOCK  # (U,)
         for step in range(-(-width // BLOCK) + 1):
-            self.awake[torch.minimum(first + step, last)] = 1
+            awake[np.minimum(first + step, last)] = 1
 
     def settle(self, flat: Flat) -> None:
         """Gives all weights the decays that they have missed, before anybody sees or sets them."""
@@ -146,8 +150,7 @@ class Sleepers:
         if self._num_steps == MOST_STEPS:
             self.settle(flat)
         learning_rate, weight_decay = float(rates.learning_rate), float(rates.weight_decay)
-        self._decays[self._num_steps, 0] = learning_rate
-        self._decays[self._num_steps, 1] = weight_decay
+        self._decays.numpy()[self._num_steps] = learning_rate, weight_decay
         self._num_steps += 1
         share = learning_rate * weight_decay
         self._decayed += (
@@ -188,25 +191,24 @@ def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None
     call(SOURCE, "adam", numbers, *map(ctypes.byref, (there, _told(pieces), told)))
 
 
-def _end_to_end(numbers: Sequence[Tensor]) -> Tensor:
-    """(P, 3) int64, `Piece` of the source: where each lies, and its first and end in the run."""
-    ends = list(itertools.accumulate(each.numel() for each in numbers))
+def _end_to_end(numbers: Sequence[Tensor]) -> Pieces:
+    """Where each lies, and its first and end in the run."""
+    ends = [*itertools.accumulate((each.numel() for each in numbers), initial=0)]
     where = [each.data_ptr() for each in numbers]
-    pieces = [*zip(where, [0, *ends[:-1]], ends, strict=True)]
-    return torch.tensor(pieces, device="cpu")
+    return np.array([*zip(where, ends, ends[1:], strict=False)], dtype=np.int64)
 
 
-def _rows(table: Tensor, numbers: Tensor) -> Tensor:
-    """The same of the rows of a sparse (R, H), whose (U * H,) numbers lie there."""
-    (rows,), width = table.indices(), table.shape[1]  # (U,)
-    where = numbers.data_ptr() + torch.arange(len(rows), device="cpu") * (
-        width * numbers.element_size()
-    )
-    return torch.stack([where, rows * width, (rows + 1) * width], dim=1)
+def _rows(table: Tensor, numbers: Tensor) -> Pieces:
+    """The same of the rows of a sparse (R, H), whose (U, H) numbers lie there."""
+    rows, width = table.indices()[0].numpy(), table.shape[1]  # (U,)
+    pieces = np.empty((len(rows), 3), dtype=np.int64)
+    pieces[:, 0] = numbers.data_ptr() + np.arange(len(rows)) * (width * numbers.element_size())
+    pieces[:, 1], pieces[:, 2] = rows * width, (rows + 1) * width
+    return pieces
 
 
-def _told(pieces: Tensor) -> _Gradient:
-    return _Gradient(pointer(pieces), len(pieces))
+def _told(pieces: Pieces) -> _Gradient:
+    return _Gradient(pieces.ctypes.data, len(pieces))
 
 
 def _told_flat(flat: Flat, sleepers: Sleepers | None) -> _Flat:

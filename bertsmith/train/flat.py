@@ -8,10 +8,11 @@ how weights are updated.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bertsmith.train.cpu_updates import Sleepers
 from bertsmith.train.gradient import Gradient, plain
@@ -40,22 +41,24 @@ class Run:
 
     group: Group
     pieces: list[Piece]
-    gradient: Gradient = field(init=False)
+    gradient: Gradient
 
-    def __post_init__(self) -> None:
-        """Takes those of the pieces as they are now."""
-        gradients = [piece.parameter.grad for piece in self.pieces]
-        self.gradient = Gradient([each for each in gradients if each is not None])
+    @property
+    def is_all(self) -> bool:
+        """Whether it is the whole group."""
+        return len(self.pieces) == len(self.group.pieces)
 
     @property
     def flat(self) -> Flat:
         """The run's stretch of the group's buffers."""
+        if self.is_all:
+            return self.group.whole
         return self.group.stretch(self.pieces[0].start, self.pieces[-1].end)
 
     @property
     def sleepers(self) -> Sleepers | None:
         """Which blocks of the run have had a gradient; None where nobody counts them."""
-        return self.group.sleepers if len(self.pieces) == len(self.group.pieces) else None
+        return self.group.sleepers if self.is_all else None
 
 
 class Group:
@@ -84,7 +87,7 @@ class Group:
     def settle(self) -> None:
         """Gives weights what they have yet to take, before anybody sees or sets them."""
         if self.sleepers is not None:
-            self.sleepers.settle(self.stretch(0, len(self.weight)))
+            self.sleepers.settle(self.whole)
 
     def refresh(self) -> None:
         """Makes what follows from weights and moments: the rounded copy, and who is awake."""
@@ -92,6 +95,11 @@ class Group:
             self.copy.copy_(self.weight)
         if self.sleepers is not None:
             self.sleepers.wake_by(self.exp_avg, self.exp_avg_sq)
+
+    @cached_property
+    def whole(self) -> Flat:
+        """Every buffer."""
+        return self.stretch(0, len(self.weight))
 
     def stretch(self, start: int, end: int) -> Flat:
         """Elements [start, end) of every buffer."""
@@ -112,19 +120,26 @@ class Group:
         seen = self.weight if self.copy is None else self.copy
         first, size = seen.data_ptr(), seen.element_size()
         pieces: list[Piece] = []
+        gradients: list[Tensor] = []
         for piece in self.pieces:
-            if piece.parameter.data_ptr() != first + piece.start * size:
+            parameter, gradient = piece.parameter, piece.parameter.grad
+            if parameter.data_ptr() != first + piece.start * size:
                 raise ValueError(
                     f"parameter {piece.name} was moved or replaced after the optimizer was made; "
                     f"move, cast and load the model first, then make the optimizer"
                 )
-            if pieces and not _share_run(pieces[-1], piece):
-                yield Run(self, pieces)
-                pieces = []
-            if piece.parameter.grad is not None:
+            if pieces and (
+                gradient is None
+                or gradient.dtype != gradients[-1].dtype
+                or piece.updates != pieces[-1].updates
+            ):
+                yield Run(self, pieces, Gradient(gradients))
+                pieces, gradients = [], []
+            if gradient is not None:
                 pieces.append(piece)
+                gradients.append(gradient)
         if pieces:
-            yield Run(self, pieces)
+            yield Run(self, pieces, Gradient(gradients))
 
 
 def grouped(named_parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Group]:
@@ -162,13 +177,3 @@ def _lay(named_parameters: list[tuple[str, nn.Parameter]]) -> Iterator[Piece]:
         end = start + parameter.numel()
         yield Piece(name, parameter, start, end)
         start = end
-
-
-def _share_run(before: Piece, piece: Piece) -> bool:
-    first, second = before.parameter.grad, piece.parameter.grad
-    return (
-        first is not None
-        and second is not None
-        and first.dtype == second.dtype
-        and before.updates == piece.updates
-    )

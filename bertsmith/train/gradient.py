@@ -26,16 +26,17 @@ class Gradient:
         self.table = _coalesced(parts[0]) if is_sparse else None
         """(R, H) with U rows, each once and in their order; None where none is sparse."""
         self.numbers = [
-            _flat(self.table.values() if self.table is not None else each) for each in parts
+            _dense(self.table.values() if self.table is not None else each) for each in parts
         ]
-        """What each holds, one number behind the other; of a sparse one (U * H,)."""
+        """What each holds, one number behind the other; of a sparse one (U, H)."""
 
     @cached_property
     def whole(self) -> Tensor:
         """(E,)."""
         if self.table is not None:
             return self.table.to_dense().reshape(-1)
-        return self.numbers[0] if len(self.numbers) == 1 else torch.cat(self.numbers)
+        flat = [plain(each.reshape(-1)) for each in self.numbers]
+        return flat[0] if len(flat) == 1 else torch.cat(flat)
 
 
 def plain(tensor: Tensor) -> Tensor:
@@ -46,9 +47,8 @@ def plain(tensor: Tensor) -> Tensor:
     return tensor.data
 
 
-def _flat(gradient: Tensor) -> Tensor:
-    gradient = gradient.to_dense() if gradient.is_sparse else gradient
-    return plain(gradient.reshape(-1).contiguous())
+def _dense(gradient: Tensor) -> Tensor:
+    return (gradient.to_dense() if gradient.is_sparse else gradient).contiguous()
 
 
 def _coalesced(gradient: Tensor) -> Tensor:

@@ -141,10 +141,11 @@ class Optimizer:
     def _rates(
         self, learning_rate: float, factor: Tensor, *, decays: bool, time: int
     ) -> updates.Rates:
-        """The numbers of the update that is the parameter's `time`-th, where `factor` is."""
+        """The numbers of the update that is the parameter's `time`-th."""
         config = self.config
         corrects = config.name != "bert_adam"
-        numbers = (
+        return updates.Rates(
+            factor,
             learning_rate,
             config.weight_decay if decays else 0.0,
             config.beta1,
@@ -155,8 +156,6 @@ class Optimizer:
             1.0 / (1.0 - config.beta1**time) if corrects else 1.0,
             1.0 / math.sqrt(1.0 - config.beta2**time) if corrects else 1.0,
         )
-        # Filled on the device, not copied to it: a copy would wait for the device.
-        return updates.Rates(factor, *(factor.new_full((), number) for number in numbers))
 
     def _clip_factor(self, norm: Tensor) -> Tensor:
         # Differs from the paper's code on TPUs: the norm is global, not of each core's share.

@@ -26,24 +26,33 @@ CHUNK_ELEMENTS = 2**16
 
 
 class Rates(NamedTuple):
-    """The numbers of one update, each a scalar tensor where the weights are."""
+    """The numbers of one update; each as it is, or as a scalar tensor where the weights are."""
 
     gradient_factor: Tensor
-    """Clipping and loss scale in one factor on every gradient."""
-    learning_rate: Tensor
-    weight_decay: Tensor
+    """Clipping and loss scale in one factor on every gradient; always a tensor."""
+    learning_rate: float | Tensor
+    weight_decay: float | Tensor
     """0 for LayerNorm and biases."""
-    beta1: Tensor
-    new1: Tensor
+    beta1: float | Tensor
+    new1: float | Tensor
     """1 - beta1."""
-    beta2: Tensor
-    new2: Tensor
+    beta2: float | Tensor
+    new2: float | Tensor
     """1 - beta2."""
-    epsilon: Tensor
-    correction1: Tensor
+    epsilon: float | Tensor
+    correction1: float | Tensor
     """1 / (1 - beta1^t), or 1 without bias correction."""
-    correction2: Tensor
+    correction2: float | Tensor
     """1 / sqrt(1 - beta2^t), or 1 without bias correction."""
+
+    def as_tensors(self) -> Rates:
+        """As kernels take them, which else would be built for each value."""
+        # Filled on the device, not copied to it: a copy would wait for the device.
+        fill = self.gradient_factor.new_full
+        return Rates(
+            self.gradient_factor,
+            *(each if isinstance(each, Tensor) else fill((), each) for each in self[1:]),
+        )
 
 
 class Flat(NamedTuple):
@@ -93,7 +102,7 @@ def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None
     if _lacks_compiler(gradient.whole):
         _adam_without_compiler(flat, gradient.whole, rates)
     else:
-        adam_in_one_pass(flat, gradient.whole, rates)
+        adam_in_one_pass(flat, gradient.whole, rates.as_tensors())
 
 
 @fused
@@ -123,7 +132,7 @@ def lamb(flat: Flat, gradient: Gradient, rates: Rates, sizes: list[int]) -> None
     `sizes` are the elements of each tensor in the run. A tensor of zeros, and one with a direction
     of zeros, keeps the ratio 1.
     """
-    direction = lamb_direction(flat, gradient.whole, rates)
+    direction = lamb_direction(flat, gradient.whole, rates.as_tensors())
     directions = list(torch.split(direction, sizes))
     weight_norms = torch.stack(torch._foreach_norm(list(torch.split(flat.weight, sizes))))
     direction_norms = torch.stack(torch._foreach_norm(directions))
