@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from benchmarks.machine import CPU
 from bertsmith.batch import PretrainBatch
 from bertsmith.compiler import without_native
-from bertsmith.files import keep_freed_memory
 from bertsmith.fusion import unfused
+from bertsmith.memory import keep_freed_memory
 from bertsmith.model.config import BertConfig
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.train.config import OptimizerConfig

@@ -26,9 +26,6 @@ _MOVED_ASIDE = ".old.part"
 _LOCK = ".lock"
 _TRIES, _SECONDS_BETWEEN_TRIES = 100, 0.01
 
-_KEEPING = ((-4, 0), (-1, (1 << 31) - 1))
-"""glibc's M_MMAP_MAX: no block of its own from the system; M_TRIM_THRESHOLD: nothing goes back."""
-
 _HELD = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES)  # what POSIX and Windows answer
 
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
@@ -202,24 +199,6 @@ def forget_peak_memory() -> bool:
     except OSError:
         return False
     return True
-
-
-def keep_freed_memory() -> bool:
-    """Lets this process keep the memory that it frees; False where the platform cannot.
-
-    A training step frees gigabytes and asks for them again. Given back to the system in between,
-    every page returns as a fault and has to be cleared: a tenth of a step of BASE on a CPU. The
-    C library of most Linux systems can keep them; the process then stays at its peak.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
-    import ctypes
-
-    try:
-        change = ctypes.CDLL(None).mallopt
-    except AttributeError:  # another C library
-        return False
-    return all(change(name, value) == 1 for name, value in _KEEPING)
 
 
 def _locked(path: Path) -> tuple[IO[bytes], list[Path]]:

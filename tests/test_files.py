@@ -238,38 +238,6 @@ def test_a_disk_that_cannot_lock_is_not_told_as_in_use(tmp_path, monkeypatch):
     assert raised.value.filename == str(tmp_path / ".lock")
 
 
-AGAIN_AND_AGAIN = """
-import resource, sys
-from bertsmith.files import keep_freed_memory
-if sys.argv[1] == "kept" and not keep_freed_memory():
-    sys.exit(3)
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-bytearray(1 << 26)
-before = faults()
-for _ in range(20):
-    bytearray(1 << 26)
-print(faults() - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
-def test_kept_memory_comes_back_without_page_faults():
-    found = {}
-    for how in ("kept", "given back"):
-        ran = subprocess.run(
-            [sys.executable, "-c", AGAIN_AND_AGAIN, how],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if ran.returncode == 3:
-            pytest.skip("another C library")
-        found[how] = int(ran.stdout)
-    assert found["given back"] > 20  # at least one huge page a time
-    assert found["kept"] < 0.1 * found["given back"]
-
-
 @pytest.mark.parametrize(
     ("there", "written", "left"),
     [

@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from bertsmith.memory import ask_for_large_pages
 from bertsmith.train.cpu_updates import Sleepers
 from bertsmith.train.gradient import Gradient, plain
 from bertsmith.train.updates import Flat
@@ -69,11 +70,10 @@ class Group:
         self.pieces = list(_lay(named_parameters))
         first, size = self.pieces[0].parameter, self.pieces[-1].end
         wide = torch.promote_types(first.dtype, torch.float32)
-        self.weight = torch.empty(size, dtype=wide, device=first.device)
-        self.exp_avg = torch.zeros_like(self.weight)
-        self.exp_avg_sq = torch.zeros_like(self.weight)
+        self.weight = _room(size, wide, first.device)
+        self.exp_avg, self.exp_avg_sq = (_room(size, wide, first.device).zero_() for _ in range(2))
         is_half = first.dtype != wide
-        self.copy = torch.empty_like(self.weight, dtype=first.dtype) if is_half else None
+        self.copy = _room(size, first.dtype, first.device) if is_half else None
         seen = self.weight if self.copy is None else self.copy
         for piece in self.pieces:
             values, shape = piece.parameter.detach(), piece.parameter.shape
@@ -166,6 +166,14 @@ def grouped(named_parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Group]
     if not kinds:
         raise ValueError("the optimizer was given no parameter that requires a gradient")
     return [Group(members, decays=members[0][1].dim() >= 2) for members in kinds.values()]
+
+
+def _room(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(E,) to be written, of a CPU's memory in large pages where the system has them."""
+    room = torch.empty(size, dtype=dtype, device=device)
+    if room.is_cpu:
+        ask_for_large_pages(room.data_ptr(), size * room.element_size())
+    return room
 
 
 def _lay(named_parameters: list[tuple[str, nn.Parameter]]) -> Iterator[Piece]:

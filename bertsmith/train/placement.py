@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from bertsmith.files import keep_freed_memory
+from bertsmith.memory import keep_freed_memory
 from bertsmith.train.config import OptimizerConfig, Precision
 from bertsmith.train.device import cast_
 from bertsmith.train.flat import LARGE_ELEMENTS
