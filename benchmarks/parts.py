@@ -26,7 +26,7 @@ from bertsmith.data.plan import Plan
 from bertsmith.model import (
     attention,
     cpu_linear,
-    cpu_training_layer,
+    cpu_training_layers,
     float16,
     layer,
     linear,
@@ -34,6 +34,7 @@ from bertsmith.model import (
 )
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.heads import LanguageModelHead, TaskHead
+from bertsmith.model.layer_rules import LearningLayer
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.model.task_model import TaskModel
@@ -55,7 +56,7 @@ RANGES: tuple[tuple[object, str, str], ...] = (
     (linear.Linear, "forward", LINEAR),
     (cpu_linear, "linear", LINEAR),
     (float16, "linear", LINEAR),
-    (cpu_training_layer, "through", LAYERS),
+    (cpu_training_layers, "through", LAYERS),
     (attention, "attend", ATTENTION),
     (linear, "add_and_norm", NORM),
     (attention, "site_words", NORM),
@@ -144,8 +145,8 @@ class _Step:
 def ranges() -> Iterator[None]:
     """Lays the ranges of `RANGES` around their functions, for the block."""
     with contextlib.ExitStack() as stack:
-        in_one_call = _told_layer(cpu_training_layer.through)
-        stack.enter_context(mock.patch.object(cpu_training_layer, "through", in_one_call))
+        in_one_call = _told_layers(cpu_training_layers.through)
+        stack.enter_context(mock.patch.object(cpu_training_layers, "through", in_one_call))
         for owner, name, part in RANGES:
             stack.enter_context(mock.patch.object(owner, name, _ranged(owner, name, part)))
         for name in _OWN_PRODUCTS:
@@ -224,22 +225,20 @@ def _told(name: str) -> Callable[..., object]:
     return within
 
 
-def _told_layer(through: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A layer in one call with a range that tells the operations of its maps around it."""
+def _told_layers(through: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Layers in one function with a range that tells the operations of their maps around it."""
 
     @functools.wraps(through)
     def within(
-        hidden: Tensor,
-        stream: Stream,
-        rows: Tensor | None,
-        weights: Sequence[Tensor],
-        rules: object,
+        layers: Sequence[LearningLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
     ) -> Tensor:
-        width, inner = weights[2].shape[0], weights[4].shape[0]
-        asked = stream.num_tokens if rows is None else len(rows)
-        macs = stream.num_tokens * 2 * width * width + asked * 2 * width * (width + inner)
+        macs, tokens = 0, stream.num_tokens
+        for number, each in enumerate(layers, start=1):
+            width, inner = each.weights[2].shape[0], each.weights[4].shape[0]
+            asked = tokens if rows is None or number < len(layers) else len(rows)
+            macs += tokens * 2 * width * width + asked * 2 * width * (width + inner)
         with record_function(f"{_OWN_LAYER} {2 * macs}"):
-            return through(hidden, stream, rows, weights, rules)
+            return through(layers, hidden, stream, rows)
 
     return within
 

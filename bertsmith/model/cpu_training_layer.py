@@ -1,11 +1,12 @@
-"""A Transformer layer that learns, on a CPU that multiplies bfloat16: one call there, one back.
+"""A Transformer layer that learns, on a CPU that multiplies bfloat16, as one function takes it.
 
 The functions of `cpu_training_layer.cpp` do all of a layer chunk by chunk, in bfloat16, so that a
 step of few tokens does not wait for sixty calls from Python, and in one of many a chunk's rows are
-still in the cache when the next product reads them. Values, gradients and dropout masks are those
-of `layer.Layer` made of operators, which is the definition and takes what these do not: other
-types, devices and processors, heads of other sizes than whole bands (cpu_bands.h), other
-activations than GELU, weights that do not learn, and parts that somebody watches or changed.
+still in the cache when the next product reads them. `cpu_training_layers` calls them. Values,
+gradients and dropout masks are those of `layer.Layer` made of operators, which is the definition
+and takes what these do not: other types, devices and processors, heads of other sizes than whole
+bands (cpu_bands.h), other activations than GELU, weights that do not learn, and parts that somebody
+watches or changed.
 
 Differs: GELU is made of the sums themselves, not of what they were rounded to, and its slope with
 it, which is rounded; what comes to a hidden state from queries, keys, values and the residual is
@@ -21,7 +22,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,18 +29,22 @@ from torch import Tensor
 from bertsmith.model.cpu_attention import LONGEST, NativeRules, NativeSequences
 from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.dropout import SITES_PER_LAYER, NativeDropout, site_number
-from bertsmith.model.first_order import first_order
-from bertsmith.model.layer_rules import NUM_MAPS, NUM_NORMS, LayerRules, are_of_one_layer
+from bertsmith.model.layer_rules import (
+    NUM_MAPS,
+    NUM_NORMS,
+    LayerRules,
+    LearningLayer,
+    are_of_one_layer,
+)
 from bertsmith.model.stream import Stream
-from bertsmith.native import call, has_fast_products, pointer, size, takes
+from bertsmith.native import has_fast_products, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 _PANEL, _BAND = 64, 32
 """What widths are multiples of, and those of heads."""
-_LINE_BYTES = 64
 
 
-class _Layer(ctypes.Structure):
+class NativeLayer(ctypes.Structure):
     """`Layer` of the source."""
 
     _fields_ = (
@@ -55,13 +59,13 @@ class _Layer(ctypes.Structure):
     )
 
     @staticmethod
-    def of(weights: Sequence[Tensor], rules: LayerRules, keys: Tensor | None) -> _Layer:
-        """Of weights in the order of `through`."""
+    def of(weights: Sequence[Tensor], rules: LayerRules, keys: Tensor | None) -> NativeLayer:
+        """Of weights in the order of `LearningLayer`."""
         where = [each.data_ptr() for each in weights]
         maps, norms = where[: 2 * NUM_MAPS], where[2 * NUM_MAPS :]
         of_norms = zip(norms[::2], norms[1::2], rules.epsilons, strict=True)
         hidden = len(weights[-1])
-        return _Layer(
+        return NativeLayer(
             (ctypes.c_void_p * NUM_MAPS)(*maps[::2]),
             (ctypes.c_void_p * NUM_MAPS)(*maps[1::2]),
             (NativeNorm * NUM_NORMS)(*(NativeNorm(*each) for each in of_norms)),
@@ -75,7 +79,7 @@ class _Layer(ctypes.Structure):
         )
 
 
-class _Input(ctypes.Structure):
+class NativeInput(ctypes.Structure):
     """`Input` of the source."""
 
     _fields_ = (
@@ -85,8 +89,14 @@ class _Input(ctypes.Structure):
         ("kept", ctypes.c_void_p),
     )
 
+    @staticmethod
+    def of(hidden: Tensor, keys: Tensor | None, rows: Tensor | None, stream: Stream) -> NativeInput:
+        """Of (T, H) states and (R,) rising rows; without what is kept."""
+        sequences = NativeSequences.of(stream, rows)
+        return NativeInput(hidden.data_ptr(), sequences, pointer(keys), None)
 
-class _Gradients(ctypes.Structure):
+
+class NativeGradients(ctypes.Structure):
     """`Gradients` of the source."""
 
     _fields_ = (
@@ -94,6 +104,16 @@ class _Gradients(ctypes.Structure):
         ("biases", ctypes.c_void_p * NUM_MAPS),
         ("norms", ctypes.c_void_p * NUM_NORMS),
     )
+
+    @staticmethod
+    def of(of_maps: Sequence[Tensor], of_norms: Sequence[Tensor]) -> NativeGradients:
+        """Of those of weights and biases in turn, and (2, H) of both norms."""
+        where = [each.data_ptr() for each in of_maps]
+        return NativeGradients(
+            (ctypes.c_void_p * NUM_MAPS)(*where[::2]),
+            (ctypes.c_void_p * NUM_MAPS)(*where[1::2]),
+            (ctypes.c_void_p * NUM_NORMS)(*(each.data_ptr() for each in of_norms)),
+        )
 
 
 def may_suit(hidden: Tensor) -> bool:
@@ -106,14 +126,9 @@ def may_suit(hidden: Tensor) -> bool:
     )
 
 
-def suits(
-    hidden: Tensor,
-    stream: Stream,
-    rows: Tensor | None,
-    weights: Sequence[Tensor],
-    rules: LayerRules,
-) -> bool:
+def suits(hidden: Tensor, stream: Stream, rows: Tensor | None, layer: LearningLayer) -> bool:
     """Whether the functions are there for these weights, somebody learns them, and it pays."""
+    weights, rules = layer.weights, layer.rules
     maps, norms = weights[: 2 * NUM_MAPS], weights[2 * NUM_MAPS :]
     width, inner, num_heads = len(norms[0]), len(maps[4]), rules.attention.num_heads
     others = [] if rows is None else [rows]
@@ -133,117 +148,3 @@ def suits(
         and has_fast_products(SOURCE, hidden, of_bfloat16=True)
         and takes(SOURCE, hidden, stream.first_rows, *others, *weights)
     )
-
-
-def through(
-    hidden: Tensor,
-    stream: Stream,
-    rows: Tensor | None,
-    weights: Sequence[Tensor],
-    rules: LayerRules,
-) -> Tensor:
-    """(T, H) hidden states -> (T, H), or with (R,) `rows` of these alone, (R, H).
-
-    `weights`: weight and bias of the maps to queries, keys and values, from contexts, up and down,
-    and of both norms. Raises IndexError for a row that belongs to no sequence.
-    """
-    given = (hidden.contiguous(), stream.row_keys)
-    if rows is None:
-        return _apply(*given, None, stream, rules, *weights)
-    rising, order = _in_order(rows)
-    lowest, highest = int(rising[0]), int(rising[-1])
-    if lowest < 0 or highest >= stream.num_tokens:
-        raise IndexError(f"rows must be 0 to {stream.num_tokens - 1}: {lowest} to {highest}")
-    output = _apply(*given, rising, stream, rules, *weights)
-    return output if order is None else output.index_select(0, order.argsort())
-
-
-def _in_order(rows: Tensor) -> tuple[Tensor, Tensor | None]:
-    """(R,) rows rising, and the order that makes them so, or None where they were."""
-    if bool((rows[1:] >= rows[:-1]).all()):
-        return rows.contiguous(), None
-    return rows.sort(stable=True)
-
-
-def _apply(*given: Any) -> Tensor:
-    output: Tensor = _TrainingLayer.apply(*given)  # type: ignore[no-untyped-call]
-    return output
-
-
-class _TrainingLayer(torch.autograd.Function):
-    """Of (T, H) hidden states, (T,) row keys of dropout and rows in rising order."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        keys: Tensor | None,
-        rows: Tensor | None,
-        stream: Stream,
-        rules: LayerRules,
-        *weights: Tensor,
-    ) -> Tensor:
-        layer = _Layer.of(weights, rules, keys)
-        given = _input(hidden, keys, rows, stream, None)
-        count = size(
-            SOURCE, "training_layer_bytes", hidden, ctypes.byref(layer), ctypes.byref(given)
-        )
-        kept = hidden.new_empty(count, dtype=torch.uint8)
-        assert kept.data_ptr() % _LINE_BYTES == 0, "lines past the cache must be whole"
-        given.kept = kept.data_ptr()
-        output = _room(hidden, rows, stream)
-        call(
-            SOURCE,
-            "training_layer_forward",
-            hidden,
-            ctypes.byref(layer),
-            ctypes.byref(given),
-            pointer(output),
-        )
-        ctx.save_for_backward(hidden, keys, rows, kept, *weights)
-        ctx.stream, ctx.rules = stream, rules
-        return output
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, keys, rows, kept, *weights = ctx.saved_tensors
-        layer = _Layer.of(weights, ctx.rules, keys)
-        given = _input(hidden, keys, rows, ctx.stream, kept)
-        gradient = gradients[0].contiguous()
-        grad_hidden = _room(hidden, None, ctx.stream)
-        of_maps = [torch.empty_like(each) for each in weights[: 2 * NUM_MAPS]]
-        of_norms = [hidden.new_empty((2, hidden.shape[1]), dtype=torch.float32) for _ in range(2)]
-        where = [each.data_ptr() for each in of_maps]
-        to = _Gradients(
-            (ctypes.c_void_p * NUM_MAPS)(*where[::2]),
-            (ctypes.c_void_p * NUM_MAPS)(*where[1::2]),
-            (ctypes.c_void_p * NUM_NORMS)(*(each.data_ptr() for each in of_norms)),
-        )
-        call(
-            SOURCE,
-            "training_layer_backward",
-            hidden,
-            ctypes.byref(layer),
-            ctypes.byref(given),
-            pointer(gradient),
-            pointer(grad_hidden),
-            ctypes.byref(to),
-        )
-        rest = [each for of_norm in of_norms for each in of_norm.unbind()]
-        return grad_hidden, None, None, None, None, *of_maps, *rest
-
-
-def _room(hidden: Tensor, rows: Tensor | None, stream: Stream) -> Tensor:
-    """Where (T, H) rows are written, or (R, H); spare rows are zero."""
-    width = hidden.shape[1]
-    if rows is None:
-        return stream.room_for_rows(width, hidden)
-    return hidden.new_empty((len(rows), width))
-
-
-def _input(
-    hidden: Tensor, keys: Tensor | None, rows: Tensor | None, stream: Stream, kept: Tensor | None
-) -> _Input:
-    where = None if kept is None else kept.data_ptr()
-    return _Input(hidden.data_ptr(), NativeSequences.of(stream, rows), pointer(keys), where)

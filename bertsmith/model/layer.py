@@ -2,7 +2,7 @@
 
 Post-LayerNorm, as in the original. The matrix multiplications run as they are; everything between
 them is fused into one pass over memory. Where that is faster, all of it is one call: on a CPU
-without gradients (`cpu_layer`) and where it learns (`cpu_training_layer`), and on a GPU
+without gradients (`cpu_layer`) and where it learns (`cpu_training_layers`), and on a GPU
 (`gpu_layer`). It does not know what the hidden states are for.
 
 Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
@@ -17,13 +17,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bertsmith.model import cpu_layers, cpu_training_layer, gpu_layer
+from bertsmith.model import cpu_layers, cpu_training_layers, gpu_layer
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
 from bertsmith.model.embeddings import Embeddings
-from bertsmith.model.layer_rules import LayerRules
+from bertsmith.model.layer_rules import LayerRules, LearningLayer
 from bertsmith.model.linear import Linear, linears, project_and_norm
 from bertsmith.model.stream import Stream
 from bertsmith.model.watched import is_watched
@@ -46,13 +46,12 @@ class Layer(nn.Module):
         ready = self._ready
         if ready is not None and cpu_layers.suits([ready], hidden, stream, rows):
             return cpu_layers.through([ready], hidden, stream, rows)
-        may_suit = cpu_training_layer.may_suit(hidden) or gpu_layer.may_suit(hidden)
-        if may_suit and (rules := self._rules_in_one_call()):
-            weights = [each for part in self._parts() for each in (part.weight, part.bias)]
-            if gpu_layer.suits(hidden, weights, rules):
-                return gpu_layer.through(hidden, stream, rows, weights, rules)
-            if cpu_training_layer.suits(hidden, stream, rows, weights, rules):
-                return cpu_training_layer.through(hidden, stream, rows, weights, rules)
+        may_suit = cpu_training_layers.may_suit(hidden) or gpu_layer.may_suit(hidden)
+        if may_suit and (whole := self.learning()):
+            if gpu_layer.suits(hidden, whole.weights, whole.rules):
+                return gpu_layer.through(hidden, stream, rows, whole.weights, whole.rules)
+            if cpu_training_layers.suits([whole], hidden, stream, rows):
+                return cpu_training_layers.through([whole], hidden, stream, rows)
         attended = self.attention(hidden, stream, rows)  # (R, H)
         output: Tensor = self.feed_forward(attended, stream.keys_of(rows))  # (R, H)
         return output
@@ -63,8 +62,8 @@ class Layer(nn.Module):
         maps = (attention.qkv, attention.output, feed_forward.up, feed_forward.down)
         return (*maps, attention.norm, feed_forward.norm)
 
-    def _rules_in_one_call(self) -> LayerRules | None:
-        """How it is to learn in one call; None where somebody hooked into a part or changed it."""
+    def learning(self) -> LearningLayer | None:
+        """As it is to learn in one call; None where somebody hooked into a part or changed it."""
         attention, feed_forward = self.attention, self.feed_forward
         if type(attention) is not SelfAttention or type(feed_forward) is not FeedForward:
             return None
@@ -77,13 +76,15 @@ class Layer(nn.Module):
             return None
         if any(map(is_watched, parts)):
             return None
-        return LayerRules(
+        rules = LayerRules(
             number=self.number,
             attention=attention.rules,
             activation=feed_forward.activation,
             probability=feed_forward.dropout,
             epsilons=(attention.norm.eps, feed_forward.norm.eps),
         )
+        weights = [each for part in self._parts() for each in (part.weight, part.bias)]
+        return LearningLayer(weights=weights, rules=rules)
 
     def lay_out(self) -> None:
         """Lays the weights out for answers: for one call, or where that is not to be, map by map.
@@ -116,13 +117,18 @@ def in_turn(
 ) -> Tensor:
     """Several layers in turn; with `rows` (R,), of the last one's states only these.
 
-    In one call where all were laid out for it, and nobody hooked into one of them or changed what
-    one does.
+    In one call where all were laid out for it, in one function where all learn, and nobody hooked
+    into one of them or changed what one does.
     """
-    ready = [each._ready for each in layers if type(each) is Layer and not is_watched(each)]
-    laid_out = [each for each in ready if each is not None]
+    as_made = [each for each in layers if type(each) is Layer and not is_watched(each)]
+    laid_out = [each._ready for each in as_made if each._ready is not None]
     if len(laid_out) == len(layers) and cpu_layers.suits(laid_out, hidden, stream, rows):
         return cpu_layers.through(laid_out, hidden, stream, rows)
+    if len(as_made) == len(layers) and cpu_training_layers.may_suit(hidden, len(layers)):
+        learning = [whole for each in as_made if (whole := each.learning()) is not None]
+        are_all = len(learning) == len(layers)
+        if are_all and cpu_training_layers.suits(learning, hidden, stream, rows):
+            return cpu_training_layers.through(learning, hidden, stream, rows)
     *others, last = layers
     for layer in others:
         hidden = layer(hidden, stream)

@@ -1,4 +1,4 @@
-"""What a layer does beside what its weights say, for those that do all of it in one function."""
+"""A layer for those that do all of it in one function: weights, and what it does beside them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ class LayerRules:
     """Of dropout, of what both sub-layers add."""
     epsilons: tuple[float, float]
     """Of both norms."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningLayer:
+    """All of a layer."""
+
+    weights: Sequence[Tensor]
+    """Weight and bias of the maps to queries, keys and values, from contexts, up and down, and of
+    both norms."""
+    rules: LayerRules
 
 
 def are_of_one_layer(weights: Sequence[Tensor]) -> bool:

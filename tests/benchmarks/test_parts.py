@@ -6,7 +6,8 @@ from torch.profiler import profile, record_function
 
 from benchmarks import parts
 from benchmarks.parts import ORDER, RANGES, parts_of, product_flops, ranges
-from bertsmith.model import cpu_training_layer, linear
+from bertsmith.model import cpu_training_layers, linear
+from bertsmith.model.layer_rules import LearningLayer
 from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed
 
@@ -120,16 +121,17 @@ def test_parts_add_up_to_a_profiled_step():
     assert found["other"].seconds > 0
 
 
-def test_a_layer_in_one_call_tells_the_operations_of_its_maps(monkeypatch):
-    monkeypatch.setattr(cpu_training_layer, "through", lambda hidden, *_: hidden + 1)
+def test_layers_in_one_function_tell_the_operations_of_their_maps(monkeypatch):
+    monkeypatch.setattr(cpu_training_layers, "through", lambda layers, hidden, *_: hidden + 1)
     weights = [torch.zeros(shape) for shape in ((12, 4), (12,), (4, 4), (4,), (6, 4), (6,))]
+    layers = [LearningLayer(weights=weights, rules=None)] * 2
     stream = Stream.of(random_packed([3, 2], 60))
     for rows in (None, torch.tensor([0])):
         with ranges(), profile() as profiler, record_function("the step"):
-            cpu_training_layer.through(torch.zeros(5, 4), stream, rows, weights, None)
+            cpu_training_layers.through(layers, torch.zeros(5, 4), stream, rows)
         [event] = [each for each in profiler.events() if each.name == "the step"]
         asked = 5 if rows is None else 1
-        macs = 5 * 4 * 8 + asked * (4 * 4 + 4 * 4 + 2 * 4 * 6)
+        macs = sum(5 * 4 * 8 + each * (4 * 4 + 4 * 4 + 2 * 4 * 6) for each in (5, asked))
         found = {name: part.flops for name, part in parts_of(event).items() if part.flops}
         assert found == {
             "layers, each in one call, forward": 2 * macs,

@@ -118,10 +118,9 @@ def in_one_function(
     layer: Layer, hidden: torch.Tensor, stream: Stream, rows: torch.Tensor | None
 ) -> torch.Tensor:
     """As `Layer.forward` calls it on a GPU."""
-    rules = Layer._rules_in_one_call(layer)
-    assert rules is not None
-    weights = [each for part in layer._parts() for each in (part.weight, part.bias)]
-    return gpu_layer.through(hidden, stream, rows, weights, rules)
+    whole = layer.learning()
+    assert whole is not None
+    return gpu_layer.through(hidden, stream, rows, whole.weights, whole.rules)
 
 
 def outcome_of(

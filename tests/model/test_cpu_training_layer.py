@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bertsmith import native
 from bertsmith.compiler import Build, without_native
-from bertsmith.model import cpu_training_layer
+from bertsmith.model import cpu_training_layer, cpu_training_layers
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_training_layer import SOURCE
 from bertsmith.model.layer import Layer
@@ -47,9 +47,9 @@ def anywhere(monkeypatch):
 def calls(monkeypatch):
     """Names of the functions that are called."""
     names = []
-    call = cpu_training_layer.call
+    call = cpu_training_layers.call
     monkeypatch.setattr(
-        cpu_training_layer,
+        cpu_training_layers,
         "call",
         lambda source, name, *rest: [names.append(name), call(source, name, *rest)][1],
     )

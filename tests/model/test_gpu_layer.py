@@ -98,9 +98,8 @@ def _is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def are_taken(layer: Layer, hidden: torch.Tensor) -> bool:
     """Whether the layer's weights are, in one function."""
-    rules = layer._rules_in_one_call()
-    weights = [each for part in layer._parts() for each in (part.weight, part.bias)]
-    return rules is not None and gpu_layer.suits(hidden, weights, rules)
+    whole = layer.learning()
+    return whole is not None and gpu_layer.suits(hidden, whole.weights, whole.rules)
 
 
 @pytest.mark.usefixtures("_is_a_gpu")
@@ -121,7 +120,7 @@ def test_what_the_kernels_do_not_do_goes_operator_by_operator() -> None:
     assert not are_taken(hooked, hidden)
     replaced = Layer(sized(1, 128, 2), 0)
     replaced.attention = torch.nn.Identity()
-    assert replaced._rules_in_one_call() is None
+    assert replaced.learning() is None
 
 
 @pytest.mark.gpu

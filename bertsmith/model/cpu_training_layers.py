@@ -1,0 +1,185 @@
+"""Hidden states through layers that learn, on a CPU: several in one function, there and back.
+
+`cpu_training_layer` says what they take, and what the definition is. All that Python has to do is
+done before the first layer is called: after a call the processor's caches hold other numbers than
+its own, and to find its own again took a sixth of the time of a layer of a few hundred tokens.
+
+Legend: T tokens, R rows asked for, H hidden size, L layers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertsmith.model import cpu_training_layer
+from bertsmith.model.cpu_training_layer import (
+    SOURCE,
+    NativeGradients,
+    NativeInput,
+    NativeLayer,
+)
+from bertsmith.model.first_order import first_order
+from bertsmith.model.layer_rules import NUM_MAPS, NUM_NORMS, LayerRules, LearningLayer
+from bertsmith.model.stream import Stream
+from bertsmith.native import call, pointer, size
+
+MOST_NUMBERS = 2**23
+"""Of the hidden states of several layers: what these keep, some 30 bytes a number, lies in memory
+until the last of them has gone back. Where there are more, Python takes a hundredth of the time."""
+_NUM_WEIGHTS = 2 * (NUM_MAPS + NUM_NORMS)
+_LINE_BYTES = 64
+
+
+def may_suit(hidden: Tensor, num_layers: int = 1) -> bool:
+    """Whether it is worth asking for so many layers in one function."""
+    are_few = num_layers == 1 or num_layers * hidden.numel() <= MOST_NUMBERS
+    return are_few and cpu_training_layer.may_suit(hidden)
+
+
+def suits(
+    layers: Sequence[LearningLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
+) -> bool:
+    """Whether the functions are there for all of them."""
+    each = zip(layers, _asked(rows, len(layers)), strict=True)
+    return all(cpu_training_layer.suits(hidden, stream, asked, layer) for layer, asked in each)
+
+
+def through(
+    layers: Sequence[LearningLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
+) -> Tensor:
+    """(T, H) hidden states -> (T, H), or of (R,) rows of the last layer alone, (R, H).
+
+    Raises IndexError for a row that belongs to no sequence.
+    """
+    weights = [weight for each in layers for weight in each.weights]
+    rules = [each.rules for each in layers]
+    given = (hidden.contiguous(), stream.row_keys)
+    if rows is None:
+        return _apply(*given, None, stream, rules, *weights)
+    rising, order = _in_order(rows)
+    lowest, highest = int(rising[0]), int(rising[-1])
+    if lowest < 0 or highest >= stream.num_tokens:
+        raise IndexError(f"rows must be 0 to {stream.num_tokens - 1}: {lowest} to {highest}")
+    output = _apply(*given, rising, stream, rules, *weights)
+    return output if order is None else output.index_select(0, order.argsort())
+
+
+def _in_order(rows: Tensor) -> tuple[Tensor, Tensor | None]:
+    """(R,) rows rising, and the order that makes them so, or None where they were."""
+    if bool((rows[1:] >= rows[:-1]).all()):
+        return rows.contiguous(), None
+    return rows.sort(stable=True)
+
+
+def _apply(*given: Any) -> Tensor:
+    output: Tensor = _TrainingLayers.apply(*given)  # type: ignore[no-untyped-call]
+    return output
+
+
+class _TrainingLayers(torch.autograd.Function):
+    """Of (T, H) hidden states, (T,) row keys of dropout and rows in rising order."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        keys: Tensor | None,
+        rows: Tensor | None,
+        stream: Stream,
+        rules: Sequence[LayerRules],
+        *weights: Tensor,
+    ) -> Tensor:
+        layers, asked = _natives(weights, rules, keys), _asked(rows, len(rules))
+        *states, output = [hidden, *(_room(hidden, each, stream) for each in asked)]
+        inputs = _inputs(states, keys, asked, stream)
+        kept = [_kept(hidden, *each) for each in zip(layers, inputs, strict=True)]
+        outputs = map(pointer, [*states[1:], output])
+        calls = [*zip(map(ctypes.byref, layers), map(ctypes.byref, inputs), outputs, strict=True)]
+        for each in calls:
+            call(SOURCE, "training_layer_forward", hidden, *each)
+        ctx.save_for_backward(*states, *kept, keys, rows, *weights)
+        ctx.stream, ctx.rules = stream, rules
+        return output
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        count, stream, saved = len(ctx.rules), ctx.stream, ctx.saved_tensors
+        states, kept, (keys, rows, *weights) = (
+            saved[:count], saved[count : 2 * count], saved[2 * count :],
+        )  # fmt: skip
+        layers = _natives(weights, ctx.rules, keys)
+        inputs = _inputs(states, keys, _asked(rows, count), stream)
+        made = [_rooms_for_gradients(own) for own in _of_each(weights)]
+        told = [NativeGradients.of(*each) for each in made]
+        rooms = [_room(states[0], None, stream) for _ in range(min(count, 2))]  # they take turns
+        arrived = [gradients[0].contiguous(), *(rooms[number % 2] for number in range(count))]
+        calls = []
+        for number, ways in zip(reversed(range(count)), pairwise(arrived), strict=True):
+            inputs[number].kept = kept[number].data_ptr()
+            layer, of, to = map(ctypes.byref, (layers[number], inputs[number], told[number]))
+            calls.append((layer, of, *map(pointer, ways), to))
+        for each in calls:
+            call(SOURCE, "training_layer_backward", states[0], *each)
+        flat = [
+            each
+            for of_maps, of_norms in made
+            for each in (*of_maps, *(part for norm in of_norms for part in norm.unbind()))
+        ]
+        return arrived[-1], None, None, None, None, *flat
+
+
+def _of_each(weights: Sequence[Tensor]) -> list[Sequence[Tensor]]:
+    """Each layer's."""
+    return [weights[at : at + _NUM_WEIGHTS] for at in range(0, len(weights), _NUM_WEIGHTS)]
+
+
+def _natives(
+    weights: Sequence[Tensor], rules: Sequence[LayerRules], keys: Tensor | None
+) -> list[NativeLayer]:
+    each = zip(_of_each(weights), rules, strict=True)
+    return [NativeLayer.of(own, its, keys) for own, its in each]
+
+
+def _asked(rows: Tensor | None, num_layers: int) -> list[Tensor | None]:
+    """Which rows each layer makes: all of them but the last."""
+    return [*[None] * (num_layers - 1), rows]
+
+
+def _inputs(
+    states: Sequence[Tensor], keys: Tensor | None, asked: Sequence[Tensor | None], stream: Stream
+) -> list[NativeInput]:
+    """Each layer's, without what is kept."""
+    each = zip(states, asked, strict=True)
+    return [NativeInput.of(hidden, keys, rows, stream) for hidden, rows in each]
+
+
+def _kept(hidden: Tensor, layer: NativeLayer, given: NativeInput) -> Tensor:
+    """Where a layer keeps what its way back needs, and is told so."""
+    told = (ctypes.byref(layer), ctypes.byref(given))
+    count = size(SOURCE, "training_layer_bytes", hidden, *told)
+    room = hidden.new_empty(count, dtype=torch.uint8)
+    assert room.data_ptr() % _LINE_BYTES == 0, "lines past the cache must be whole"
+    given.kept = room.data_ptr()
+    return room
+
+
+def _room(hidden: Tensor, rows: Tensor | None, stream: Stream) -> Tensor:
+    """Where (T, H) rows are written, or (R, H); spare rows are zero."""
+    width = hidden.shape[1]
+    if rows is None:
+        return stream.room_for_rows(width, hidden)
+    return hidden.new_empty((len(rows), width))
+
+
+def _rooms_for_gradients(weights: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Of a layer's maps, weights and biases, and (2, H) of each norm."""
+    width = len(weights[-1])
+    of_maps = [torch.empty_like(each) for each in weights[: 2 * NUM_MAPS]]
+    return of_maps, [weights[-1].new_empty((2, width)) for _ in range(NUM_NORMS)]

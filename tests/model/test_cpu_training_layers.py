@@ -1,0 +1,177 @@
+"""Several layers that learn in one function, beside the same one at a time."""
+
+import copy
+import shutil
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from bertsmith.compiler import without_native
+from bertsmith.model import cpu_training_layer, cpu_training_layers
+from bertsmith.model.config import BertConfig
+from bertsmith.model.layer import Layer, in_turn
+from bertsmith.model.stream import Stream
+from tests.model.plain import random_packed
+
+LENGTHS = [5, 3, 40, 1, 77, 20]
+TOKENS, WIDTH = sum(LENGTHS), 64
+ROWS = [0, 5, 8, 8, 99, 3]
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+
+@pytest.fixture(autouse=True)
+def anywhere(monkeypatch):
+    """As on a processor where these functions are the fastest."""
+    monkeypatch.setattr(cpu_training_layer, "has_fast_products", lambda *_, **__: True)
+
+
+@pytest.fixture
+def together(monkeypatch):
+    """Of how many layers each function is."""
+    numbers, through = [], cpu_training_layers.through
+    monkeypatch.setattr(
+        cpu_training_layers,
+        "through",
+        lambda layers, *rest: [numbers.append(len(layers)), through(layers, *rest)][1],
+    )
+    return numbers
+
+
+def some_layers(count=3):
+    torch.manual_seed(count)
+    config = BertConfig(
+        vocab_size=60, hidden_size=WIDTH, num_attention_heads=2, intermediate_size=128,
+        num_hidden_layers=count,
+    )  # fmt: skip
+    layers = [Layer(config, number).bfloat16() for number in range(count)]
+    for each in layers:
+        for parameter in each.parameters():
+            nn.init.normal_(parameter, std=0.1)
+        for norm in (each.attention.norm, each.feed_forward.norm):
+            norm.float()
+    return layers
+
+
+def a_stream(**given):
+    return Stream.of(random_packed(LENGTHS, 60), dropout=(3, 4), **given)
+
+
+def drawn(count, seed=1):
+    torch.manual_seed(seed)
+    return torch.randn(count, WIDTH).bfloat16()
+
+
+def one_at_a_time(layers, hidden, stream, rows=None):
+    *others, last = layers
+    for each in others:
+        hidden = each(hidden, stream)
+    return last(hidden, stream, rows)
+
+
+def learned(make, layers, stream, rows=None):
+    """Output, gradient of the input, and of every weight of every layer."""
+    weights = [each for layer in layers for each in layer.parameters()]
+    hidden = drawn(len(stream.token_ids)).requires_grad_()
+    output = make(layers, hidden, stream, None if rows is None else torch.tensor(rows))
+    gradients = torch.autograd.grad(output, [hidden, *weights], drawn(len(output), seed=2))
+    return [output.detach(), *gradients]
+
+
+def assert_equal(found, others):
+    assert len(found) == len(others)
+    assert all(map(torch.equal, found, others))
+
+
+@pytest.mark.parametrize("rows", [None, ROWS, [0], sorted(ROWS)])
+@pytest.mark.parametrize("is_rounded", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_they_give_what_they_give_one_at_a_time_to_the_bit(count, is_rounded, rows, together):
+    layers, stream = some_layers(count), a_stream(is_rounded=is_rounded)
+    expected = learned(one_at_a_time, layers, stream, rows)
+    assert together == [1] * count
+    found = learned(in_turn, layers, stream, rows)
+    assert together == [1] * count + [count]
+    assert_equal(found, expected)
+
+
+def test_they_are_those_of_the_definition():
+    layers, stream = some_layers(), a_stream()
+    with without_native():
+        exact = [copy.deepcopy(each).double() for each in layers]
+        hidden = drawn(TOKENS).double().requires_grad_()
+        right = in_turn(exact, hidden, stream)
+        right.backward(drawn(TOKENS, seed=2).double())
+    output, grad_hidden, *_ = learned(in_turn, layers, stream)
+    for ours, theirs in ((output, right), (grad_hidden, hidden.grad)):
+        assert (ours.double() - theirs).norm() <= 3e-2 * theirs.norm()
+
+
+@pytest.mark.parametrize("row", [-1, TOKENS])
+def test_a_row_of_no_sequence_cannot_be_asked_for(row):
+    layers, stream = some_layers(), a_stream(is_rounded=True)
+    with pytest.raises(IndexError, match=f"rows must be 0 to {TOKENS - 1}: {min(row, 0)} to"):
+        in_turn(layers, drawn(len(stream.token_ids)), stream, torch.tensor([row, 0]))
+
+
+def test_one_way_there_is_gone_back_twice_and_not_differentiated_again():
+    layers, stream = some_layers(), a_stream()
+    weights = [each for layer in layers for each in layer.parameters()]
+    output = in_turn(layers, drawn(TOKENS), stream)
+    given = torch.ones_like(output)
+    once, again = (torch.autograd.grad(output, weights, given, retain_graph=True) for _ in range(2))
+    assert_equal(once, again)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        torch.autograd.grad(output, weights, given, create_graph=True)
+
+
+def test_what_is_computed_anew_for_the_way_back_is_the_same():
+    layers, stream = some_layers(), a_stream()
+
+    def anew(*given):
+        return checkpoint(in_turn, *given, use_reentrant=False)
+
+    assert_equal(learned(anew, layers, stream), learned(in_turn, layers, stream))
+
+
+def test_weights_that_changed_are_not_gone_back_through():
+    layers, stream = some_layers(), a_stream()
+    output = in_turn(layers, drawn(TOKENS), stream)
+    with torch.no_grad():
+        layers[1].feed_forward.up.weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+def hooked(layer):
+    layer.register_forward_hook(lambda *_: None)
+
+
+def hooked_on_the_way_back(layer):
+    layer.register_full_backward_hook(lambda *_: None)
+
+
+@pytest.mark.parametrize("change", [hooked, hooked_on_the_way_back])
+def test_layers_of_which_one_is_watched_go_one_at_a_time(change, together):
+    layers, stream = some_layers(), a_stream()
+    change(layers[1])
+    learned(in_turn, layers, stream)
+    assert together == [1, 1, 1]
+
+
+def test_layers_of_which_one_is_frozen_go_one_at_a_time(together):
+    layers, stream = some_layers(), a_stream()
+    layers[0].requires_grad_(False)
+    in_turn(layers, drawn(TOKENS), stream).sum().backward()
+    assert together == [1, 1]
+    assert layers[0].feed_forward.up.weight.grad is None
+
+
+def test_many_states_go_one_layer_at_a_time(together, monkeypatch):
+    layers, stream = some_layers(), a_stream()
+    expected = learned(in_turn, layers, stream)
+    monkeypatch.setattr(cpu_training_layers, "MOST_NUMBERS", 3 * TOKENS * WIDTH - 1)
+    assert_equal(learned(in_turn, layers, stream), expected)
+    assert together == [3, 1, 1, 1]
