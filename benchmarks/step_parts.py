@@ -9,8 +9,8 @@ it, each in a process of its own. torch's profiler names the operators, and the 
 says which part of the step each belongs to; the parts add up to the profiled step. Shown is the
 step of median time. Beside it stand a step without the profiler (a median too), and the floor:
 every matrix product that torch makes in the step, at the matrix rate measured in the same run.
-Those of the head never reach that rate; those of attention, where it is a function in C++, are not
-among them.
+Those of the head never reach that rate; those of attention and of the pooler, where they are
+functions in C++, are not among them.
 
 With `--corpus` the pre-training step draws its batch, which a run does ahead of time, in another
 thread; without it, full sequences are drawn before the step begins.

@@ -12,6 +12,8 @@ import sys
 
 _KEEPING = ((-4, 0), (-1, (1 << 31) - 1))
 """glibc's M_MMAP_MAX: no block of its own from the system; M_TRIM_THRESHOLD: nothing goes back."""
+_LARGE_BYTES = 1 << 21
+"""Of a large page, on most processors."""
 
 
 def keep_freed_memory() -> bool:
@@ -33,14 +35,15 @@ def keep_freed_memory() -> bool:
 def ask_for_large_pages(address: int, num_bytes: int) -> bool:
     """Asks for them where so many bytes lie, before they are written; False where there are none.
 
-    Whoever meets memory in no order, as an update of rows that were looked up does, else waits for
-    where its pages are. Linux makes large ones of what begins and ends with them.
+    Whoever meets memory in no order, as an update of rows that were looked up does, else waits to
+    be told where its pages are.
     """
-    if not sys.platform.startswith("linux"):
+    first, last = -(-address // _LARGE_BYTES), (address + num_bytes) // _LARGE_BYTES
+    if first >= last or not sys.platform.startswith("linux"):
         return False
-    start, end = -(-address // mmap.PAGESIZE), (address + num_bytes) // mmap.PAGESIZE
-    if start >= end:
+    try:
+        advise, large = ctypes.CDLL(None).madvise, mmap.MADV_HUGEPAGE
+    except AttributeError:  # another C library or an older system
         return False
-    place, size = ctypes.c_void_p(start * mmap.PAGESIZE), (end - start) * mmap.PAGESIZE
-    advise = ctypes.CDLL(None).madvise
-    return bool(advise(place, ctypes.c_size_t(size), mmap.MADV_HUGEPAGE) == 0)
+    place, size = ctypes.c_void_p(first * _LARGE_BYTES), (last - first) * _LARGE_BYTES
+    return bool(advise(place, ctypes.c_size_t(size), large) == 0)

@@ -60,8 +60,8 @@ inline Floats load(const float* from) { return *reinterpret_cast<const Unaligned
 
 inline void store(float* to, Floats values) { *reinterpret_cast<UnalignedFloats*>(to) = values; }
 
-// Each the lower half of a word: one instruction, of which g++ 12 makes four by itself.
-inline Words widened(Halves halves) {
+// Each is the lower half of a word: one instruction, of which g++ 12 makes four by itself.
+inline Words as_words(Halves halves) {
 #if defined(__AVX512F__) && VECTOR_BYTES == 64
   return (Words)_mm512_cvtepu16_epi32((__m256i)halves);
 #elif defined(__AVX2__) && VECTOR_BYTES == 32
@@ -74,7 +74,7 @@ inline Words widened(Halves halves) {
 inline Floats load(const uint16_t* bfloat16) {
   Halves halves;
   std::memcpy(&halves, bfloat16, sizeof halves);
-  return (Floats)(widened(halves) << 16);
+  return (Floats)(as_words(halves) << 16);
 }
 
 // To the nearest bfloat16, ties to even; NaN stays NaN.

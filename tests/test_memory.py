@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -67,10 +66,10 @@ def test_large_pages_are_asked_for_where_the_numbers_lie():
     assert ran.stdout, ran.stderr
     num_kilobytes, is_asked_for = ran.stdout.split()
     assert is_asked_for == "True"
-    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    if setting.exists() and "[never]" not in setting.read_text():
-        assert int(num_kilobytes) > 1 << 14
+    if num_kilobytes == "0":
+        pytest.skip("the system has none left")
+    assert int(num_kilobytes) >= 1 << 11
 
 
-def test_less_than_a_page_is_nothing_to_ask_for():
-    assert not ask_for_large_pages(4097, 100)
+def test_less_than_a_large_page_is_nothing_to_ask_for():
+    assert not ask_for_large_pages(4097, (1 << 22) - 4098)

@@ -5,7 +5,7 @@ without a gap, so that no example is left out. This file knows no tasks and no t
 
 Source: google-research/bert run_classifier.py, file_based_input_fn_builder (shuffled, repeated).
 
-Legend: N items, G groups, R scored rows.
+Legend: N items, n those of a batch, G groups, R scored rows.
 """
 
 from __future__ import annotations

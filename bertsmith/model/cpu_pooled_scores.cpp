@@ -1,10 +1,9 @@
 // The rows that a pooler reads -> scores of their sequences, on a CPU, forward and backward: what
 // cpu_pooled_scores.py calls.
 //
-// Dense and tanh, dropout, and a map to a few scores: of a batch's few rows all of it takes less time
-// than one call from Python. Numbers are bfloat16, all sums and the scores float32. What dropout keeps
-// is drawn anew wherever it is asked for. Sums over rows are made in their order, so the number of
-// threads changes no bit. It knows no loss and no Python.
+// Dense and tanh, dropout, and a map to a few scores. Numbers are bfloat16, all sums and the scores
+// float32. What dropout keeps is drawn anew wherever it is asked for. Sums over rows are made in their
+// order, so the number of threads changes no bit. It knows no loss and no Python.
 //
 // Source: Devlin et al. 2018, section 4.1; google-research/bert, modeling.py, BertModel, and
 // run_classifier.py, create_model.
@@ -34,11 +33,19 @@ struct Head {
 
   Panels<Number> panels(const Number* laid_out) const { return {laid_out, nullptr, width, width}; }
   Grid<const Number> grid(const Number* rows) const { return {rows, width}; }
+};
 
-  // What becomes of some columns of a row: dropped, or as much more as makes up for it.
-  Floats factors(int64_t row, int64_t column) const {
-    if (!keys) return Floats{} + 1.0f;
-    return keep_factors(word_at(site, keys[row]), uint32_t(column), dropout);
+// What becomes of a row's columns: dropped, or as much more as makes up for it.
+struct RowDropout {
+  bool is_on;
+  int32_t word;
+  Dropout dropout;
+
+  RowDropout(const Head& of, int64_t row)
+      : is_on(of.keys), word(is_on ? word_at(of.site, of.keys[row]) : 0), dropout(of.dropout) {}
+
+  Floats factors(int64_t column) const {
+    return is_on ? keep_factors(word, uint32_t(column), dropout) : Floats{} + 1.0f;
   }
 };
 
@@ -49,15 +56,28 @@ struct Gradients {
   Number *scores, *scores_bias;
 };
 
-// Memory for panels, and for so many numbers more.
-inline Memory room_for(const Head& of, int64_t more) {
-  return Memory((of.width * of.width + more) / 2 + 3 * 64);
-}
+// What is worked in.
+struct Work {
+  Number *panels, *arrived;  // (H, H), (N, H) going backward
+  float* of_bias;            // (H,) going backward
+
+  Work(Cutter& cutter, const Head& of, bool is_backward)
+      : panels(cutter.numbers<Number>(of.width * of.width)),
+        arrived(cutter.numbers<Number>(is_backward ? of.count * of.width : 0)),
+        of_bias(cutter.numbers<float>(is_backward ? of.width : 0)) {}
+
+  static Memory memory(const Head& of, bool is_backward) {
+    Cutter counter{nullptr};
+    Work(counter, of, is_backward);
+    return Memory(parts(counter.next - static_cast<char*>(nullptr) + 64, sizeof(float)));
+  }
+};
 
 inline void score(const Head& of, int64_t row, const Number* pooled, float* scores) {
+  const RowDropout dropout(of, row);
   Floats sums[MOST_SCORES] = {};
   for (int64_t h = 0; h < of.width; h += LANES) {
-    const Floats dropped = load(pooled + h) * of.factors(row, h);
+    const Floats dropped = load(pooled + h) * dropout.factors(h);
     for (int64_t c = 0; c < of.num_scores; c++) sums[c] += dropped * load(of.scores + c * of.width + h);
   }
   for (int64_t c = 0; c < of.num_scores; c++) scores[c] = sum_of(sums[c]) + widened(of.scores_bias[c]);
@@ -66,16 +86,17 @@ inline void score(const Head& of, int64_t row, const Number* pooled, float* scor
 // (N, H) rows -> (N, H) pooled vectors and (N, C) scores.
 float forward(
     const Head& of, const Number* rows, Number* pooled, float* scores, int num_threads) {
-  const Memory memory = room_for(of, 0);
+  const Memory memory = Work::memory(of, false);
   if (!memory.floats) return NO_ROOM;
-  Number* panels = Cutter{memory.lined()}.numbers<Number>(of.width * of.width);
+  Cutter cutter{memory.lined()};
+  const Work work(cutter, of, false);
 #pragma omp parallel num_threads(num_threads)
   {
     [[maybe_unused]] Tiles tiles;
-    lay_out_turned(of.dense, of.width, of.width, panels);
+    lay_out_turned(of.dense, of.width, of.width, work.panels);
 #pragma omp barrier
     multiply_together<Number>(
-        of.grid(rows), of.count, of.panels(panels),
+        of.grid(rows), of.count, of.panels(work.panels),
         put_into(Grid<Number>{pooled, of.width}, [&](int64_t, int64_t column, Floats sum) {
           return hyperbolic_tangent(sum + load(of.dense_bias + column));
         }));
@@ -89,11 +110,12 @@ float forward(
 // What comes to the sums of which tanh made a row's pooled vector.
 inline void through_tanh(
     const Head& of, int64_t row, const Number* pooled, const float* given, Number* to) {
+  const RowDropout dropout(of, row);
   for (int64_t h = 0; h < of.width; h += LANES) {
     Floats arrived = {};
     for (int64_t c = 0; c < of.num_scores; c++) arrived += given[c] * load(of.scores + c * of.width + h);
     const Floats value = load(pooled + h);
-    put(to + h, arrived * of.factors(row, h) * (1.0f - value * value));
+    put(to + h, arrived * dropout.factors(h) * (1.0f - value * value));
   }
 }
 
@@ -102,7 +124,8 @@ inline void score_gradients(
     const Head& of, const Number* pooled, const Gradients& to, int64_t column) {
   Floats sums[MOST_SCORES] = {};
   for (int64_t n = 0; n < of.count; n++) {
-    const Floats dropped = load(pooled + n * of.width + column) * of.factors(n, column);
+    const Floats factors = RowDropout(of, n).factors(column);
+    const Floats dropped = load(pooled + n * of.width + column) * factors;
     for (int64_t c = 0; c < of.num_scores; c++) sums[c] += to.given[n * of.num_scores + c] * dropped;
   }
   for (int64_t c = 0; c < of.num_scores; c++) put(to.scores + c * of.width + column, sums[c]);
@@ -119,30 +142,30 @@ inline void score_bias_gradients(const Head& of, const Gradients& to) {
 float backward(
     const Head& of, const Number* rows, const Number* pooled, const Gradients& to,
     int num_threads) {
-  const int64_t width = of.width, size = of.count * width;
-  const Memory memory = room_for(of, size + 2 * width);
+  const int64_t width = of.width;
+  const Memory memory = Work::memory(of, true);
   if (!memory.floats) return NO_ROOM;
   Cutter cutter{memory.lined()};
-  Number *panels = cutter.numbers<Number>(width * width), *arrived = cutter.numbers<Number>(size);
-  float* of_bias = cutter.numbers<float>(width);
+  const Work work(cutter, of, true);
 #pragma omp parallel num_threads(num_threads)
   {
     [[maybe_unused]] Tiles tiles;
-    lay_out_straight(of.dense, width, width, panels);
+    lay_out_straight(of.dense, width, width, work.panels);
 #pragma omp for schedule(static) nowait
     for (int64_t h = 0; h < width; h += LANES) score_gradients(of, pooled, to, h);
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait
     for (int64_t n = 0; n < of.count; n++)
-      through_tanh(of, n, pooled + n * width, to.given + n * of.num_scores, arrived + n * width);
+      through_tanh(of, n, pooled + n * width, to.given + n * of.num_scores, work.arrived + n * width);
+#pragma omp barrier
     multiply_together<Number>(
-        of.grid(arrived), of.count, of.panels(panels),
+        of.grid(work.arrived), of.count, of.panels(work.panels),
         put_into(Grid<Number>{to.rows, width}, [](int64_t, int64_t, Floats sum) { return sum; }));
   }
   score_bias_gradients(of, to);
   const Given<Number> both{
-      of.grid(arrived), of.grid(rows), to.dense, of_bias, of.count, width, width};
+      of.grid(work.arrived), of.grid(rows), to.dense, work.of_bias, of.count, width, width};
   const float status = weight_gradients(both, num_threads);
-  for (int64_t h = 0; h < width; h++) narrow(of_bias[h], to.dense_bias + h);
+  for (int64_t h = 0; h < width; h++) narrow(work.of_bias[h], to.dense_bias + h);
   return status;
 }
 

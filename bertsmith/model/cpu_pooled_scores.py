@@ -120,8 +120,9 @@ def _may_suit(rows: Tensor) -> bool:
 
 
 def _is_plain(linear: nn.Linear) -> bool:
-    """Whether it is a linear map, and nobody hooked into it or changed what it does."""
-    return type(linear).forward is nn.Linear.forward and not is_watched(linear)
+    """Whether it is a linear map with a bias, and nobody hooked into it or changed what it does."""
+    is_as_made = type(linear).forward is nn.Linear.forward and not is_watched(linear)
+    return is_as_made and linear.bias is not None
 
 
 def _suits(rows: Tensor, weights: tuple[Tensor, ...], keys: Tensor | None) -> bool:

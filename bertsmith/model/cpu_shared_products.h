@@ -76,7 +76,8 @@ inline void multiply_deep_together(
 }
 #endif
 
-// (O, I) weights as products of rows with them read them, in the threads around it.
+// (O, I) weights as products of rows with them read them, in the threads around it, which do not wait for
+// one another at its end.
 template <typename Number>
 inline void lay_out_turned(const Number* weights, int64_t depth, int64_t width, Number* panels) {
   constexpr int64_t BROAD = PANEL<Number>;
@@ -85,8 +86,8 @@ inline void lay_out_turned(const Number* weights, int64_t depth, int64_t width, 
     lay_out_columns({weights + c * depth, depth}, depth, BROAD, panels + c * depth);
 }
 
-// (O, I) weights as products of gradients with them read them, in the threads around it: some rows at a
-// time, whose lines lie behind each other.
+// (O, I) weights as products of gradients with them read them, in the threads around it, which do not wait
+// either: some rows at a time, whose lines lie behind each other.
 template <typename Number>
 inline void lay_out_straight(const Number* weights, int64_t depth, int64_t width, Number* panels) {
   constexpr int64_t BROAD = PANEL<Number>, ROWS = 32;

@@ -49,7 +49,7 @@ inline Words side_by_side(const uint16_t* first, const uint16_t* second) {
   Halves low, high = {};
   std::memcpy(&low, first, sizeof low);
   if (second) std::memcpy(&high, second, sizeof high);
-  return widened(low) | widened(high) << 16;
+  return as_words(low) | as_words(high) << 16;
 }
 
 inline Words side_by_side(const float* first, const float*) {

@@ -1,5 +1,5 @@
 // A Transformer layer that learns, on a CPU, forward in one call and backward in another: what
-// cpu_training_layer.py calls.
+// cpu_training_layers.py calls.
 //
 // The stream is read in chunks of whole sequences, so that a chunk's rows are still in the cache when
 // the next product reads them. Weights are laid out anew in every call, for every step changes them.

@@ -126,7 +126,7 @@ def may_suit(hidden: Tensor) -> bool:
     )
 
 
-def suits(hidden: Tensor, stream: Stream, rows: Tensor | None, layer: LearningLayer) -> bool:
+def suits(layer: LearningLayer, hidden: Tensor, stream: Stream, rows: Tensor | None) -> bool:
     """Whether the functions are there for these weights, somebody learns them, and it pays."""
     weights, rules = layer.weights, layer.rules
     maps, norms = weights[: 2 * NUM_MAPS], weights[2 * NUM_MAPS :]

@@ -2,7 +2,7 @@
 
 `cpu_training_layer` says what they take, and what the definition is. All that Python has to do is
 done before the first layer is called: after a call the processor's caches hold other numbers than
-its own, and to find its own again took a sixth of the time of a layer of a few hundred tokens.
+its own, which it then waits for.
 
 Legend: T tokens, R rows asked for, H hidden size, L layers.
 """
@@ -29,25 +29,30 @@ from bertsmith.model.layer_rules import NUM_MAPS, NUM_NORMS, LayerRules, Learnin
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, pointer, size
 
-MOST_NUMBERS = 2**23
-"""Of the hidden states of several layers: what these keep, some 30 bytes a number, lies in memory
-until the last of them has gone back. Where there are more, Python takes a hundredth of the time."""
+MOST_STATES, MOST_WEIGHTS = 2**23, 2**25
+"""Numbers of hidden states and of weights of several layers: what is kept of the former, some 30
+bytes a number, and gradients of the latter lie in memory together until the last layer has gone
+back. Where there are more, Python takes a hundredth of the time."""
 _NUM_WEIGHTS = 2 * (NUM_MAPS + NUM_NORMS)
 _LINE_BYTES = 64
 
 
 def may_suit(hidden: Tensor, num_layers: int = 1) -> bool:
     """Whether it is worth asking for so many layers in one function."""
-    are_few = num_layers == 1 or num_layers * hidden.numel() <= MOST_NUMBERS
-    return are_few and cpu_training_layer.may_suit(hidden)
+    return cpu_training_layer.may_suit(hidden) and (
+        num_layers == 1 or num_layers * hidden.numel() <= MOST_STATES
+    )
 
 
 def suits(
     layers: Sequence[LearningLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
 ) -> bool:
-    """Whether the functions are there for all of them."""
+    """Whether the functions are there for all of them, and several are not too large."""
+    num_weights = sum(weight.numel() for each in layers for weight in each.weights)
+    if len(layers) > 1 and num_weights > MOST_WEIGHTS:
+        return False
     each = zip(layers, _asked(rows, len(layers)), strict=True)
-    return all(cpu_training_layer.suits(hidden, stream, asked, layer) for layer, asked in each)
+    return all(cpu_training_layer.suits(layer, hidden, stream, asked) for layer, asked in each)
 
 
 def through(
@@ -96,7 +101,8 @@ class _TrainingLayers(torch.autograd.Function):
         *weights: Tensor,
     ) -> Tensor:
         layers, asked = _natives(weights, rules, keys), _asked(rows, len(rules))
-        *states, output = [hidden, *(_room(hidden, each, stream) for each in asked)]
+        rooms = [_room(hidden, each, stream) for each in asked]
+        *states, output = hidden, *rooms  # (T, H) each, (R, H)
         inputs = _inputs(states, keys, asked, stream)
         kept = [_kept(hidden, *each) for each in zip(layers, inputs, strict=True)]
         outputs = map(pointer, [*states[1:], output])
@@ -118,7 +124,7 @@ class _TrainingLayers(torch.autograd.Function):
         inputs = _inputs(states, keys, _asked(rows, count), stream)
         made = [_rooms_for_gradients(own) for own in _of_each(weights)]
         told = [NativeGradients.of(*each) for each in made]
-        rooms = [_room(states[0], None, stream) for _ in range(min(count, 2))]  # they take turns
+        rooms = [_room(states[0], None, stream) for _ in range(min(count, 2))]  # (T, H), in turns
         arrived = [gradients[0].contiguous(), *(rooms[number % 2] for number in range(count))]
         calls = []
         for number, ways in zip(reversed(range(count)), pairwise(arrived), strict=True):

@@ -143,7 +143,8 @@ class TaskHead(nn.Module):
 
     def _logits_of_pooled(self, bert: Bert, rows: Tensor, keys: Tensor | None) -> Tensor:
         """(N, H) rows that the pooler reads -> (N, C)."""
-        if bert.pooler is not None and not is_watched(self):
+        is_as_made = type(self).forward is TaskHead.forward and not is_watched(self)
+        if bert.pooler is not None and is_as_made:
             scores = pooled_scores(rows, bert.pooler, self.scores, keys, self.config.dropout)
             if scores is not None:
                 return scores

@@ -1,4 +1,7 @@
-"""A layer for those that do all of it in one function: weights, and what it does beside them."""
+"""A layer for those that do all of it in one function: weights, and what it does beside them.
+
+Legend: H hidden size, F feed-forward size.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,11 @@ class LayerRules:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningLayer:
-    """All of a layer."""
+    """What a layer computes with, where it learns: weights, and what is done beside them."""
 
     weights: Sequence[Tensor]
-    """Weight and bias of the maps to queries, keys and values, from contexts, up and down, and of
-    both norms."""
+    """Weight and bias of the maps to queries, keys and values, (3H, H) and (3H,), from contexts,
+    (H, H) and (H,), up, (F, H) and (F,), and down, (H, F) and (H,), then (H,) of both norms."""
     rules: LayerRules
 
 

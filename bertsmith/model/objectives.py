@@ -101,6 +101,7 @@ class PretrainModel(nn.Module):
         return total, (logits.argmax(dim=1) == labels).sum()
 
     def _next_sentence_logits(self, rows: Tensor) -> Tensor:
+        """(N, H) rows that the pooler reads -> (N, 2)."""
         assert self.next_sentence is not None
         if self.bert.pooler is not None:
             logits = pooled_scores(rows, self.bert.pooler, self.next_sentence, None, 0.0)

@@ -195,7 +195,9 @@ def _end_to_end(numbers: Sequence[Tensor]) -> Pieces:
     """Where each lies, and its first and end in the run."""
     ends = [*itertools.accumulate((each.numel() for each in numbers), initial=0)]
     where = [each.data_ptr() for each in numbers]
-    return np.array([*zip(where, ends, ends[1:], strict=False)], dtype=np.int64)
+    borders = itertools.pairwise(ends)
+    pieces = [(place, *of) for place, of in zip(where, borders, strict=True)]
+    return np.array(pieces, dtype=np.int64)
 
 
 def _rows(table: Tensor, numbers: Tensor) -> Pieces:

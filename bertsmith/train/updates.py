@@ -25,34 +25,34 @@ CHUNK_ELEMENTS = 2**16
 """Stays in a core's cache between the passes of the kernel without a compiler."""
 
 
+Scalar = float | Tensor
+
+
 class Rates(NamedTuple):
-    """The numbers of one update; each as it is, or as a scalar tensor where the weights are."""
+    """The numbers of one update, as they are, or as scalar tensors where the weights are."""
 
     gradient_factor: Tensor
     """Clipping and loss scale in one factor on every gradient; always a tensor."""
-    learning_rate: float | Tensor
-    weight_decay: float | Tensor
+    learning_rate: Scalar
+    weight_decay: Scalar
     """0 for LayerNorm and biases."""
-    beta1: float | Tensor
-    new1: float | Tensor
+    beta1: Scalar
+    new1: Scalar
     """1 - beta1."""
-    beta2: float | Tensor
-    new2: float | Tensor
+    beta2: Scalar
+    new2: Scalar
     """1 - beta2."""
-    epsilon: float | Tensor
-    correction1: float | Tensor
+    epsilon: Scalar
+    correction1: Scalar
     """1 / (1 - beta1^t), or 1 without bias correction."""
-    correction2: float | Tensor
+    correction2: Scalar
     """1 / sqrt(1 - beta2^t), or 1 without bias correction."""
 
     def as_tensors(self) -> Rates:
-        """As kernels take them, which else would be built for each value."""
+        """As compiled functions take them, which would else be built for each value."""
+        factor, *numbers = self
         # Filled on the device, not copied to it: a copy would wait for the device.
-        fill = self.gradient_factor.new_full
-        return Rates(
-            self.gradient_factor,
-            *(each if isinstance(each, Tensor) else fill((), each) for each in self[1:]),
-        )
+        return Rates(factor, *(factor.new_full((), float(each)) for each in numbers))
 
 
 class Flat(NamedTuple):
@@ -100,7 +100,7 @@ def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None
     if sleepers is not None:
         sleepers.settle(flat)
     if _lacks_compiler(gradient.whole):
-        _adam_without_compiler(flat, gradient.whole, rates)
+        _adam_without_compiler(flat, gradient.whole, rates.as_tensors())
     else:
         adam_in_one_pass(flat, gradient.whole, rates.as_tensors())
 

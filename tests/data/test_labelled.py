@@ -78,6 +78,14 @@ def test_an_epoch_is_shuffled_once_not_at_every_step(monkeypatch: pytest.MonkeyP
     assert whole[1009:].tolist() == permutation(1009, 907, Stream.SHUFFLE, 1)[:991].tolist()
 
 
+def test_a_step_of_several_epochs_reads_them_in_their_order() -> None:
+    plan = TaskPlan(labelled=_single(10), batch_size=25, seed=3)
+    orders = [permutation(10, 3, Stream.SHUFFLE, epoch).tolist() for epoch in range(6)]
+    endless = [group for order in orders for group in order]
+    assert plan.groups(0).tolist() == endless[:25]
+    assert plan.groups(1).tolist() == endless[25:50]
+
+
 @pytest.mark.parametrize(
     ("batch_size", "wanted", "steps"), [(4, 3.0, 7), (16, 3.0, 1), (5, 2.0, 4)]
 )
@@ -107,6 +115,9 @@ def test_the_choices_of_a_question_stay_together() -> None:
     batch = _choices().batch(np.array([2, 0]))
     assert batch.groups.tolist() == [0, 0, 0, 0, 1, 1]
     assert batch.targets.tolist() == [1, 0, 0, 0, 1, 0]
+    assert batch.items.tolist() == [5, 6, 7, 8, 0, 1]
+    items = [_item(number) for number in batch.items.tolist()]
+    assert batch.packed.token_ids.tolist() == [id for each in items for id in each.token_ids]
     assert (batch.step_targets, batch.num_groups) == (2, 2)
 
 

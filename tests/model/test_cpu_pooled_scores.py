@@ -131,9 +131,10 @@ def test_without_keys_nothing_is_dropped(calls):
     assert calls == BOTH_WAYS
 
 
-def test_the_number_of_threads_changes_no_bit():
+def test_the_number_of_threads_changes_no_bit(calls):
     model, stream = a_model(192, 5), a_stream(70)
     together, threads = learned(*model, stream), torch.get_num_threads()
+    assert calls == BOTH_WAYS
     try:
         for count in (1, 3, 7):
             torch.set_num_threads(count)
@@ -142,10 +143,11 @@ def test_the_number_of_threads_changes_no_bit():
         torch.set_num_threads(threads)
 
 
-def test_a_number_that_is_none_spoils_the_scores_of_its_own_row_alone():
+def test_a_number_that_is_none_spoils_the_scores_of_its_own_row_alone(calls):
     (bert, head), stream = a_model(), a_stream()
     rows = drawn(7, 64)
     right = head.of_states(bert, [rows], stream)
+    assert calls
     rows[3, 5] = float("nan")
     found = head.of_states(bert, [rows], stream)
     assert torch.isnan(found[3]).all()
@@ -158,8 +160,19 @@ def test_one_way_there_is_gone_back_twice_and_not_differentiated_again(calls):
     scores, weights = head.of_states(bert, [drawn(7, 64)], stream), weights_of(bert, head)
     once, again = (torch.autograd.grad(scores.sum(), weights, retain_graph=True) for _ in range(2))
     assert all(map(torch.equal, once, again))
+    assert calls == [BOTH_WAYS[0], BOTH_WAYS[1], BOTH_WAYS[1]]
     with pytest.raises(RuntimeError, match="cannot be differentiated again"):
         torch.autograd.grad(scores.sum(), weights, create_graph=True)
+
+
+def test_rows_that_lie_apart_or_have_no_gradient_are_taken_as_they_are(calls):
+    (bert, head), stream = a_model(), a_stream(7, dropout=(3, 4))
+    apart = drawn(7, 128)[:, ::2]
+    found = head.of_states(bert, [apart], stream)
+    assert torch.equal(found, head.of_states(bert, [apart.contiguous()], stream))
+    found.sum().backward()
+    assert calls == [BOTH_WAYS[0], *BOTH_WAYS]
+    assert bert.pooler.weight.grad.any()
 
 
 class Twice(nn.Module):
@@ -199,6 +212,25 @@ def changed(bert, head):
     head.scores.__class__ = Doubled
 
 
+def patched(bert, head):
+    bert.pooler.forward = lambda rows: nn.functional.linear(rows, bert.pooler.weight)
+
+
+def without_a_bias(bert, head):
+    bert.pooler = nn.Linear(64, 64, bias=False).bfloat16()
+
+
+class OtherHead(TaskHead):
+    """One that somebody changed."""
+
+    def forward(self, rows, row_keys=None):
+        return 2 * super().forward(rows, row_keys)
+
+
+def another_head(bert, head):
+    head.__class__ = OtherHead
+
+
 def frozen(bert, head):
     bert.pooler.bias.requires_grad_(False)
 
@@ -215,7 +247,8 @@ def scores_in_float32(bert, head):
 @pytest.mark.parametrize(
     "change",
     [
-        hooked_pooler, hooked_scores, hooked_head, changed, frozen, in_float32, scores_in_float32,
+        hooked_pooler, hooked_scores, hooked_head, changed, patched, without_a_bias, another_head,
+        frozen, in_float32, scores_in_float32,
     ],
 )  # fmt: skip
 def test_maps_that_are_not_as_they_were_go_operator_by_operator(change, calls):

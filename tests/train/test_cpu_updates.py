@@ -23,7 +23,8 @@ SIZES = [1, 15, 16, 17, BLOCK - 1, BLOCK, 3 * BLOCK + 5, 20_001]
 
 
 def rates():
-    return Rates(*map(torch.tensor, NUMBERS))
+    factor, *numbers = NUMBERS
+    return Rates(torch.tensor(factor), *numbers)
 
 
 def drawn(size, dtype, has_copy):
@@ -44,7 +45,7 @@ def copied(flat, dtype=torch.float32):
 def test_weights_moments_and_norm_are_those_of_the_definition(dtype, has_copy, size):
     flat, gradient = drawn(size, dtype, has_copy)
     exact = copied(flat, torch.float64)._replace(copy=None)
-    updates.adam_in_one_pass(exact, gradient.double(), rates())
+    updates.adam_in_one_pass(exact, gradient.double(), rates().as_tensors())
     updates.adam(flat, Gradient([gradient]), rates())
     for ours, right in zip(flat[:3], exact[:3], strict=True):
         assert (ours.double() - right).norm() <= 1e-6 * right.norm()  # of 24 bits
@@ -66,7 +67,7 @@ def test_moments_too_small_for_a_whole_mantissa_are_zero(size, way, monkeypatch)
     gradient.zero_()
     expected = [flat.exp_avg * 0.9, flat.exp_avg_sq * 0.999]
     if way == "definition":
-        updates.adam_in_one_pass(flat, gradient, rates())
+        updates.adam_in_one_pass(flat, gradient, rates().as_tensors())
     else:
         monkeypatch.setattr(updates.fusion, "is_fusing", lambda device: False)
         with without_native(way == "torch"):
@@ -379,3 +380,13 @@ def test_what_they_do_not_take_is_left_to_the_definition():
     assert not cpu_updates.suits(Gradient([gradient]), flat._replace(copy=flat.weight.half()))
     with without_native():
         assert not cpu_updates.suits(Gradient([gradient]), flat)
+
+
+def test_what_an_optimizer_holds_is_asked_large_pages_for(monkeypatch):
+    asked = {}
+    monkeypatch.setattr("bertsmith.train.flat.ask_for_large_pages", asked.__setitem__)
+    parameter = nn.Parameter(torch.ones(LARGE_ELEMENTS // 64, 64, dtype=torch.bfloat16))
+    [group] = Optimizer([("weight", parameter)], OptimizerConfig())._groups
+    held = (group.weight, group.exp_avg, group.exp_avg_sq, group.copy)
+    assert asked == {each.data_ptr(): each.numel() * each.element_size() for each in held}
+    assert group.copy.data_ptr() == parameter.data_ptr()
