@@ -14,9 +14,12 @@
 
 namespace {
 
-// A block of what changed rows for columns: TALL columns of so many rows, one behind the other.
+// Columns of a block of what changed rows for columns: whole tiles of the matrix unit, or of registers.
 template <typename Number>
-constexpr int64_t BLOCK = TALL * TILE_DEPTH<Number>;
+constexpr int64_t BLOCK_COLUMNS = HAS_TILES_OF<Number> ? TALL : 8 * TILE_ROWS;
+// Such a block of so many rows, a column behind the other.
+template <typename Number>
+constexpr int64_t BLOCK = BLOCK_COLUMNS<Number> * TILE_DEPTH<Number>;
 // So many rows before they are laid out they are asked for.
 constexpr int64_t ROWS_AHEAD = 32;
 
@@ -46,12 +49,15 @@ struct Factor {
 // TILE_DEPTH rows of all columns, as blocks so far apart; zeros past the last row and column.
 template <typename Number>
 void turn_depth(const Factor<Number>& narrow, int64_t row, Number* blocks, int64_t apart) {
-  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
+  constexpr int64_t DEPTH = TILE_DEPTH<Number>, HIGH = BLOCK_COLUMNS<Number>;
   const int64_t here = narrow.rows_from(row);
-  for (int64_t n = 0; n < narrow.width; n += TALL, blocks += apart) {
-    const int64_t count = std::min<int64_t>(TALL, narrow.width - n);
-    if (here < DEPTH || count < TALL) std::fill_n(blocks, BLOCK<Number>, Number{});
-    turn_rows(narrow.rows.at(row, n), narrow.rows.row, here, count, blocks, DEPTH);
+  for (int64_t n = 0; n < narrow.width; n += HIGH, blocks += apart) {
+    const int64_t count = std::min<int64_t>(HIGH, narrow.width - n);
+    if (here < DEPTH || count < HIGH) std::fill_n(blocks, BLOCK<Number>, Number{});
+    for (int64_t c = 0; c < count; c += LANES)  // a band may end between two vectors
+      turn_rows(
+          narrow.rows.at(row, n + c), narrow.rows.row, here, std::min<int64_t>(LANES, count - c),
+          blocks + c * DEPTH, DEPTH);
     narrow.add_up(row, n, count);
   }
 }

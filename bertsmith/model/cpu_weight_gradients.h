@@ -8,7 +8,8 @@
 // way. Every sum is made in the order of rows, or of pairs of them, in float32, so the number of threads
 // changes no bit. It knows no layers and no Python.
 //
-// Legend: T rows, I width of a row, O outputs; N and B widths of the narrower and the broader factor.
+// Legend: T rows, I width of a row, O outputs; N and B widths of the narrower and the broader factor;
+// HIGH columns of a block.
 
 #pragma once
 
@@ -39,10 +40,17 @@ inline void ask_for(const Number* numbers, int64_t count) {
     __builtin_prefetch(numbers + at, 0, 2);
 }
 
-// TALL columns of blocks by a panel of so many vectors: put to, or added to, (TALL, PANEL) sums.
+// A block of so many columns, of which that many are there, over a part of all rows.
+template <typename Number>
+struct Blocks {
+  const Number* first;
+  int64_t columns, depth;
+};
+
+// A block by a panel of so many vectors: put to, or added to, (HIGH, PANEL) sums.
 template <typename Number, typename Beside>
 void multiply_blocks(
-    const Number* blocks, const Number* panel, int vectors, int64_t depth, float* sums, bool is_first,
+    const Blocks<Number>& blocks, const Number* panel, int vectors, float* sums, bool is_first,
     const Beside& beside) {
   constexpr int64_t DEPTH = TILE_DEPTH<Number>;
 #if HAS_TILES
@@ -50,17 +58,18 @@ void multiply_blocks(
     Tiles::are_of(TALL);
     auto multiply = [&](auto is_broad) {
       multiply_tiles<true, is_broad(), false>(
-          blocks, 64, panel, vectors * VECTOR_BYTES, depth, is_first ? nullptr : sums, sums,
-          PANEL<Number> * sizeof(float), BLOCK<Number> * sizeof(Number), beside);
+          blocks.first, 64, panel, vectors * VECTOR_BYTES, blocks.depth, is_first ? nullptr : sums,
+          sums, PANEL<Number> * sizeof(float), BLOCK<Number> * sizeof(Number), beside);
     };
     return vectors == 2 ? multiply(std::true_type()) : multiply(std::false_type());
   }
 #endif
-  const Grid<const Number> rows{blocks, DEPTH, BLOCK<Number>};
-  multiply_long(Left<Number>(rows), TALL, panel, vectors, depth, sums, is_first);
+  const Grid<const Number> rows{blocks.first, DEPTH, BLOCK<Number>};
+  multiply_long(
+      Left<Number>(rows), int(blocks.columns), panel, vectors, blocks.depth, sums, is_first);
 }
 
-// (TALL, PANEL) sums to numbers whose rows are so far apart: (rows, columns), or turned.
+// (HIGH, PANEL) sums to numbers whose rows are so far apart: (rows, columns), or turned.
 template <bool IS_TURNED, typename Number>
 void write(const float* sums, int64_t rows, int64_t columns, Number* to, int64_t stride) {
   for (int64_t row = 0; row < rows; row += LANES)
@@ -80,7 +89,7 @@ void write(const float* sums, int64_t rows, int64_t columns, Number* to, int64_t
 template <typename Number>
 struct ShareRoom {
   Number* panels[2];
-  float* sums;  // (N / TALL, their panels, TALL, PANEL)
+  float* sums;  // (N / HIGH, their panels, HIGH, PANEL)
 
   ShareRoom(Cutter& cutter, int64_t columns, int64_t high) {
     for (Number*& each : panels) each = cutter.numbers<Number>(PART * columns);
@@ -93,14 +102,14 @@ template <typename Number>
 struct Product {
   Factor<Number> narrow, broad;
   int64_t high, deep;    // N in whole blocks, T in whole steps of depth
-  const Number* blocks;  // (parts, N / TALL, steps of a part)
+  const Number* blocks;  // (parts, N / HIGH, steps of a part)
   Number* output;
 };
 
 // What one thread makes at a time: all that so many columns of the broader factor lead to.
 template <bool IS_TURNED, typename Number>
 struct Share {
-  static constexpr int64_t BROAD = PANEL<Number>;
+  static constexpr int64_t BROAD = PANEL<Number>, HIGH = BLOCK_COLUMNS<Number>;
   const Product<Number>& of;
   int64_t first, columns;
   const ShareRoom<Number>& room;
@@ -125,24 +134,25 @@ struct Share {
 
   void multiply(int64_t start, const Number* panels, Laying<Number>& laying) const {
     const int64_t depth = depth_from(start), num_panels = parts(columns, BROAD);
-    const int64_t piece = parts(depth * TALL, num_panels);
+    const int64_t piece = parts(depth * HIGH, num_panels);
     const bool is_last = start + depth == of.deep;
     const Number* from = of.blocks + start * of.high;
-    for (int64_t n = 0; n < of.high; n += TALL, from += depth * TALL)
+    for (int64_t n = 0; n < of.high; n += HIGH, from += depth * HIGH)
       for (int64_t c = 0; c < columns; c += BROAD) {
-        ask_for(from + depth * TALL + c / BROAD * piece, piece);  // the next block lies behind this one
+        ask_for(from + depth * HIGH + c / BROAD * piece, piece);  // the next block lies behind this one
         const int64_t count = std::min(BROAD, columns - c);
-        const int64_t rows = std::min<int64_t>(TALL, of.narrow.width - n);
-        float* sums = room.sums + n * num_panels * BROAD + c * TALL;
+        const int64_t rows = std::min<int64_t>(HIGH, of.narrow.width - n);
+        float* sums = room.sums + n * num_panels * BROAD + c * HIGH;
         if (is_last)
           expect(place(n, c), stride(), IS_TURNED ? count : rows, IS_TURNED ? rows : count);
         // The next sums lie behind these, in the second cache; lines of as many steps are asked for.
-        const float* soon = sums + TALL * BROAD;
+        const float* soon = sums + HIGH * BROAD;
         multiply_blocks(
-            from, panels + c * depth, int(rounded_up(count) / LANES), depth, sums, start == 0, [&] {
-              for (int64_t at = 0; at < TALL * BROAD * TILE_DEPTH<Number> / PART; at += LANES)
+            Blocks<Number>{from, rows, depth}, panels + c * depth, int(rounded_up(count) / LANES), sums,
+            start == 0, [&] {
+              for (int64_t at = 0; at < HIGH * BROAD * TILE_DEPTH<Number> / PART; at += LANES)
                 __builtin_prefetch(soon + at, 1);
-              soon += TALL * BROAD * TILE_DEPTH<Number> / PART;
+              soon += HIGH * BROAD * TILE_DEPTH<Number> / PART;
               laying();
             });
         if (is_last) write<IS_TURNED>(sums, rows, count, place(n, c), stride());
@@ -157,13 +167,13 @@ struct Share {
 
 template <bool IS_TURNED, typename Number>
 float weight_gradients(const Given<Number>& of, int num_threads) {
-  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
+  constexpr int64_t DEPTH = TILE_DEPTH<Number>, HIGH = BLOCK_COLUMNS<Number>;
   Factor<Number> narrow{of.rows, of.num_rows, of.width};
   Factor<Number> broad{of.gradients, of.num_rows, of.outputs};
   if (!IS_TURNED) std::swap(narrow, broad);
   const int64_t shares = parts(parts(broad.width, MOST_COLUMNS), num_threads) * num_threads;
   const int64_t columns = parts(parts(broad.width, shares), PANEL<Number>) * PANEL<Number>;
-  const int64_t high = parts(narrow.width, TALL) * TALL, deep = parts(of.num_rows, DEPTH) * DEPTH;
+  const int64_t high = parts(narrow.width, HIGH) * HIGH, deep = parts(of.num_rows, DEPTH) * DEPTH;
   const int64_t wide = rounded_up(of.outputs), num_totals = IS_TURNED ? 1 : deep / DEPTH;
   Cutter counter{nullptr};
   ShareRoom<Number>(counter, columns, high);
@@ -188,7 +198,7 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < deep; row += DEPTH) {
       const int64_t start = row / PART * PART, part = std::min(PART, deep - start);
-      turn_depth(narrow, row, blocks + start * high + (row - start) * TALL, part * TALL);
+      turn_depth(narrow, row, blocks + start * high + (row - start) * HIGH, part * HIGH);
     }
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < broad.width; first += columns)
