@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -74,6 +73,8 @@ class Group:
         self.exp_avg, self.exp_avg_sq = (_room(size, wide, first.device).zero_() for _ in range(2))
         is_half = first.dtype != wide
         self.copy = _room(size, first.dtype, first.device) if is_half else None
+        self.whole = self.stretch(0, size)
+        """Every buffer."""
         seen = self.weight if self.copy is None else self.copy
         for piece in self.pieces:
             values, shape = piece.parameter.detach(), piece.parameter.shape
@@ -95,11 +96,6 @@ class Group:
             self.copy.copy_(self.weight)
         if self.sleepers is not None:
             self.sleepers.wake_by(self.exp_avg, self.exp_avg_sq)
-
-    @cached_property
-    def whole(self) -> Flat:
-        """Every buffer."""
-        return self.stretch(0, len(self.weight))
 
     def stretch(self, start: int, end: int) -> Flat:
         """Elements [start, end) of every buffer."""
