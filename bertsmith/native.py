@@ -10,6 +10,7 @@ import ctypes
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +51,16 @@ def takes(source: Path, *tensors: Tensor) -> bool:
     )
 
 
+def learns_bfloat16(numbers: Tensor) -> bool:
+    """Whether it is worth asking for more: gradients are wanted, of such numbers, on a CPU."""
+    return (
+        torch.is_grad_enabled()
+        and numbers.dtype == torch.bfloat16
+        and numbers.is_cpu
+        and not torch.compiler.is_compiling()
+    )
+
+
 def call(source: Path, name: str, numbers: Tensor, *arguments: object) -> float:
     """Calls the source's function of that name for numbers of that type.
 
@@ -69,8 +80,7 @@ def size(source: Path, name: str, numbers: Tensor, *arguments: object) -> int:
     """What the source's function of that name for numbers of that type counts."""
     found = _loaded(source)
     assert found is not None
-    function = found[f"{name}_{TYPES[numbers.dtype]}"]
-    function.restype = ctypes.c_int64
+    function = _function(found, f"{name}_{TYPES[numbers.dtype]}", ctypes.c_int64)
     return int(function(*arguments))
 
 
@@ -113,10 +123,12 @@ def _way_of_products(found: ctypes.CDLL, name: str) -> float:
 
 
 @functools.cache
-def _function(found: ctypes.CDLL, name: str) -> Callable[..., float]:
-    """One that returns a status: to look for it again takes longer than a call."""
+def _function(
+    found: ctypes.CDLL, name: str, result: type[ctypes._SimpleCData[Any]] = ctypes.c_float
+) -> Callable[..., float]:
+    """The library's function, of that result: to look for it again takes longer than a call."""
     function = found[name]
-    function.restype = ctypes.c_float
+    function.restype = result
     return function
 
 

@@ -3,8 +3,9 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -35,6 +36,19 @@ def in_a_cache_of_its_own(tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator
     forget_builds()
     yield tmp_path / "cache" / "bertsmith"
     forget_builds()
+
+
+def names_of_calls(module: ModuleType, patch: pytest.MonkeyPatch) -> list[str]:
+    """Of the functions in C++ that a module calls from now on, as they are called."""
+    names: list[str] = []
+    call: Callable[..., float] = module.call
+
+    def named(source: Path, name: str, *rest: object) -> float:
+        names.append(name)
+        return call(source, name, *rest)
+
+    patch.setattr(module, "call", named)
+    return names
 
 
 def has_tiles() -> bool:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from bertsmith.model.dropout import HEAD_SITE, NativeDropout, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.watched import is_watched
-from bertsmith.native import call, has_fast_products, pointer, takes
+from bertsmith.native import call, has_fast_products, learns_bfloat16, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 _PANEL, _MOST_SCORES = 64, 64
@@ -70,7 +70,7 @@ def pooled_scores(
 
     None where it is not for this function.
     """
-    if not _may_suit(rows) or not all(map(_is_plain, (dense, scores))):
+    if not learns_bfloat16(rows) or not all(map(_is_plain, (dense, scores))):
         return None
     weights = (dense.weight, dense.bias, scores.weight, scores.bias)
     if not _suits(rows, weights, keys):
@@ -107,16 +107,6 @@ class _PooledScores(torch.autograd.Function):
         both = (ctypes.byref(of), pointer(rows), pointer(pooled), ctypes.byref(to))
         call(SOURCE, "pooled_scores_backward", rows, *both)
         return made[0], None, None, *made[1:]
-
-
-def _may_suit(rows: Tensor) -> bool:
-    """Whether it is worth asking: gradients are wanted, of such numbers."""
-    return (
-        torch.is_grad_enabled()
-        and rows.dtype == torch.bfloat16
-        and rows.is_cpu
-        and not torch.compiler.is_compiling()
-    )
 
 
 def _is_plain(linear: nn.Linear) -> bool:

@@ -37,7 +37,7 @@ from bertsmith.model.layer_rules import (
     are_of_one_layer,
 )
 from bertsmith.model.stream import Stream
-from bertsmith.native import has_fast_products, pointer, takes
+from bertsmith.native import has_fast_products, learns_bfloat16, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 _PANEL, _BAND = 64, 32
@@ -116,16 +116,6 @@ class NativeGradients(ctypes.Structure):
         )
 
 
-def may_suit(hidden: Tensor) -> bool:
-    """Whether it is worth asking: gradients are wanted, of such numbers, by such a processor."""
-    return (
-        torch.is_grad_enabled()
-        and hidden.dtype == torch.bfloat16
-        and hidden.is_cpu
-        and not torch.compiler.is_compiling()
-    )
-
-
 def suits(layer: LearningLayer, hidden: Tensor, stream: Stream, rows: Tensor | None) -> bool:
     """Whether the functions are there for these weights, somebody learns them, and it pays."""
     weights, rules = layer.weights, layer.rules
@@ -133,7 +123,7 @@ def suits(layer: LearningLayer, hidden: Tensor, stream: Stream, rows: Tensor | N
     width, inner, num_heads = len(norms[0]), len(maps[4]), rules.attention.num_heads
     others = [] if rows is None else [rows]
     return (
-        may_suit(hidden)
+        learns_bfloat16(hidden)
         and rules.activation == "gelu"
         and all(each.requires_grad and each.is_contiguous() for each in weights)
         and all(each.dtype == torch.bfloat16 for each in maps)

@@ -27,7 +27,7 @@ from bertsmith.model.cpu_training_layer import (
 from bertsmith.model.first_order import first_order
 from bertsmith.model.layer_rules import NUM_MAPS, NUM_NORMS, LayerRules, LearningLayer
 from bertsmith.model.stream import Stream
-from bertsmith.native import call, pointer, size
+from bertsmith.native import call, learns_bfloat16, pointer, size
 
 MOST_STATES, MOST_WEIGHTS = 2**23, 2**25
 """Numbers of hidden states and of weights of several layers: what is kept of the former, some 30
@@ -39,7 +39,7 @@ _LINE_BYTES = 64
 
 def may_suit(hidden: Tensor, num_layers: int = 1) -> bool:
     """Whether it is worth asking for so many layers in one function."""
-    return cpu_training_layer.may_suit(hidden) and (
+    return learns_bfloat16(hidden) and (
         num_layers == 1 or num_layers * hidden.numel() <= MOST_STATES
     )
 

@@ -18,7 +18,7 @@ from bertsmith.model.cpu_embeddings import EmbeddingRules, embed_and_learn
 from bertsmith.model.embeddings import Embeddings, Table
 from bertsmith.model.layer import forget, lay_out
 from bertsmith.model.stream import Stream
-from tests.builds import forget_builds, with_vectors_of
+from tests.builds import forget_builds, names_of_calls, with_vectors_of
 from tests.model.plain import random_packed
 
 # float32 loses a few of its 24 bits in sums; bfloat16 has 8, and rounds once.
@@ -85,13 +85,7 @@ def assert_equal(found, others):
 @pytest.fixture
 def calls(monkeypatch):
     """Names of the functions that are called."""
-    names, call = [], cpu_embeddings.call
-    monkeypatch.setattr(
-        cpu_embeddings,
-        "call",
-        lambda source, name, *rest: [names.append(name), call(source, name, *rest)][1],
-    )
-    return names
+    return names_of_calls(cpu_embeddings, monkeypatch)
 
 
 @torch.no_grad()

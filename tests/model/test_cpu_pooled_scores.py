@@ -18,7 +18,7 @@ from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.model.task import TaskHeadConfig
-from tests.builds import without_tiles
+from tests.builds import names_of_calls, without_tiles
 from tests.model.plain import random_packed, random_pretrain_batch
 
 # bfloat16 has 8 bits: pooled vectors are rounded, and what comes back to them.
@@ -37,13 +37,7 @@ def anywhere(monkeypatch):
 @pytest.fixture
 def calls(monkeypatch):
     """Names of the functions that are called."""
-    names, call = [], cpu_pooled_scores.call
-    monkeypatch.setattr(
-        cpu_pooled_scores,
-        "call",
-        lambda source, name, *rest: [names.append(name), call(source, name, *rest)][1],
-    )
-    return names
+    return names_of_calls(cpu_pooled_scores, monkeypatch)
 
 
 def a_model(width=64, num_labels=3, dropout=0.1):

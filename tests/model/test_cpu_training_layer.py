@@ -20,7 +20,7 @@ from bertsmith.model.layer import Layer
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products
-from tests.builds import has_tiles, without_tiles
+from tests.builds import has_tiles, names_of_calls, without_tiles
 from tests.model.plain import random_packed
 
 # bfloat16 has 8 bits; the way there rounds seven times, the way back as often, and sums of few rows
@@ -46,14 +46,7 @@ def anywhere(monkeypatch):
 @pytest.fixture
 def calls(monkeypatch):
     """Names of the functions that are called."""
-    names = []
-    call = cpu_training_layers.call
-    monkeypatch.setattr(
-        cpu_training_layers,
-        "call",
-        lambda source, name, *rest: [names.append(name), call(source, name, *rest)][1],
-    )
-    return names
+    return names_of_calls(cpu_training_layers, monkeypatch)
 
 
 def a_layer(hidden=64, heads=2, inner=128, **values):
