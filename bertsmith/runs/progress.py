@@ -8,7 +8,7 @@ the loss, the speed and the time left. In a file or a pipe: one line every so ma
 from __future__ import annotations
 
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -115,8 +115,13 @@ class LiveDisplay(ExitStack):
         )
 
     def note(self, text: str) -> None:
-        """Prints the sentence above the live line."""
-        say(self._console, text)
+        """Prints the sentence above the live line.
+
+        A terminal that closes under it takes the sentence along and no work: the signal that
+        tells of a closed terminal asks the run to stop.
+        """
+        with suppress(OSError):
+            say(self._console, text)
 
 
 def display(

@@ -99,8 +99,9 @@ def test_a_closed_terminal_leaves_time_to_save(tmp_path: Path) -> None:
         stdin=other, stdout=other, stderr=other, start_new_session=True,
     ) as process:  # fmt: skip
         os.close(other)
-        assert os.read(terminal, 7) == b"waiting"
-        os.close(terminal)
+        with open(terminal, "rb", buffering=0) as screen:
+            # Whole, with the end of its line: a terminal that closes earlier fails this print.
+            assert screen.readline() == b"waiting\r\n"
         process.send_signal(signal.SIGHUP)
         ended = process.wait(60)
     assert (tmp_path / "saved").read_text() == "saved"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
 import re
 from dataclasses import replace
 
@@ -55,6 +57,28 @@ def test_losses_stand_beside_the_unigram_line_with_rate_speed_and_time(is_termin
     for part in ("mlm 5.432 (25%)", "nsp 0.600 (75%)", "unigram 6.500", "lr 1.00e-04", "left"):
         assert part in text
     assert "2,000 tokens/s" in text
+
+
+def test_a_terminal_that_closes_under_a_sentence_ends_no_run() -> None:
+    terminal, other = pty.openpty()
+    with (
+        open(other, "w") as file,
+        open(os.devnull, "w") as nowhere,
+        LiveDisplay(Console(file=file), 10, 0, None) as place,
+    ):
+        os.close(terminal)
+        with pytest.raises(OSError, match="Input/output"):
+            os.write(other, b"nobody reads")
+        place.note("nobody reads this")
+        os.dup2(nowhere.fileno(), other)  # as an Interruption does
+
+
+def test_a_file_that_takes_no_more_is_said() -> None:
+    with open("/dev/full", "w") as file, open(os.devnull, "w") as nowhere:
+        place = PlainDisplay(Console(file=file), 10, 0, None, 4)
+        with pytest.raises(OSError, match="No space"):
+            place.note("lost")
+        os.dup2(nowhere.fileno(), file.fileno())
 
 
 def test_without_a_line_to_compare_with_and_accuracies_the_losses_stand_alone() -> None:
