@@ -14,12 +14,11 @@ namespace {
 // probabilities and what is left of them, times the sum that they are divided by, and their gradients.
 template <typename Number>
 void through_dropout(
-    const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room,
+    const Draws& draws, int64_t length, int row, const Rules& rules, const Room<Number>& room,
     Folded& of) {
-  const int64_t wide = rounded_up(task.length), at = row * wide;
+  const int64_t wide = rounded_up(length), at = row * wide;
   float *scores = room.scores + at, *arrived = room.arrived + at, *dropped = room.dropped + at;
   const float highest = of.highest[row], scale = rules.scale;
-  const Draws draws = task.draws(query, rules.dropout);
   Floats total = {}, products = {};
   for (int64_t j = 0; j < wide; j += LANES) {
     Floats weight = exponential((load(scores + j) - highest) * scale);
@@ -40,9 +39,9 @@ void through_dropout(
 // Of that -> dropped probabilities and gradients of scores.
 template <typename Number>
 void through_softmax(
-    const Task<Number>& task, int64_t query, int row, const Rules& rules, Room<Number>& room,
+    int64_t length, int64_t query, int row, const Rules& rules, const Room<Number>& room,
     const Folded& of) {
-  const int64_t wide = rounded_up(task.length), depth = whole_depth<Number>(task.length);
+  const int64_t wide = rounded_up(length), depth = whole_depth<Number>(length);
   const int64_t at = row * wide, to = query * std::max(wide, depth);
   const float *scores = room.scores + at, *arrived = room.arrived + at, *dropped = room.dropped + at;
   Number *weights = room.weights + to, *gradients = room.gradients + to;
@@ -102,10 +101,11 @@ void attend_backward(
       }
       task.ask_for_next(row, rules);
       if (task.head + 1 < rules.num_heads) ask_for_row(arrived, row, size, 2 * size);
-      through_dropout(task, row, int(row - first), rules, room, of);
+      through_dropout(
+          task.draws(row, rules.dropout), length, int(row - first), rules, room, of);
     }
     for (int row = 0; row < count; row++)
-      through_softmax(task, first + row, row, rules, room, of);
+      through_softmax(length, first + row, row, rules, room, of);
     gather(
         {room.gradients + first * apart, apart}, count, room.key_rows, depth, size, nullptr,
         grad_queries.from(first));

@@ -17,6 +17,13 @@ struct Sequences {
   int64_t num_rows;
 
   bool are_all_asked() const { return num_rows < 0; }
+  // Whether every sequence is asked for one row.
+  bool are_asked_once() const {
+    if (num_rows != count) return false;
+    for (int64_t n = 0; n < count; n++)
+      if (rows[n] < firsts[n] || rows[n] > lasts[n]) return false;
+    return true;
+  }
   int64_t length(int64_t number) const { return lasts[number] - firsts[number] + 1; }
 
   // The first sequences of chunks of no more rows than so many, or of one sequence, and the end.

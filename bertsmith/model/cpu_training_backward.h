@@ -5,8 +5,7 @@
 
 #pragma once
 
-#include "cpu_heads_backward.h"
-#include "cpu_training_layer.h"
+#include "cpu_training_lone.h"
 #include "cpu_weight_gradients.h"
 
 namespace {
@@ -19,7 +18,8 @@ struct Gradients {
 
 // Gradients of what is kept, and what they are made with.
 struct Arrived {
-  Grid<Number> fed, inner, projected, queries, keys_values;  // of all rows: the weights' want them
+  Grid<Number> fed, inner, projected;  // of all rows: the weights' want them
+  Attended attention;                  // and these
   Grid<Number> past_output, attended, past_attention, contexts;  // (Q, H), of a chunk
   Grid<float> of_queries, of_tokens;  // (Q, H), (C, H): of hidden states, where not all are asked for
   float* sums[NUM_NORMS];             // (spans, 2, W)
@@ -29,13 +29,13 @@ struct Arrived {
   Arrived(Cutter& cutter, const Layer& layer, const Input& input, const Stream& stream) {
     const int64_t rows = input.num_asked(), width = layer.hidden;
     for (Grid<Number>* each : {&fed, &projected}) *each = in_bands<Number>(cutter, rows, width);
-    cut_attended(cutter, layer, input, queries, keys_values);
+    attention = {cutter, layer, input};
     inner = in_bands<Number>(cutter, rows, layer.inner);
     for (Grid<Number>* each : {&past_output, &attended, &past_attention, &contexts})
       *each = in_bands<Number>(cutter, stream.most_asked, width);
     if (!input.sequences.are_all_asked()) {
       of_queries = in_bands<float>(cutter, stream.most_asked, width);
-      of_tokens = in_bands<float>(cutter, stream.most_tokens, width);
+      if (!stream.is_lone) of_tokens = in_bands<float>(cutter, stream.most_tokens, width);
     }
     for (float*& each : sums)
       each = cutter.numbers<float>(stream.spans.size() * 2 * rounded_up(width));
@@ -56,10 +56,6 @@ inline auto added_to(const Grid<Number>& residual, const Grid<Number>& to) {
   return put_into(to, [=](int64_t row, int64_t column, Floats sum) {
     return sum + load(residual.at(row, column));
   });
-}
-
-inline auto as_they_are(const Grid<Number>& to) {
-  return put_into(to, [](int64_t, int64_t, Floats sum) { return sum; });
 }
 
 // With those past attention, in float32.
@@ -93,7 +89,9 @@ struct Backward {
     const int64_t width = layer.hidden, inner = layer.inner;
     const int64_t square = width * width, with_queries = kept.asked ? width : 3 * width;
     lay_out_straight(layer.weights[QKV], with_queries, width, arrived.maps[QKV]);
-    if (kept.asked)
+    if (kept.is_lone())
+      lone().lay_out();
+    else if (kept.asked)
       lay_out_straight(layer.weights[QKV] + square, 2 * width, width, arrived.maps[QKV] + square);
     lay_out_straight(layer.weights[OUTPUT], width, width, arrived.maps[OUTPUT]);
     lay_out_straight(layer.weights[UP], inner, width, arrived.maps[UP]);
@@ -117,26 +115,32 @@ struct Backward {
     multiply_asked(
         projected, of, panels(arrived.maps[OUTPUT], width, width),
         as_they_are(arrived.contexts));
+    if (kept.is_lone()) return lone().to_tokens(of, own, arrived.past_attention, grad_hidden);
     attention(of, own);
     if (kept.asked)
       to_tokens(of, to);
     else
       multiply_asked(
-          arrived.queries.from(asked), of, panels(arrived.maps[QKV], 3 * width, width),
+          arrived.attention.queries.from(asked), of, panels(arrived.maps[QKV], 3 * width, width),
           added_to(arrived.past_attention, to));
   }
 
  private:
+  LoneBackward lone() const {
+    return {layer, input, kept, arrived.attention, arrived.contexts, arrived.of_queries,
+            arrived.maps[QKV]};
+  }
+
   // What comes from queries and past attention to tokens asked for, then from keys and values to all.
   void to_tokens(const Chunk& of, const Grid<Number>& to) const {
     const int64_t width = layer.hidden;
     const Number *queries = arrived.maps[QKV], *keys_values = queries + width * width;
     multiply_asked(
-        arrived.queries.from(of.asked), of, panels(queries, width, width),
+        arrived.attention.queries.from(of.asked), of, panels(queries, width, width),
         with_past(arrived.past_attention, arrived.of_queries));
     spread(of);
     multiply_together<Number>(
-        arrived.keys_values.from(of.token), of.num_tokens, panels(keys_values, 2 * width, width),
+        arrived.attention.keys_values.from(of.token), of.num_tokens, panels(keys_values, 2 * width, width),
         with_queries(arrived.of_tokens, to));
   }
 
@@ -170,9 +174,9 @@ struct Backward {
       attend_backward<Number>(
           head.task(layer, stream, kept), layer.rules, room,
           arrived.contexts.from(head.asked - of.asked, head.column),
-          arrived.queries.from(head.asked, head.column),
-          arrived.keys_values.from(head.token, head.column),
-          arrived.keys_values.from(head.token, layer.hidden + head.column));
+          arrived.attention.queries.from(head.asked, head.column),
+          arrived.attention.keys_values.from(head.token, head.column),
+          arrived.attention.keys_values.from(head.token, layer.hidden + head.column));
     }
   }
 
@@ -211,15 +215,21 @@ inline float map_gradients(
   make(arrived.fed, kept.activated, rows, DOWN, 0, width);
   make(arrived.inner, kept.attended, rows, UP, 0, layer.inner);
   make(arrived.projected, kept.contexts, rows, OUTPUT, 0, width);
-  make(arrived.queries, kept.residual, rows, QKV, 0, kept.asked ? width : 3 * width);
-  if (kept.asked) make(arrived.keys_values, {input.hidden, width}, tokens, QKV, width, 2 * width);
+  make(arrived.attention.queries, kept.residual, rows, QKV, 0, kept.asked ? width : 3 * width);
+  if (kept.is_lone())
+    return std::min(
+        status, lone_gradients(
+                    layer, kept, arrived.attention, arrived.contexts,
+                    {to.weights[QKV], to.biases[QKV], arrived.biases, rows}, num_threads));
+  if (kept.asked)
+    make(arrived.attention.keys_values, {input.hidden, width}, tokens, QKV, width, 2 * width);
   return status;
 }
 
 inline float backward(
     const Layer& layer, const Input& input, const Number* grad_output, Number* grad_hidden,
     const Gradients& gradients, int num_threads) {
-  const Stream stream(input.sequences, num_threads);
+  const Stream stream(layer, input, num_threads);
   Cutter keeper{input.kept}, counter{nullptr};
   const Kept kept(keeper, layer, input);
   Arrived(counter, layer, input, stream);

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "cpu_gelu.h"
-#include "cpu_training_layer.h"
+#include "cpu_training_lone.h"
 
 namespace {
 
@@ -55,8 +55,9 @@ struct Forward {
 
   // In the threads around it.
   void lay_out() const {
-    for (int map = 0; map < NUM_MAPS; map++)
+    for (int map = kept.is_lone() ? OUTPUT : QKV; map < NUM_MAPS; map++)
       lay_out_turned(layer.weights[map], layer.depth(map), layer.width(map), maps[map]);
+    if (kept.is_lone()) lone().lay_out();
     draw_words(layer, input, kept);
 #pragma omp barrier
   }
@@ -66,15 +67,16 @@ struct Forward {
     const Grid<Number> activated = kept.activated.from(asked);
     if (kept.asked) copy_asked(of);
     const int64_t with_queries = kept.asked ? width : 3 * width;  // keys and values, or not
+    const Attended& attended = kept.attention;
     multiply_asked(
         kept.residual.from(asked), of, panels(maps[QKV], width, with_queries),
-        with_bias(kept.queries.from(asked), layer.biases[QKV]));
-    if (kept.asked)
+        with_bias(attended.queries.from(asked), layer.biases[QKV]));
+    if (kept.asked && !kept.is_lone())
       multiply_together<Number>(
           {input.hidden + of.token * width, width}, of.num_tokens,
           panels(maps[QKV] + width * width, width, 2 * width),
-          with_bias(kept.keys_values.from(of.token), layer.biases[QKV] + width));
-    attention(of, own);
+          with_bias(attended.keys_values.from(of.token), layer.biases[QKV] + width));
+    kept.is_lone() ? lone().contexts(of, own) : attention(of, own);
     multiply_asked(
         kept.contexts.from(asked), of, panels(maps[OUTPUT], width, width),
         with_bias(kept.projected.from(asked), layer.biases[OUTPUT]));
@@ -89,6 +91,8 @@ struct Forward {
   }
 
  private:
+  LoneForward lone() const { return {layer, input, kept, maps[QKV]}; }
+
   void copy_asked(const Chunk& of) const {
     const int64_t width = layer.hidden;
 #pragma omp for schedule(static)
@@ -119,7 +123,7 @@ struct Forward {
 };
 
 inline float forward(const Layer& layer, const Input& input, Number* output, int num_threads) {
-  const Stream stream(input.sequences, num_threads);
+  const Stream stream(layer, input, num_threads);
   Cutter keeper{input.kept}, counter{nullptr};
   const Kept kept(keeper, layer, input);
   auto cut = [&](Cutter& cutter, int map) {
