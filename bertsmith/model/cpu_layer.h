@@ -6,8 +6,8 @@
 // the feed-forward part. Threads share a chunk's products by panels and blocks of rows. Where only
 // some rows are asked for, queries and all that follows attention are made for these alone. Sums are
 // made in float32; what is kept between two products has the type of the hidden states, of whose
-// weights the matrices may be in eight bits, or in float16 as rows become then. A row's result depends neither on the sequences beside
-// its own nor on the number of threads. It knows no Python.
+// weights the matrices may be in eight bits, or in float16 as rows become then. A row's result depends
+// neither on the sequences beside its own nor on the number of threads. It knows no Python.
 //
 // Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
 //
@@ -21,74 +21,13 @@
 #include <numeric>
 #include <vector>
 
-#include "cpu_float16.h"
-#include "cpu_heads.h"
-#include "cpu_levels.h"
-#include "cpu_sequences.h"
+#include "cpu_layer_contexts.h"
 
 namespace {
 
 // Of a chunk, for each thread.
 template <typename Number>
 constexpr int64_t CHUNK_ROWS = HAS_TILES_OF<Number> ? 256 : 4 * BLOCK_ROWS<Number>;
-
-template <typename Number, typename Matrix = Panels<Number>>
-struct Layer {
-  Matrix queries, keys_values, output, up, down;
-  Norm attention_norm, output_norm;
-  Rules rules;
-  int activation;
-
-  int64_t hidden() const { return queries.width; }
-};
-
-// ---- room -----------------------------------------------------------------------------------------
-
-// What a chunk's rows become on their way; each has room for whole panels. They lie in bands where
-// tiles make them, and a head's columns are whole ones.
-template <typename Number, typename Matrix>
-struct Rows {
-  Grid<Number> asked, queries, keys_values, contexts, attended, inner;
-  Grid<float> totals;
-  typename Matrix::Room rounded;
-
-  // Of so many rows, so many of them asked for; a row may be asked for several times.
-  Rows(Cutter& cutter, const Layer<Number, Matrix>& layer, int64_t num_rows, int64_t num_asked)
-      : rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
-    const bool is_in_bands = HAS_TILES_OF<Number> && layer.rules.head_size % BAND<Number> == 0 &&
-                             is_broad(layer.up);
-    for (Grid<Number>* each : {&asked, &queries, &contexts, &attended})
-      *each = room<Number>(cutter, num_asked, layer.hidden(), is_in_bands);
-    keys_values = room<Number>(cutter, num_rows, layer.keys_values.width, is_in_bands);
-    inner = room<Number>(cutter, num_asked, layer.up.width, is_in_bands);
-    totals = room<float>(cutter, num_asked, layer.hidden(), false);
-  }
-
- private:
-  // Of a broad matrix few columns are made of many rows, of another all of few.
-  static bool is_broad(const Matrix& by) {
-    return by.width * by.depth * int64_t(sizeof(*by.numbers)) > NEAR_MATRIX;
-  }
-
-  template <typename Other>
-  static Grid<Other> room(Cutter& cutter, int64_t count, int64_t width, bool is_in_bands) {
-    constexpr int64_t BROAD = std::max<int64_t>(PANEL<Number>, Matrix::BROAD);
-    return grid_for<Other>(cutter, count, parts(width, BROAD) * BROAD, is_in_bands);
-  }
-};
-
-// ---- a chunk --------------------------------------------------------------------------------------
-
-// The sequences' hidden states, and where the rows asked for of each begin among all such.
-template <typename Number>
-struct Stream : Sequences {
-  Left<Number> hidden;
-  std::vector<int64_t> starts;
-
-  Stream(const Sequences& sequences, const Left<Number>& hidden)
-      : Sequences(sequences), hidden(hidden), starts(asked_starts()) {}
-  int64_t num_asked(int64_t first, int64_t end) const { return starts[end] - starts[first]; }
-};
 
 // Sequences from `first` to before `end`, in the threads of the parallel region around it.
 template <typename Number, typename Matrix>
@@ -97,7 +36,6 @@ void transform(
     Rows<Number, Matrix>& rows, Room<Number>& room, Number* output, int64_t output_stride,
     const int64_t* places) {
   int64_t width = layer.hidden();
-  int64_t size = layer.rules.head_size, num_heads = layer.rules.num_heads;
   int64_t start = stream.firsts[first], num_rows = stream.lasts[end - 1] + 1 - start;
   int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
   const Left<Number> hidden = stream.hidden.from(start);
@@ -135,20 +73,12 @@ void transform(
   };
 
   weighed(residual, num_asked, layer.queries, into(rows.queries, layer.queries, NOTHING));
-  weighed(hidden, num_rows, layer.keys_values, into(rows.keys_values, layer.keys_values, NOTHING));
-  const int64_t at_once = stream.heads_at_once(first, end, num_heads, omp_get_num_threads());
-#pragma omp for schedule(dynamic, at_once)
-  for (int64_t number = 0; number < (end - first) * num_heads; number++) {
-    int64_t sequence = first + number / num_heads, column = number % num_heads * size;
-    int64_t row = stream.firsts[sequence], asked = stream.starts[sequence] - asked_start;
-    const int64_t* these = stream.are_all_asked() ? nullptr : stream.rows + asked_start + asked;
-    attend(
-        Task<Number>{
-            rows.queries.from(asked, column), rows.keys_values.from(row - start, column),
-            rows.keys_values.from(row - start, width + column), these, row,
-            stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
-            int(number % num_heads)},
-        layer.rules, room, rows.contexts.from(asked, column));
+  if constexpr (std::is_same_v<Matrix, Panels<Number>>)
+    if (stream.is_lone) lone_contexts(stream, layer, rows, room);
+  if (!stream.is_lone) {
+    weighed(
+        hidden, num_rows, layer.keys_values, into(rows.keys_values, layer.keys_values, NOTHING));
+    contexts(stream, first, end, layer, rows, room);
   }
   weighed(rows.contexts, num_asked, layer.output, added(residual, layer.output));
 #pragma omp for schedule(static)
@@ -165,13 +95,14 @@ void transform(
   }
 }
 
-// ---- all of them ----------------------------------------------------------------------------------
-
 template <typename Number, typename Matrix>
 float forward(
     const Stream<Number>& stream, const Layer<Number, Matrix>& layer, Number* output,
     int64_t output_stride, const int64_t* places, int num_threads) {
-  std::vector<int64_t> borders = stream.chunks(CHUNK_ROWS<Number> * num_threads);
+  const int64_t whole = stream.lasts[stream.count - 1] + 1;
+  std::vector<int64_t> borders =
+      stream.chunks(stream.is_lone ? whole : CHUNK_ROWS<Number> * num_threads);
+  const int64_t wide = stream.is_lone ? layer.hidden() : layer.rules.head_size;
   int64_t most = 0, most_asked = 0, longest = 0;
   for (size_t c = 1; c < borders.size(); c++) {
     most = std::max(most, stream.lasts[borders[c] - 1] + 1 - stream.firsts[borders[c - 1]]);
@@ -179,9 +110,9 @@ float forward(
   }
   for (int64_t n = 0; n < stream.count; n++) longest = std::max(longest, stream.length(n));
   Cutter counter{nullptr};
-  Rows<Number, Matrix>(counter, layer, most, most_asked);
+  Rows<Number, Matrix>(counter, layer, stream.is_lone, most, most_asked);
   Cutter shared = counter;
-  Room<Number>(counter, layer.rules.head_size, longest);
+  Room<Number>(counter, wide, longest);
   int64_t shared_bytes = shared.next - static_cast<char*>(nullptr);
   int64_t bytes = counter.next - shared.next;
   Memory memory((shared_bytes + num_threads * bytes + 64) / sizeof(float));
@@ -190,8 +121,8 @@ float forward(
   {
     [[maybe_unused]] Tiles tiles;
     Cutter cutter{memory.lined()}, own{memory.lined() + shared_bytes + omp_get_thread_num() * bytes};
-    Rows<Number, Matrix> rows(cutter, layer, most, most_asked);
-    Room<Number> room(own, layer.rules.head_size, longest);
+    Rows<Number, Matrix> rows(cutter, layer, stream.is_lone, most, most_asked);
+    Room<Number> room(own, wide, longest);
     for (size_t c = 1; c < borders.size(); c++)
       transform(
           stream, borders[c - 1], borders[c], layer, rows, room, output, output_stride, places);
@@ -214,7 +145,7 @@ float forward_through(
   Left<Number> states{hidden, width};
   for (int64_t i = 0; i + 1 < num_layers; i++) {
     Number* next = reinterpret_cast<Number*>(between.lined()) + i % 2 * size;
-    const Stream<Number> stream(whole, states);
+    const Stream<Number> stream(whole, states, false);
     if (forward(stream, *layers[i], next, stride, nullptr, num_threads) != DONE) return NO_ROOM;
     states = {next, stride};
   }
@@ -224,8 +155,9 @@ float forward_through(
       places.begin(), places.end(), [=](int64_t a, int64_t b) { return rows[a] < rows[b]; });
   for (size_t i = 0; i < places.size(); i++) sorted[i] = rows[places[i]];
   const Sequences asked{firsts, lasts, num_sequences, sorted.data(), rows ? num_rows : -1};
+  const Layer<Number, Matrix>& last = *layers[num_layers - 1];
   return forward(
-      Stream<Number>(asked, states), *layers[num_layers - 1], output, width,
+      Stream<Number>(asked, states, last.is_for_lone(asked)), last, output, width,
       rows ? places.data() : nullptr, num_threads);
 }
 

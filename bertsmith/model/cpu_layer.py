@@ -77,13 +77,17 @@ _REST = (
 class _Layer(ctypes.Structure):
     """`Layer` of the source."""
 
-    _fields_ = (*((name, _Panels) for name in _MATRICES), *_REST)
+    _fields_ = (*((name, _Panels) for name in _MATRICES), *_REST, ("turned_keys", _Panels))
 
 
 class _Int8Layer(ctypes.Structure):
     """`Layer` of the source whose weights are in eight bits."""
 
-    _fields_ = (*((name, _LevelPanels) for name in _MATRICES), *_REST)
+    _fields_ = (
+        *((name, _LevelPanels) for name in _MATRICES),
+        *_REST,
+        ("turned_keys", _LevelPanels),
+    )
 
 
 class _Origins:
@@ -136,6 +140,7 @@ class ReadyLayer:
         )
         self.source = source_of(linears)
         self.structure: _Layer | _Int8Layer
+        self._earlier: list[_Layer | _Int8Layer] = []
         if rounded := rounded_weights(linears):
             levels = (
                 (each.levels, each.steps, part.bias)
@@ -150,6 +155,22 @@ class ReadyLayer:
                 *(self._panels(*each) for each in _parted(weights, hidden)), *rest
             )
 
+    def turn_keys(self) -> None:
+        """Lays out, once, what else is read where each sequence is asked for one row.
+
+        Levels, and what is multiplied in float16, have no such way.
+        """
+        if self.source != SOURCE or self.structure.turned_keys.numbers:
+            return
+        hidden, num_heads = self.structure.queries.width, self.structure.rules.num_heads
+        qkv, *_ = self._products[0]
+        keys = qkv.weight.detach()[hidden : 2 * hidden]  # (H, H), K rows a head
+        turned = [self._laid_out(each.t()) for each in keys.chunk(num_heads)]
+        structure = _Layer.from_buffer_copy(self.structure)
+        structure.turned_keys.numbers = self._keep(torch.cat(turned))
+        self._earlier.append(self.structure)  # another thread may be going through it
+        self.structure = structure
+
     def is_unchanged(self) -> bool:
         """Whether the layer has the weights that were laid out, and what its maps took then."""
         for linear, product, in_float16 in self._products:
@@ -159,11 +180,18 @@ class ReadyLayer:
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:
         """(O, I) weights or levels, (O,) biases."""
+        width, depth = weight.shape
+        numbers = self._keep(self._laid_out(weight))
+        return _Panels(numbers, self._filled_up(bias.detach().float()), depth, width)
+
+    def _laid_out(self, weight: Tensor) -> Tensor:
+        """(O, I) weights or levels -> panels, as bytes."""
         (width, depth), matrix = weight.shape, weight.contiguous()
+        told = matrix.new_empty(0, dtype=self.dtype)  # of the functions' type
         sizes = ctypes.c_int64(depth), ctypes.c_int64(width)
-        numbers = torch.zeros(size(self.source, "laid_out_bytes", bias, *sizes), dtype=torch.uint8)
-        call(self.source, "lay_out", bias, pointer(matrix), *sizes, pointer(numbers))
-        return _Panels(self._keep(numbers), self._filled_up(bias.detach().float()), depth, width)
+        numbers = torch.zeros(size(self.source, "laid_out_bytes", told, *sizes), dtype=torch.uint8)
+        call(self.source, "lay_out", told, pointer(matrix), *sizes, pointer(numbers))
+        return numbers
 
     def _level_panels(self, levels: Tensor, steps: Tensor, bias: Tensor) -> _LevelPanels:
         """(O, I) levels, (O,) sizes of one, (O,) biases."""

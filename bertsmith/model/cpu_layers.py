@@ -49,6 +49,8 @@ def through(
         lowest, highest = (int(each) for each in rows.aminmax())
         if lowest < 0 or highest >= len(hidden):
             raise IndexError(f"rows must be 0 to {len(hidden) - 1}: {lowest} to {highest}")
+        if len(rows) == len(stream.first_rows):  # perhaps one of each
+            layers[-1].turn_keys()
     count = len(hidden) if rows is None else len(rows)
     output = hidden.new_empty(count, hidden.shape[1])
     structures = (ctypes.c_void_p * len(layers))(

@@ -4,7 +4,7 @@
 // that map, turned round, makes of the query. So each head's query is turned instead of all the states,
 // scores and sums are of the states themselves, and the map to values follows the sum: neither keys nor
 // values are ever made. What the keys' bias adds to all scores of a query its softmax takes away again, so
-// that bias has no gradient. It knows no streams and no layers.
+// that bias has no gradient. It knows no layers.
 //
 // Source: our own; of the products in Vaswani et al. 2017, section 3.2, the order.
 //
@@ -13,6 +13,7 @@
 #pragma once
 
 #include "cpu_heads_backward.h"
+#include "cpu_sequences.h"
 #include "cpu_shared_products.h"
 
 namespace {
@@ -20,18 +21,28 @@ namespace {
 // (N * A, H): a row for every head of every sequence.
 template <typename Number>
 struct HeadRows {
+  // Two vectors are put at once.
+  static constexpr bool IS_IN_BANDS = BAND<Number> >= 2 * LANES;
   Grid<Number> rows;
   int64_t num_heads = 0;
 
   HeadRows() = default;
   HeadRows(Cutter& cutter, int64_t count, int64_t num_heads, int64_t width)
-      : rows(in_bands<Number>(cutter, count * num_heads, width)), num_heads(num_heads) {}
+      : rows(grid_for<Number>(cutter, count * num_heads, width, IS_IN_BANDS)),
+        num_heads(num_heads) {}
 
   Grid<Number> of_head(int64_t head) const {
     return {rows.at(head, 0), rows.row * num_heads, rows.band};
   }
   Grid<Number> of_sequence(int64_t number) const { return rows.from(number * num_heads); }
 };
+
+// Whether neither keys nor values need be made. How long sequences are does not matter: one becomes what it
+// becomes alone.
+template <typename Number>
+inline bool are_lone(const Sequences& sequences, const Rules& rules) {
+  return rules.head_size % PANEL<Number> == 0 && sequences.are_asked_once();
+}
 
 // A product of each head's own, in the threads around it, which wait for one another at its end: `rows`,
 // told its number, says of what rows, and `then` is told it before the rest. Its (depth, width) matrix, of
@@ -51,6 +62,37 @@ inline void multiply_by_heads(
   }
 }
 
+// Of so many rows, their (R, K) columns of each head -> (R * A, H), or the other way round, by a map: that of
+// one head behind the other's, in panels. In the threads around it.
+template <typename Number>
+struct ByHeads {
+  int64_t count, num_heads, size;  // R, A, K
+
+  void widen(const Grid<Number>& from, const Number* maps, const HeadRows<Number>& to) const {
+    multiply_by_heads<Number>(
+        [&](int64_t head) { return from.from(0, head * size); }, count, num_heads,
+        Panels<Number>{maps, nullptr, size, num_heads * size},
+        [&](int64_t head, int64_t row, int64_t column, const auto& sums) {
+          as_they_are(to.of_head(head))(row, column, sums);
+        });
+  }
+
+  // `change` is told row, head, column and a sum.
+  template <typename Change>
+  void narrow(
+      const HeadRows<Number>& from, const Number* maps, const Grid<Number>& to,
+      const Change& change) const {
+    multiply_by_heads<Number>(
+        [&](int64_t head) { return from.of_head(head); }, count, num_heads,
+        Panels<Number>{maps, nullptr, num_heads * size, size},
+        [&](int64_t head, int64_t row, int64_t column, const auto& sums) {
+          put_pairs(to, row, head * size + column, sums, [&](int64_t at, const Floats& sum) {
+            return change(row, head, at, sum);
+          });
+        });
+  }
+};
+
 // One sequence and what its query became: (A, H) turned queries, and (L, H) hidden states.
 template <typename Number>
 struct LoneQuery {
@@ -64,7 +106,8 @@ struct LoneQuery {
   }
 };
 
-// -> (A, H) weighted sums of hidden states, and what their weights add up to, (A,).
+// -> (A, H) weighted sums of hidden states, and what their weights add up to, (A,), where that is asked for:
+// without dropout it is one.
 template <typename Number>
 void mix(
     const LoneQuery<Number>& of, const Rules& rules, const Room<Number>& room,
@@ -91,7 +134,7 @@ void mix(
       }
       fill_up(to, wide, depth);
       room.factors[row] = 1.0f / sum_of(total);
-      shares[first + row] = sum_of(kept) * room.factors[row];
+      if (shares) shares[first + row] = sum_of(kept) * room.factors[row];
     }
     gather(
         {room.weights, apart}, count, room.values, depth, of.width, room.factors,

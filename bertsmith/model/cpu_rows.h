@@ -76,6 +76,11 @@ inline auto put_into(const Grid<Number>& to, const Change& change) {
   };
 }
 
+template <typename Number>
+inline auto as_they_are(const Grid<Number>& to) {
+  return put_into(to, [](int64_t, int64_t, Floats sum) { return sum; });
+}
+
 // The first of a vector's values, as many as there is room for.
 template <typename Number>
 inline void put(Number* to, Floats values, int64_t room) {

@@ -36,10 +36,6 @@ struct Layer {
   int64_t width(int map) const { return map == QKV ? 3 * hidden : map == UP ? inner : hidden; }
 };
 
-// Where queries are lone, tokens a sequence has at least, in the mean: with fewer it costs as much to
-// turn the queries as to make keys and values.
-constexpr int64_t FEWEST_TOKENS = 4;
-
 // The layer's input, and where what the way back needs is kept.
 struct Input {
   const Number* hidden;  // (T, H)
@@ -53,8 +49,7 @@ struct Input {
   }
   // Whether neither keys nor values need be made (cpu_lone_queries.h).
   bool is_of_lone_queries(const Layer& layer) const {
-    return layer.rules.head_size % PANEL<Number> == 0 &&
-           num_tokens() >= FEWEST_TOKENS * sequences.count && sequences.are_asked_once();
+    return are_lone<Number>(sequences, layer.rules);
   }
 };
 
@@ -131,10 +126,6 @@ inline NormRules norm_rules(const Layer& layer, int norm) {
 
 inline Panels<Number> panels(const Number* numbers, int64_t depth, int64_t width) {
   return {numbers, nullptr, depth, width};
-}
-
-inline auto as_they_are(const Grid<Number>& to) {
-  return put_into(to, [](int64_t, int64_t, Floats sum) { return sum; });
 }
 
 }  // namespace

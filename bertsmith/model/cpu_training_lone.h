@@ -42,37 +42,9 @@ inline void lay_out_map(const Layer& layer, int which, Number* maps) {
   lay_out_turned(layer.weights[QKV] + first, width, width, maps + first);
 }
 
-// A product of each head's own by a map, of (R, K) columns that become (R * A, H), or the other way round.
-struct ByHeads {
-  const Layer& layer;
-  const Number* maps;
-  int64_t count;
-
-  void widen(const Grid<Number>& from, int which, const HeadRows<Number>& to) const {
-    const int64_t size = layer.rules.head_size, width = layer.hidden;
-    multiply_by_heads<Number>(
-        [&](int64_t head) { return from.from(0, head * size); }, count, layer.rules.num_heads,
-        panels(maps + which * width * width, size, width),
-        [&](int64_t head, int64_t row, int64_t column, const auto& sums) {
-          as_they_are(to.of_head(head))(row, column, sums);
-        });
-  }
-
-  // `change` is told row, head, column and a sum.
-  template <typename Change>
-  void narrow(
-      const HeadRows<Number>& from, int which, const Grid<Number>& to, const Change& change) const {
-    const int64_t size = layer.rules.head_size, width = layer.hidden;
-    multiply_by_heads<Number>(
-        [&](int64_t head) { return from.of_head(head); }, count, layer.rules.num_heads,
-        panels(maps + which * width * width, width, size),
-        [&](int64_t head, int64_t row, int64_t column, const auto& sums) {
-          put_pairs(to, row, head * size + column, sums, [&](int64_t at, const Floats& sum) {
-            return change(row, head, at, sum);
-          });
-        });
-  }
-};
+inline ByHeads<Number> by_heads(const Layer& layer, const Chunk& of) {
+  return {of.num_asked, layer.rules.num_heads, layer.rules.head_size};
+}
 
 // In the threads around it.
 struct LoneForward {
@@ -90,8 +62,9 @@ struct LoneForward {
   void contexts(const Chunk& of, const Own& own) const {
     const int64_t num_heads = layer.rules.num_heads;
     const Attended& attended = kept.attention;
-    const ByHeads by{layer, maps, of.num_asked};
-    by.widen(attended.queries, KEYS, attended.turned);
+    const int64_t square = layer.hidden * layer.hidden;
+    const ByHeads<Number> by = by_heads(layer, of);
+    by.widen(attended.queries, maps + KEYS * square, attended.turned);
 #pragma omp for schedule(dynamic)
     for (int64_t n = of.first; n < of.end; n++)
       mix(
@@ -99,7 +72,7 @@ struct LoneForward {
           attended.mixed.of_sequence(n), kept.shares + n * num_heads);
     const Number* bias = layer.biases[QKV] + VALUES * layer.hidden;
     by.narrow(
-        attended.mixed, VALUES, kept.contexts,
+        attended.mixed, maps + VALUES * square, kept.contexts,
         [=, shares = kept.shares](int64_t row, int64_t head, int64_t column, const Floats& sum) {
           return sum + load(bias + column) * shares[row * num_heads + head];
         });
@@ -124,14 +97,14 @@ struct LoneBackward {
   // Of the hidden states; what has come past attention comes to those that have a query.
   void to_tokens(
       const Chunk& of, const Own& own, const Grid<Number>& past, Number* grad_hidden) const {
-    const int64_t width = layer.hidden, *rows = input.sequences.rows;
-    const ByHeads by{layer, maps, of.num_asked};
+    const int64_t width = layer.hidden, square = width * width, *rows = input.sequences.rows;
+    const ByHeads<Number> by = by_heads(layer, of);
     const Grid<Number> to{grad_hidden, width};
-    by.widen(contexts, VALUES, arrived.mixed);
+    by.widen(contexts, maps + VALUES * square, arrived.mixed);
 #pragma omp for schedule(dynamic)
     for (int64_t n = of.first; n < of.end; n++) attention(n, own, to);
     by.narrow(
-        arrived.turned, KEYS, arrived.queries,
+        arrived.turned, maps + KEYS * square, arrived.queries,
         [](int64_t, int64_t, int64_t, const Floats& sum) { return sum; });
     multiply_asked(
         arrived.queries, of, panels(maps, width, width),

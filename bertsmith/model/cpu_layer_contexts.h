@@ -1,0 +1,132 @@
+// What a Transformer layer of a model that only answers reads and works in, and its attention, on a CPU:
+// the first half of cpu_layer.h.
+//
+// Legend: that of cpu_layer.h.
+
+#pragma once
+
+#include <omp.h>
+
+#include <vector>
+
+#include "cpu_float16.h"
+#include "cpu_levels.h"
+#include "cpu_lone_queries.h"
+
+namespace {
+
+template <typename Number, typename Matrix = Panels<Number>>
+struct Layer {
+  Matrix queries, keys_values, output, up, down;
+  Norm attention_norm, output_norm;
+  Rules rules;
+  int activation;
+  Matrix turned_keys;  // (K, H) of each head, of a layer that was asked for lone queries, as it is read
+
+  int64_t hidden() const { return queries.width; }
+  bool is_for_lone(const Sequences& sequences) const {
+    if constexpr (std::is_same_v<Matrix, Panels<Number>>)
+      return turned_keys.numbers && are_lone<Number>(sequences, rules);
+    return false;
+  }
+};
+
+// What a chunk's rows become on their way; each has room for whole panels. They lie in bands where
+// tiles make them, and a head's columns are whole ones.
+template <typename Number, typename Matrix>
+struct Rows {
+  Grid<Number> asked, queries, keys_values, contexts, attended, inner;
+  Grid<float> totals;
+  HeadRows<Number> turned, mixed;  // of lone queries, which have neither keys nor values
+  typename Matrix::Room rounded;
+
+  // Of so many rows, so many of them asked for; a row may be asked for several times.
+  Rows(
+      Cutter& cutter, const Layer<Number, Matrix>& layer, bool is_lone, int64_t num_rows,
+      int64_t num_asked)
+      : rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
+    const bool is_in_bands = HAS_TILES_OF<Number> && layer.rules.head_size % BAND<Number> == 0 &&
+                             is_broad(layer.up);
+    for (Grid<Number>* each : {&asked, &queries, &contexts, &attended})
+      *each = room<Number>(cutter, num_asked, layer.hidden(), is_in_bands);
+    if (is_lone)
+      for (HeadRows<Number>* each : {&turned, &mixed})
+        *each = {cutter, num_asked, layer.rules.num_heads, layer.hidden()};
+    else
+      keys_values = room<Number>(cutter, num_rows, layer.keys_values.width, is_in_bands);
+    inner = room<Number>(cutter, num_asked, layer.up.width, is_in_bands);
+    totals = room<float>(cutter, num_asked, layer.hidden(), false);
+  }
+
+ private:
+  // Of a broad matrix few columns are made of many rows, of another all of few.
+  static bool is_broad(const Matrix& by) {
+    return by.width * by.depth * int64_t(sizeof(*by.numbers)) > NEAR_MATRIX;
+  }
+
+  template <typename Other>
+  static Grid<Other> room(Cutter& cutter, int64_t count, int64_t width, bool is_in_bands) {
+    constexpr int64_t BROAD = std::max<int64_t>(PANEL<Number>, Matrix::BROAD);
+    return grid_for<Other>(cutter, count, parts(width, BROAD) * BROAD, is_in_bands);
+  }
+};
+
+// The sequences' hidden states, and where the rows asked for of each begin among all such.
+template <typename Number>
+struct Stream : Sequences {
+  Left<Number> hidden;
+  bool is_lone;  // and then one chunk
+  std::vector<int64_t> starts;
+
+  Stream(const Sequences& sequences, const Left<Number>& hidden, bool is_lone)
+      : Sequences(sequences), hidden(hidden), is_lone(is_lone), starts(asked_starts()) {}
+  int64_t num_asked(int64_t first, int64_t end) const { return starts[end] - starts[first]; }
+};
+
+// Contexts of lone queries, in the threads of the parallel region around it.
+template <typename Number>
+void lone_contexts(
+    const Stream<Number>& stream, const Layer<Number>& layer,
+    const Rows<Number, Panels<Number>>& rows, const Room<Number>& room) {
+  const int64_t width = layer.hidden(), num_heads = layer.rules.num_heads;
+  const ByHeads<Number> by{stream.count, num_heads, layer.rules.head_size};
+  by.widen(rows.queries, layer.turned_keys.numbers, rows.turned);
+#pragma omp for schedule(dynamic)
+  for (int64_t n = 0; n < stream.count; n++) {
+    const int64_t first = stream.firsts[n];
+    const LoneQuery<Number> query{
+        rows.turned.of_sequence(n), stream.hidden.from(first).grid(), width,
+        stream.rows[n] - first, stream.length(n), nullptr};
+    mix(query, layer.rules, room, rows.mixed.of_sequence(n), nullptr);
+  }
+  by.narrow(
+      rows.mixed, layer.keys_values.from(width), rows.contexts,
+      [bias = layer.keys_values.bias + width](int64_t, int64_t, int64_t column, const Floats& sum) {
+        return sum + load(bias + column);
+      });
+}
+
+// Contexts of a chunk's sequences, from `first` to before `end`, in the threads around it.
+template <typename Number, typename Matrix>
+void contexts(
+    const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
+    const Rows<Number, Matrix>& rows, Room<Number>& room) {
+  const int64_t size = layer.rules.head_size, num_heads = layer.rules.num_heads;
+  const int64_t start = stream.firsts[first], asked_start = stream.starts[first];
+  const int64_t at_once = stream.heads_at_once(first, end, num_heads, omp_get_num_threads());
+#pragma omp for schedule(dynamic, at_once)
+  for (int64_t number = 0; number < (end - first) * num_heads; number++) {
+    int64_t sequence = first + number / num_heads, column = number % num_heads * size;
+    int64_t row = stream.firsts[sequence], asked = stream.starts[sequence] - asked_start;
+    const int64_t* these = stream.are_all_asked() ? nullptr : stream.rows + asked_start + asked;
+    attend(
+        Task<Number>{
+            rows.queries.from(asked, column), rows.keys_values.from(row - start, column),
+            rows.keys_values.from(row - start, layer.hidden() + column), these, row,
+            stream.length(sequence), stream.num_asked(sequence, sequence + 1), nullptr,
+            int(number % num_heads)},
+        layer.rules, room, rows.contexts.from(asked, column));
+  }
+}
+
+}  // namespace

@@ -1,0 +1,148 @@
+"""Layers that answer for one row a sequence, beside torch's operators in float64."""
+
+import copy
+import shutil
+import threading
+
+import pytest
+import torch
+
+from bertsmith.model import cpu_layer
+from bertsmith.model.layer import in_turn
+from tests.builds import without_tiles
+from tests.model.test_cpu_int8_layer import in_eight_bits
+from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, error, states
+
+SHAPES = [(64, 1, 100), (192, 3, 320), (256, 2, 128)]
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+
+@pytest.fixture(autouse=True)
+def anywhere(monkeypatch):
+    """As on a processor where these functions are the fastest for both types."""
+    monkeypatch.setattr(
+        cpu_layer, "has_fast_products", lambda _, weight, **asked: weight.dtype in WITHIN
+    )
+
+
+def turns_keys(layer):
+    """Whether it has laid out what lone queries are turned by."""
+    return bool(layer._ready.structure.turned_keys.numbers)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
+@pytest.mark.parametrize("which", ["first", "last", "shuffled"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_hidden_states_are_those_of_the_definition(shape, which, direction, dtype):
+    layer, stream = a_layer(*shape, direction=direction), a_stream()
+    rows = {
+        "first": stream.first_rows,
+        "last": stream.last_rows,
+        "shuffled": stream.first_rows[torch.tensor([3, 6, 0, 2, 5, 1, 4])],
+    }[which]
+    given = states(stream, shape[0], dtype)
+    exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream, rows)
+    ready = as_answering(layer, dtype)
+    assert not turns_keys(ready)
+    assert error(ready(given, stream, rows), exact) < WITHIN[dtype]
+    assert turns_keys(ready)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_without_a_matrix_unit_too(shape):
+    layer, stream = a_layer(*shape).bfloat16(), a_stream()
+    given = states(stream, shape[0], torch.bfloat16)
+    exact = copy.deepcopy(layer).double()(given.double(), stream, stream.first_rows)
+    with without_tiles():
+        found = as_answering(layer, torch.bfloat16)(given, stream, stream.first_rows)
+    assert error(found, exact) < WITHIN[torch.bfloat16]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads(shape, dtype):
+    layer, stream = as_answering(a_layer(*shape), dtype), a_stream()
+    given = states(stream, shape[0], dtype)
+    together = layer(given, stream, stream.first_rows)
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            assert torch.equal(layer(given, stream, stream.first_rows), together)
+    finally:
+        torch.set_num_threads(threads)
+    for number, length in enumerate(stream.lengths.tolist()):
+        own = given[int(stream.first_rows[number]) :][:length]
+        alone = layer(own, a_stream([length]), torch.tensor([0]))
+        assert torch.equal(alone[0], together[number])
+
+
+@torch.no_grad()
+def test_of_several_layers_the_last_one_alone_turns_keys():
+    layers, stream = [as_answering(a_layer(*SHAPES[1])) for _ in range(3)], a_stream()
+    given = states(stream, 192)
+    found = in_turn(layers, given, stream, stream.first_rows)
+    assert [turns_keys(each) for each in layers] == [False, False, True]
+    of_all = in_turn(layers, given, stream)[stream.first_rows]
+    assert error(found, of_all.double()) < 1e-5
+
+
+@torch.no_grad()
+def test_other_rows_are_those_of_all_to_the_bit():
+    layer, stream = as_answering(a_layer(*SHAPES[1])), a_stream()
+    given = states(stream, 192)
+    of_all = layer(given, stream)
+    rows = [0, 1, 8, 48, 49, 126, 326]  # as many as sequences, but two of the first
+    assert torch.equal(layer(given, stream, torch.tensor(rows)), of_all[rows])
+
+
+@torch.no_grad()
+def test_keys_that_changed_are_turned_anew():
+    layer, stream = a_layer(*SHAPES[1]), a_stream()
+    given, ready = states(stream, 192), as_answering(layer)
+    before = ready(given, stream, stream.first_rows)
+    for each in (layer, ready):
+        each.attention.qkv.weight[192:384] *= -1
+    ready.lay_out()
+    after = ready(given, stream, stream.first_rows)
+    exact = copy.deepcopy(layer).double()(given.double(), stream, stream.first_rows)
+    assert error(after, exact) < WITHIN[torch.float32]
+    assert not torch.allclose(after, before)
+
+
+@torch.no_grad()
+def test_levels_of_eight_bits_have_keys_and_values():
+    ready, stream = in_eight_bits(a_layer(*SHAPES[1])), a_stream()
+    given = states(stream, 192)
+    found = ready(given, stream, stream.first_rows)
+    of_all = ready(given, stream)[stream.first_rows]
+    assert error(found, of_all.double()) < WITHIN[torch.float32]
+    assert not ready._ready.structure.turned_keys.panels.numbers
+
+
+def test_threads_that_ask_first_at_the_same_time_have_the_same_answers():
+    layer, stream = a_layer(*SHAPES[1]), a_stream()
+    given = states(stream, 192)
+    with torch.no_grad():
+        right = as_answering(layer)(given, stream, stream.first_rows)
+    for _ in range(20):
+        ready, found = as_answering(layer), []
+        barrier = threading.Barrier(4)
+
+        def ask(ready=ready, found=found, barrier=barrier):
+            barrier.wait()
+            with torch.no_grad():
+                found.append(ready(given, stream, stream.first_rows))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert len(found) == 4
+        assert all(torch.equal(each, right) for each in found)
