@@ -4,7 +4,8 @@
 // The stream is read in chunks of whole sequences, small enough that all between a chunk's hidden
 // states and the next ones stays in the cache: queries, keys and values, contexts, the inner rows of
 // the feed-forward part. Threads share a chunk's products by panels and blocks of rows. Where only
-// some rows are asked for, queries and all that follows attention are made for these alone. Sums are
+// some rows are asked for, queries and all that follows attention are made for these alone; where they
+// are a pooler's, which are few, of one chunk and without keys and values (cpu_lone_queries.h). Sums are
 // made in float32; what is kept between two products has the type of the hidden states, of whose
 // weights the matrices may be in eight bits, or in float16 as rows become then. A row's result depends
 // neither on the sequences beside its own nor on the number of threads. It knows no Python.
@@ -157,7 +158,7 @@ float forward_through(
   const Sequences asked{firsts, lasts, num_sequences, sorted.data(), rows ? num_rows : -1};
   const Layer<Number, Matrix>& last = *layers[num_layers - 1];
   return forward(
-      Stream<Number>(asked, states, last.is_for_lone(asked)), last, output, width,
+      Stream<Number>(asked, states, last.has_lone_queries(asked)), last, output, width,
       rows ? places.data() : nullptr, num_threads);
 }
 

@@ -8,7 +8,8 @@ read weights that were laid out once: as they are, as levels of eight bits (thos
 dropout, other devices and types, and processors on which other products are faster.
 
 Differs: in bfloat16 what a residual is added to, the sum before a norm and scores are not rounded,
-and probabilities are before their sum divides the context.
+and probabilities are before their sum divides the context. Where a pooler's rows are asked for,
+scores are of queries turned by the map to keys, and values of sums (cpu_lone_queries.h).
 
 Legend: O width of a result, I width of a row.
 """
@@ -16,6 +17,7 @@ Legend: O width of a result, I width of a row.
 from __future__ import annotations
 
 import ctypes
+import functools
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -41,8 +43,8 @@ _ACTIVATION_NUMBERS: dict[Activation, int] = {
 }
 # No panel is wider.
 _WIDEST = 128
-# What a head's size is a multiple of.
-_STEP = 2
+# What a head's size is a multiple of, and one whose queries may be lone: `WIDEST` of the source.
+_STEP, _HEAD_STEP = 2, 64
 
 
 class _Panels(ctypes.Structure):
@@ -77,7 +79,7 @@ _REST = (
 class _Layer(ctypes.Structure):
     """`Layer` of the source."""
 
-    _fields_ = (*((name, _Panels) for name in _MATRICES), *_REST, ("turned_keys", _Panels))
+    _fields_ = (*((name, _Panels) for name in _MATRICES), *_REST, ("keys_by_heads", _Panels))
 
 
 class _Int8Layer(ctypes.Structure):
@@ -86,7 +88,7 @@ class _Int8Layer(ctypes.Structure):
     _fields_ = (
         *((name, _LevelPanels) for name in _MATRICES),
         *_REST,
-        ("turned_keys", _LevelPanels),
+        ("keys_by_heads", _LevelPanels),
     )
 
 
@@ -140,7 +142,6 @@ class ReadyLayer:
         )
         self.source = source_of(linears)
         self.structure: _Layer | _Int8Layer
-        self._earlier: list[_Layer | _Int8Layer] = []
         if rounded := rounded_weights(linears):
             levels = (
                 (each.levels, each.steps, part.bias)
@@ -155,21 +156,24 @@ class ReadyLayer:
                 *(self._panels(*each) for each in _parted(weights, hidden)), *rest
             )
 
-    def turn_keys(self) -> None:
-        """Lays out, once, what else is read where each sequence is asked for one row.
+    @functools.cached_property
+    def structure_for_pooling(self) -> _Layer | _Int8Layer:
+        """`structure` with the map to keys once more, by heads, which turns lone queries.
 
-        Levels, and what is multiplied in float16, have no such way.
+        It is laid out when first asked for. Levels, what is multiplied in float16 and narrow heads
+        have no such way.
         """
-        if self.source != SOURCE or self.structure.turned_keys.numbers:
-            return
+        if not isinstance(self.structure, _Layer) or self.source != SOURCE:
+            return self.structure
         hidden, num_heads = self.structure.queries.width, self.structure.rules.num_heads
+        if hidden // num_heads % _HEAD_STEP:
+            return self.structure
         qkv, *_ = self._products[0]
         keys = qkv.weight.detach()[hidden : 2 * hidden]  # (H, H), K rows a head
-        turned = [self._laid_out(each.t()) for each in keys.chunk(num_heads)]
+        by_heads = [self._laid_out(each.t()) for each in keys.chunk(num_heads)]
         structure = _Layer.from_buffer_copy(self.structure)
-        structure.turned_keys.numbers = self._keep(torch.cat(turned))
-        self._earlier.append(self.structure)  # another thread may be going through it
-        self.structure = structure
+        structure.keys_by_heads.numbers = self._keep(torch.cat(by_heads))
+        return structure
 
     def is_unchanged(self) -> bool:
         """Whether the layer has the weights that were laid out, and what its maps took then."""

@@ -21,12 +21,12 @@ struct Layer {
   Norm attention_norm, output_norm;
   Rules rules;
   int activation;
-  Matrix turned_keys;  // (K, H) of each head, of a layer that was asked for lone queries, as it is read
+  Matrix keys_by_heads;  // (K, H) of each; none before a layer is asked for lone queries
 
   int64_t hidden() const { return queries.width; }
-  bool is_for_lone(const Sequences& sequences) const {
+  bool has_lone_queries(const Sequences& sequences) const {
     if constexpr (std::is_same_v<Matrix, Panels<Number>>)
-      return turned_keys.numbers && are_lone<Number>(sequences, rules);
+      return keys_by_heads.numbers && are_lone(sequences, rules);
     return false;
   }
 };
@@ -90,7 +90,7 @@ void lone_contexts(
     const Rows<Number, Panels<Number>>& rows, const Room<Number>& room) {
   const int64_t width = layer.hidden(), num_heads = layer.rules.num_heads;
   const ByHeads<Number> by{stream.count, num_heads, layer.rules.head_size};
-  by.widen(rows.queries, layer.turned_keys.numbers, rows.turned);
+  by.widen(rows.queries, layer.keys_by_heads.numbers, rows.turned);
 #pragma omp for schedule(dynamic)
   for (int64_t n = 0; n < stream.count; n++) {
     const int64_t first = stream.firsts[n];

@@ -49,13 +49,15 @@ def through(
         lowest, highest = (int(each) for each in rows.aminmax())
         if lowest < 0 or highest >= len(hidden):
             raise IndexError(f"rows must be 0 to {len(hidden) - 1}: {lowest} to {highest}")
-        if len(rows) == len(stream.first_rows):  # perhaps one of each
-            layers[-1].turn_keys()
     count = len(hidden) if rows is None else len(rows)
     output = hidden.new_empty(count, hidden.shape[1])
-    structures = (ctypes.c_void_p * len(layers))(
-        *(ctypes.addressof(each.structure) for each in layers)
-    )
+    *others, last = layers
+    is_pooled = rows is not None and _are_ends(rows, stream)
+    told = [
+        *(each.structure for each in others),
+        last.structure_for_pooling if is_pooled else last.structure,
+    ]
+    structures = (ctypes.c_void_p * len(layers))(*map(ctypes.addressof, told))
     call(
         layers[0].source,
         "layers",
@@ -69,3 +71,14 @@ def through(
         pointer(output),
     )
     return output
+
+
+def _are_ends(rows: Tensor, stream: Stream) -> bool:
+    """Whether they are the first of every sequence, or the last, as a pooler reads them."""
+    ends = (stream.first_rows, stream.last_rows)
+    if any(rows is each for each in ends):
+        return True
+    if len(rows) != len(ends[0]):
+        return False
+    rising = rows.sort().values
+    return any(torch.equal(rising, each) for each in ends)

@@ -1,4 +1,4 @@
-// Attention of tokens that are the only ones of their sequences asked for, on a CPU.
+// Attention of tokens that are the only ones of their sequences asked for, as a pooler does, on a CPU.
 //
 // A score is a query times what the map to keys makes of a hidden state; it is also the state times what
 // that map, turned round, makes of the query. So each head's query is turned instead of all the states,
@@ -8,7 +8,7 @@
 //
 // Source: our own; of the products in Vaswani et al. 2017, section 3.2, the order.
 //
-// Legend: N sequences, A heads, L tokens of one sequence, H hidden size, K head size.
+// Legend: N sequences, R rows, A heads, L tokens of one sequence, H hidden size, K head size.
 
 #pragma once
 
@@ -37,11 +37,14 @@ struct HeadRows {
   Grid<Number> of_sequence(int64_t number) const { return rows.from(number * num_heads); }
 };
 
-// Whether neither keys nor values need be made. How long sequences are does not matter: one becomes what it
-// becomes alone.
-template <typename Number>
+// What the size of heads is a multiple of: the widest panel.
+constexpr int64_t WIDEST = 64;
+
+// Whether neither keys nor values are made. It is so for a model's pooled tokens alone, not wherever a
+// sequence happens to be asked for one row: so a sequence becomes what it becomes beside any others.
 inline bool are_lone(const Sequences& sequences, const Rules& rules) {
-  return rules.head_size % PANEL<Number> == 0 && sequences.are_asked_once();
+  static_assert(WIDEST % PANEL<float> == 0 && WIDEST % PANEL<uint16_t> == 0);
+  return rules.head_size % WIDEST == 0 && sequences.are_asked_at_an_end();
 }
 
 // A product of each head's own, in the threads around it, which wait for one another at its end: `rows`,
@@ -161,8 +164,8 @@ struct LoneGradients {
 };
 
 // -> of (A, H) turned queries, and of hidden states: each head's by its weights and by its scores, both
-// in one product; `then` is told row, column and sums. The room is
-// that of twice as many queries as `in_pairs` says.
+// in one product; `then` is told row, column and sums. The room is that of twice as many queries as
+// `in_pairs` says.
 template <typename Number, typename Then>
 void mix_backward(
     const LoneQuery<Number>& of, const LoneGradients<Number>& arrived, const Rules& rules,

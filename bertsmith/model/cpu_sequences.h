@@ -17,12 +17,10 @@ struct Sequences {
   int64_t num_rows;
 
   bool are_all_asked() const { return num_rows < 0; }
-  // Whether every sequence is asked for one row.
-  bool are_asked_once() const {
+  // Whether every sequence is asked for its first row, or for its last one, and for no other.
+  bool are_asked_at_an_end() const {
     if (num_rows != count) return false;
-    for (int64_t n = 0; n < count; n++)
-      if (rows[n] < firsts[n] || rows[n] > lasts[n]) return false;
-    return true;
+    return std::equal(rows, rows + count, firsts) || std::equal(rows, rows + count, lasts);
   }
   int64_t length(int64_t number) const { return lasts[number] - firsts[number] + 1; }
 

@@ -87,16 +87,20 @@ inline void lay_out_turned(const Number* weights, int64_t depth, int64_t width, 
 }
 
 // (O, I) weights as products of gradients with them read them, in the threads around it, which do not wait
-// either: some rows at a time, whose lines lie behind each other.
+// either: some rows at a time, whose lines lie behind each other. Where `part` rows, a multiple of these, are
+// a matrix of its own, one follows the other.
 template <typename Number>
-inline void lay_out_straight(const Number* weights, int64_t depth, int64_t width, Number* panels) {
+inline void lay_out_straight(
+    const Number* weights, int64_t depth, int64_t width, Number* panels, int64_t part = 0) {
   constexpr int64_t BROAD = PANEL<Number>, ROWS = 32;
+  const int64_t deep = part ? part : depth;
 #pragma omp for schedule(static) nowait
-  for (int64_t k = 0; k < depth; k += ROWS)
+  for (int64_t k = 0; k < depth; k += ROWS) {
+    Number* to = panels + k / deep * deep * width + k % deep * BROAD;
     for (int64_t c = 0; c < width; c += BROAD)
       lay_out_rows(
-          {weights + k * width + c, width}, std::min(ROWS, depth - k), BROAD,
-          panels + c * depth + k * BROAD);
+          {weights + k * width + c, width}, std::min(ROWS, depth - k), BROAD, to + c * deep);
+  }
 }
 
 // (R, D) rows by (D, C) weights, in the threads of the parallel region around it, which wait for

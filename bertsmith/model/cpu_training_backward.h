@@ -21,7 +21,8 @@ struct Arrived {
   Grid<Number> fed, inner, projected;  // of all rows: the weights' want them
   Attended attention;                  // and these
   Grid<Number> past_output, attended, past_attention, contexts;  // (Q, H), of a chunk
-  Grid<float> of_queries, of_tokens;  // (Q, H), (C, H): of hidden states, where not all are asked for
+  Grid<float> of_queries, of_tokens;  // (Q, H), (C, H): of hidden states, where not all are asked for; the
+                                      // latter not of lone queries
   float* sums[NUM_NORMS];             // (spans, 2, W)
   float* biases;                      // of one map
   Number* maps[NUM_MAPS];             // panels; QKV's, where not all are asked for, those of queries first

@@ -76,7 +76,10 @@ struct Forward {
           {input.hidden + of.token * width, width}, of.num_tokens,
           panels(maps[QKV] + width * width, width, 2 * width),
           with_bias(attended.keys_values.from(of.token), layer.biases[QKV] + width));
-    kept.is_lone() ? lone().contexts(of, own) : attention(of, own);
+    if (kept.is_lone())
+      lone().contexts(of, own);
+    else
+      attention(of, own);
     multiply_asked(
         kept.contexts.from(asked), of, panels(maps[OUTPUT], width, width),
         with_bias(kept.projected.from(asked), layer.biases[OUTPUT]));

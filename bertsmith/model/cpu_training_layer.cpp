@@ -3,7 +3,8 @@
 //
 // The stream is read in chunks of whole sequences, so that a chunk's rows are still in the cache when
 // the next product reads them. Weights are laid out anew in every call, for every step changes them.
-// Where only some rows are asked for, queries and all that follows attention are made for these alone.
+// Where only some rows are asked for, queries and all that follows attention are made for these alone;
+// where they are a pooler's, which are few, of one chunk and without keys and values (cpu_lone_queries.h).
 // Sums are made in float32, and what lies between two parts is bfloat16. What a row becomes depends
 // neither on the sequences beside its own nor on the number of threads, nor does any gradient on the
 // latter. It knows no Python.

@@ -49,7 +49,7 @@ struct Input {
   }
   // Whether neither keys nor values need be made (cpu_lone_queries.h).
   bool is_of_lone_queries(const Layer& layer) const {
-    return are_lone<Number>(sequences, layer.rules);
+    return are_lone(sequences, layer.rules);
   }
 };
 

@@ -10,8 +10,8 @@ watches or changed.
 
 Differs: GELU is made of the sums themselves, not of what they were rounded to, and its slope with
 it, which is rounded; what comes to a hidden state from queries, keys, values and the residual is
-added up before it is rounded. Where one row of every sequence is asked for, scores are of queries
-turned by the map to keys, and values of sums: the keys' bias then has a gradient of zero. A bias
+added up before it is rounded. Where a pooler's rows are asked for, scores are of queries turned
+by the map to keys, and values of sums: the keys' bias then has a gradient of zero. A bias
 may not be changed between the way there and the way back. Reentrant checkpointing, which goes there
 first without a gradient, computes that pass by operators, and so with other roundings.
 

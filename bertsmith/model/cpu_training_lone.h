@@ -30,10 +30,8 @@ inline LoneQuery<Number> lone_query(
 // Of one map, which makes this behind queries, the weights as products of each head's own with what they
 // make read them, in the threads around it, which do not wait; `maps` are panels of all of it.
 inline void lay_out_heads(const Layer& layer, int which, Number* maps) {
-  const int64_t width = layer.hidden, size = layer.rules.head_size;
-  const int64_t first = which * width * width;
-  for (int64_t at = first; at < first + width * width; at += size * width)
-    lay_out_straight(layer.weights[QKV] + at, size, width, maps + at);
+  const int64_t width = layer.hidden, size = layer.rules.head_size, first = which * width * width;
+  lay_out_straight(layer.weights[QKV] + first, width, width, maps + first, size);
 }
 
 // The same as products of what they are made of read them.

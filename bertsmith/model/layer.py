@@ -89,8 +89,8 @@ class Layer(nn.Module):
     def lay_out(self) -> None:
         """Lays the weights out for answers: for one call, or where that is not to be, map by map.
 
-        They stand in memory twice then (in eight bits the levels too), and in one call no hook of a
-        part is called.
+        They stand in memory twice then (in eight bits the levels too; the map to keys of a layer
+        that a pooler reads once more), and in one call no hook of a part is called.
         """
         self.forget()
         sub_layers = (self.attention, self.feed_forward)

@@ -7,8 +7,9 @@ the loss, the speed and the time left. In a file or a pipe: one line every so ma
 
 from __future__ import annotations
 
+import errno
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,11 +118,13 @@ class LiveDisplay(ExitStack):
     def note(self, text: str) -> None:
         """Prints the sentence above the live line.
 
-        A terminal that closes under it takes the sentence along and no work: the signal that
-        tells of a closed terminal asks the run to stop.
+        A terminal that closes under it ends no run: the signal that tells so asks it to stop.
         """
-        with suppress(OSError):
+        try:
             say(self._console, text)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
 
 
 def display(

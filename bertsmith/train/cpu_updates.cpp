@@ -124,11 +124,13 @@ void step_block(
   if (place < end) step_rest(flat, gradient, place, rates);
 }
 
-// Asks for what there is of the next block that is awake. It lies anywhere among those that sleep, which no
-// processor foresees. Of a function that does nothing else g++ leaves out every call.
+// Asks for what there is of the next block that is awake, of those that a thread takes together. It lies
+// anywhere among those that sleep, which no processor foresees. Of a function that does nothing else g++
+// leaves out every call.
 __attribute__((always_inline)) inline void ask_for_next(const Flat& flat, int64_t block) {
   const uint8_t* awake = flat.sleepers->awake;
-  const int64_t end = std::min(flat.count / BLOCK, block + BLOCKS_TOGETHER);
+  const int64_t last = (block / BLOCKS_TOGETHER + 1) * BLOCKS_TOGETHER;
+  const int64_t end = std::min(flat.count / BLOCK, last);
   int64_t next = block + 1;
   while (next < end && !awake[next]) next++;
   if (next >= end) return;

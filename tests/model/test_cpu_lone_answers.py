@@ -1,4 +1,4 @@
-"""Layers that answer for one row a sequence, beside torch's operators in float64."""
+"""Layers that answer for a pooler's rows, beside torch's operators in float64."""
 
 import copy
 import shutil
@@ -13,7 +13,9 @@ from tests.builds import without_tiles
 from tests.model.test_cpu_int8_layer import in_eight_bits
 from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, error, states
 
-SHAPES = [(64, 1, 100), (192, 3, 320), (256, 2, 128)]
+# Heads of one panel or two, an odd number of them, more than are compared at a time, and rows that
+# lie in bands where there is a matrix unit.
+SHAPES = [(64, 1, 100), (192, 3, 320), (256, 2, 128), (2112, 33, 64), (384, 6, 1536)]
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
@@ -28,7 +30,8 @@ def anywhere(monkeypatch):
 
 def turns_keys(layer):
     """Whether it has laid out what lone queries are turned by."""
-    return bool(layer._ready.structure.turned_keys.numbers)
+    made = vars(layer._ready).get("structure_for_pooling")
+    return made is not None and bool(made.keys_by_heads.numbers)
 
 
 @torch.no_grad()
@@ -38,6 +41,8 @@ def turns_keys(layer):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_hidden_states_are_those_of_the_definition(shape, which, direction, dtype):
     layer, stream = a_layer(*shape, direction=direction), a_stream()
+    for each in layer.parameters():
+        each.div_(max(1, shape[0] / 384))  # scores as large as a narrower layer's
     rows = {
         "first": stream.first_rows,
         "last": stream.last_rows,
@@ -93,12 +98,36 @@ def test_of_several_layers_the_last_one_alone_turns_keys():
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_texts_longer_than_a_part_of_a_panel(dtype):
+    layer, stream = a_layer(*SHAPES[1]), a_stream([300, 512, 7])
+    given = states(stream, 192, dtype)
+    exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream, stream.first_rows)
+    found = as_answering(layer, dtype)(given, stream, stream.first_rows)
+    assert error(found, exact) < WITHIN[dtype]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_a_number_that_is_none_spoils_its_own_sequence_alone(dtype):
+    layer, stream = as_answering(a_layer(*SHAPES[1]), dtype), a_stream()
+    given = states(stream, 192, dtype)
+    together = layer(given, stream, stream.first_rows)
+    given[4, 3] = float("nan")
+    spoilt = layer(given, stream, stream.first_rows)
+    assert spoilt[0].isnan().all()
+    assert torch.equal(spoilt[1:], together[1:])
+
+
+@torch.no_grad()
 def test_other_rows_are_those_of_all_to_the_bit():
     layer, stream = as_answering(a_layer(*SHAPES[1])), a_stream()
     given = states(stream, 192)
     of_all = layer(given, stream)
-    rows = [0, 1, 8, 48, 49, 126, 326]  # as many as sequences, but two of the first
-    assert torch.equal(layer(given, stream, torch.tensor(rows)), of_all[rows])
+    # Two of the first sequence and none of the second, or another row of one.
+    for rows in ([0, 1, 8, 48, 49, 126, 326], [0, 5, 9, 48, 49, 126, 326]):
+        assert torch.equal(layer(given, stream, torch.tensor(rows)), of_all[rows])
+    assert not turns_keys(layer)
 
 
 @torch.no_grad()
@@ -122,7 +151,7 @@ def test_levels_of_eight_bits_have_keys_and_values():
     found = ready(given, stream, stream.first_rows)
     of_all = ready(given, stream)[stream.first_rows]
     assert error(found, of_all.double()) < WITHIN[torch.float32]
-    assert not ready._ready.structure.turned_keys.panels.numbers
+    assert not ready._ready.structure_for_pooling.keys_by_heads.panels.numbers
 
 
 def test_threads_that_ask_first_at_the_same_time_have_the_same_answers():

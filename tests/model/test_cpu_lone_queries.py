@@ -1,4 +1,4 @@
-"""Layers of which one row a sequence is asked for, beside torch's operators in float64."""
+"""Layers that learn and are asked for a pooler's rows, beside torch's operators in float64."""
 
 import contextlib
 import copy
@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from bertsmith.model import cpu_training_layer
+from bertsmith.model import cpu_training_layer, cpu_training_layers
 from bertsmith.model.config import BertConfig
-from bertsmith.model.layer import Layer
+from bertsmith.model.layer import Layer, in_turn
 from bertsmith.model.stream import Stream
 from tests.builds import without_tiles
 from tests.model.plain import random_packed
@@ -80,14 +80,13 @@ def assert_near(found, exact):
 
 @pytest.mark.parametrize("way", [contextlib.nullcontext, without_tiles])
 @pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
-@pytest.mark.parametrize("which", ["first", "last", "middle", "shuffled"])
+@pytest.mark.parametrize("which", ["first", "last", "shuffled"])
 @pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
 def test_values_and_gradients_are_those_of_the_definition(shape, which, direction, way):
     layer, stream = a_layer(*shape, direction=direction), a_stream()
     rows = {
         "first": stream.first_rows,
         "last": stream.last_rows,
-        "middle": (stream.first_rows + stream.last_rows) // 2,
         "shuffled": stream.first_rows[torch.tensor([3, 6, 0, 2, 5, 1, 4])],
     }[which]
     exact = learned(copy.deepcopy(layer).double(), stream, rows)
@@ -171,6 +170,7 @@ def test_spare_rows_are_never_read_and_have_no_gradient():
 @pytest.mark.parametrize(
     "rows",
     [
+        [0, 5, 9, 48, 49, 126, 326],  # the third sequence is asked for its second row
         [0, 5, 8, 48, 49, 126],  # the last sequence is not asked
         [0, 1, 8, 48, 49, 126, 326],  # the second one is not
         [0, 5, 8, 48, 49, 126, 326, 327],  # the last one is twice
@@ -183,7 +183,38 @@ def test_other_queries_have_keys_and_values(rows):
     assert of_keys_bias(found).any()
 
 
-def test_heads_narrower_than_some_processors_panels_are_those_of_the_definition():
+def test_narrow_heads_have_keys_and_values():
     layer, stream = a_layer(192, 6, 320), a_stream()
     found = learned(layer, stream, stream.first_rows)
     assert_near(found, learned(copy.deepcopy(layer).double(), stream, stream.first_rows))
+    assert of_keys_bias(found).any()
+
+
+def test_a_number_that_is_none_spoils_its_own_sequence_alone():
+    layer, stream = a_layer(), a_stream()
+    rows, given = stream.first_rows, drawn(sum(LENGTHS), 192, 1)
+    together = layer(given, stream, rows)
+    given[LENGTHS[0] - 1, 3] = float("nan")
+    given.requires_grad_()
+    spoilt = layer(given, stream, rows)
+    assert spoilt[0].isnan().all()
+    assert torch.equal(spoilt[1:], together[1:])
+    spoilt.sum().backward()
+    assert given.grad[: LENGTHS[0]].isnan().all()
+    assert given.grad[LENGTHS[0] :].isfinite().all()
+
+
+def test_the_last_of_several_layers_in_one_function_is_as_by_itself(monkeypatch):
+    layers, stream = [a_layer() for _ in range(3)], a_stream()
+    given, gradient = drawn(sum(LENGTHS), 192, 1), drawn(len(LENGTHS), 192, 2)
+    found = []
+    for most in (cpu_training_layers.MOST_STATES, 0):
+        monkeypatch.setattr(cpu_training_layers, "MOST_STATES", most)
+        hidden = given.clone().requires_grad_()
+        output = in_turn(layers, hidden, stream, stream.first_rows)
+        output.backward(gradient)
+        weights = [each for layer in layers for each in layer.parameters()]
+        found.append([output, hidden.grad, *(each.grad for each in weights)])
+        for each in weights:
+            each.grad = None
+    assert all(map(torch.equal, *found))
