@@ -181,6 +181,28 @@ inline void fill_up(Number* numbers, int64_t wide, int64_t depth) {
   if (depth > wide) std::fill(numbers + wide, numbers + depth, Number{});
 }
 
+// What a query's weights add up to, before dropout and after it.
+struct Totals {
+  Floats all = {}, kept = {};
+};
+
+// (W,) scores, the highest of which is given -> (D,) weights after dropout, not yet divided by their sum.
+template <typename Number>
+__attribute__((always_inline)) inline Totals weigh_scores(
+    const float* scores, float highest, int64_t length, float scale, const Draws& draws, Number* to) {
+  const int64_t wide = rounded_up(length);
+  Totals totals;
+  for (int64_t j = 0; j < wide; j += LANES) {
+    Floats weights = exponential((load(scores + j) - highest) * scale);
+    totals.all += weights;
+    if (draws.are_there) weights *= draws.kept(j);
+    totals.kept += weights;
+    put(to + j, weights);
+  }
+  fill_up(to, wide, whole_depth<Number>(length));
+  return totals;
+}
+
 template <typename Number>
 void attend(
     const Task<Number>& task, const Rules& rules, Room<Number>& room,
@@ -197,18 +219,10 @@ void attend(
     for (int row = 0; row < count; row++) {
       ask_for_row(contexts, first + row, 0, size);
       task.ask_for_next(first + row, rules);
-      const float *scores = room.scores + row * wide, highest = of.highest[row], scale = rules.scale;
       const Draws draws = task.draws(first + row, rules.dropout);
-      Number* to = room.weights + row * apart;
-      Floats total = {};
-      for (int64_t j = 0; j < wide; j += LANES) {
-        Floats weights = exponential((load(scores + j) - highest) * scale);
-        total += weights;
-        if (draws.are_there) weights *= draws.kept(j);
-        put(to + j, weights);
-      }
-      fill_up(to, wide, depth);
-      of.totals[row] = total;
+      of.totals[row] = weigh_scores(
+          room.scores + row * wide, of.highest[row], length, rules.scale, draws,
+          room.weights + row * apart).all;
     }
     for (int row = 0; row < count; row++) room.factors[row] = 1.0f / sum_of(of.totals[row]);
     gather(

@@ -124,20 +124,12 @@ void mix(
     compare(Left<Number>(of.turned.from(first)), count, room.keys, of.width, wide, room.scores);
     for (int row = 0; row < count; row++) {
       float* scores = room.scores + row * wide;
-      const float highest = hide(scores, of.position, length, rules.direction), scale = rules.scale;
+      const float highest = hide(scores, of.position, length, rules.direction);
       const Draws draws = of.draws(first + row, rules.dropout);
-      Number* to = room.weights + row * apart;
-      Floats total = {}, kept = {};
-      for (int64_t j = 0; j < wide; j += LANES) {
-        Floats weights = exponential((load(scores + j) - highest) * scale);
-        total += weights;
-        if (draws.are_there) weights *= draws.kept(j);
-        kept += weights;
-        put(to + j, weights);
-      }
-      fill_up(to, wide, depth);
-      room.factors[row] = 1.0f / sum_of(total);
-      if (shares) shares[first + row] = sum_of(kept) * room.factors[row];
+      const Totals totals = weigh_scores(
+          scores, highest, length, rules.scale, draws, room.weights + row * apart);
+      room.factors[row] = 1.0f / sum_of(totals.all);
+      if (shares) shares[first + row] = sum_of(totals.kept) * room.factors[row];
     }
     gather(
         {room.weights, apart}, count, room.values, depth, of.width, room.factors,

@@ -19,8 +19,8 @@ typedef uint16_t Number;
 // The maps to queries, keys and values, from contexts, up and down; and both norms.
 enum { QKV, OUTPUT, UP, DOWN, NUM_MAPS };
 enum { ATTENTION, FEED_FORWARD, NUM_NORMS };
-// What the first map makes, behind queries.
-enum { KEYS = 1, VALUES };
+// What the first map makes.
+enum { ASKING, KEYS, VALUES };
 // Where something is dropped: probabilities, and what either sub-layer adds.
 enum { PROBABILITIES, ATTENTION_OUTPUT, FEED_FORWARD_OUTPUT, NUM_SITES };
 

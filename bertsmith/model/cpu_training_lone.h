@@ -27,14 +27,14 @@ inline LoneQuery<Number> lone_query(
       words ? words + sequence : nullptr};
 }
 
-// Of one map, which makes this behind queries, the weights as products of each head's own with what they
-// make read them, in the threads around it, which do not wait; `maps` are panels of all of it.
+// The part of the first map's weights that makes these, by heads: (K, H) of each, as products of what they
+// made read them. In the threads around it, which do not wait; `maps` are panels of the whole map.
 inline void lay_out_heads(const Layer& layer, int which, Number* maps) {
   const int64_t width = layer.hidden, size = layer.rules.head_size, first = which * width * width;
   lay_out_straight(layer.weights[QKV] + first, width, width, maps + first, size);
 }
 
-// The same as products of what they are made of read them.
+// The same part whole, as products of what these are made of read it.
 inline void lay_out_map(const Layer& layer, int which, Number* maps) {
   const int64_t width = layer.hidden, first = which * width * width;
   lay_out_turned(layer.weights[QKV] + first, width, width, maps + first);
@@ -44,7 +44,7 @@ inline ByHeads<Number> by_heads(const Layer& layer, const Chunk& of) {
   return {of.num_asked, layer.rules.num_heads, layer.rules.head_size};
 }
 
-// In the threads around it.
+// The way there, in the threads around it.
 struct LoneForward {
   const Layer& layer;
   const Input& input;
@@ -52,7 +52,7 @@ struct LoneForward {
   Number* maps;  // panels
 
   void lay_out() const {
-    lay_out_map(layer, 0, maps);
+    lay_out_map(layer, ASKING, maps);
     lay_out_heads(layer, KEYS, maps);
     lay_out_map(layer, VALUES, maps);
   }
@@ -77,7 +77,7 @@ struct LoneForward {
   }
 };
 
-// In the threads around it.
+// The way back, in the threads around it.
 struct LoneBackward {
   const Layer& layer;
   const Input& input;

@@ -6,20 +6,22 @@ import shutil
 
 import pytest
 import torch
-from torch import nn
 
 from bertsmith.model import cpu_training_layer, cpu_training_layers
-from bertsmith.model.config import BertConfig
-from bertsmith.model.layer import Layer, in_turn
-from bertsmith.model.stream import Stream
+from bertsmith.model.layer import in_turn
 from tests.builds import without_tiles
-from tests.model.plain import random_packed
+from tests.model.test_cpu_training_layer import (
+    LENGTHS,
+    a_layer,
+    a_stream,
+    assert_near,
+    drawn,
+    learned,
+)
 
-# bfloat16 has 8 bits; each way rounds seven times, and sums of few rows cancel.
-WITHIN = 1.5e-2
-LENGTHS = [5, 3, 40, 1, 77, 200, 64]
 # Heads of one panel or two, an odd number of them, and more than are compared at a time.
-SHAPES = [(64, 1, 128), (192, 3, 320), (256, 2, 128), (2112, 33, 64)]
+ODD = (192, 3, 320)
+SHAPES = [(64, 1, 128), ODD, (256, 2, 128), (2112, 33, 64)]
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
@@ -30,52 +32,14 @@ def anywhere(monkeypatch):
     monkeypatch.setattr(cpu_training_layer, "has_fast_products", lambda *_, **__: True)
 
 
-def a_layer(hidden=192, heads=3, inner=320, **values):
-    torch.manual_seed(hidden)
-    config = BertConfig(
-        hidden_size=hidden, num_attention_heads=heads, intermediate_size=inner,
-        **{"vocab_size": 60, "num_hidden_layers": 1, **values},
-    )  # fmt: skip
-    layer = Layer(config, 1)
-    for parameter in layer.parameters():
-        nn.init.normal_(parameter, std=0.1 if hidden < 512 else 0.02)
-    layer.bfloat16()
-    for norm in (layer.attention.norm, layer.feed_forward.norm):
-        norm.float()
-    return layer
-
-
-def a_stream(lengths=LENGTHS, dropout=(3, 4), **given):
-    return Stream.of(random_packed(lengths, 60), dropout=dropout, **given)
-
-
-def drawn(count, width, seed):
-    torch.manual_seed(seed)
-    return torch.randn(count, width).bfloat16()
-
-
-def learned(layer, stream, rows):
-    """Output, gradient of the input, and of every weight, by name."""
-    width, dtype = len(layer.attention.norm.weight), layer.attention.qkv.weight.dtype
-    hidden = drawn(len(stream.token_ids), width, 1).to(dtype).requires_grad_()
-    output = layer(hidden, stream, rows)
-    output.backward(drawn(len(rows), width, 2).to(dtype))
-    found = {name: each.grad for name, each in layer.named_parameters()}
-    layer.zero_grad()
-    return {"output": output.detach(), "input": hidden.grad, **found}
+def of_pooler(layer, stream, rows=None):
+    """Output and gradients, by name, where rows are asked for: by default the first ones."""
+    return learned(layer, stream, (stream.first_rows if rows is None else rows).tolist())
 
 
 def of_keys_bias(found):
     """What the keys' bias has for a gradient: zero to the bit where no key is made."""
     return found["attention.qkv.bias"].chunk(3)[1]
-
-
-def assert_near(found, exact):
-    assert found.keys() == exact.keys()
-    for name, ours in found.items():
-        right = exact[name].double()
-        assert ours.shape == right.shape, name
-        assert (ours.double() - right).norm() <= WITHIN * right.norm(), name
 
 
 @pytest.mark.parametrize("way", [contextlib.nullcontext, without_tiles])
@@ -89,17 +53,20 @@ def test_values_and_gradients_are_those_of_the_definition(shape, which, directio
         "last": stream.last_rows,
         "shuffled": stream.first_rows[torch.tensor([3, 6, 0, 2, 5, 1, 4])],
     }[which]
-    exact = learned(copy.deepcopy(layer).double(), stream, rows)
+    exact = of_pooler(copy.deepcopy(layer).double(), stream, rows)
     with way():
-        found = learned(layer, stream, rows)
+        found = of_pooler(layer, stream, rows)
     assert_near(found, exact)
     assert not of_keys_bias(found).any()
 
 
 def test_more_heads_than_are_compared_at_a_time():
     layer, stream = a_layer(*SHAPES[3]), a_stream()
-    found = learned(layer, stream, stream.first_rows)
-    assert_near(found, learned(copy.deepcopy(layer).double(), stream, stream.first_rows))
+    with torch.no_grad():
+        for each in layer.parameters():
+            each.mul_(0.2)  # scores as large as a narrower layer's
+    found = of_pooler(layer, stream)
+    assert_near(found, of_pooler(copy.deepcopy(layer).double(), stream))
     assert not of_keys_bias(found).any()
 
 
@@ -110,41 +77,44 @@ def test_dropout_is_that_of_the_definition(hidden_rate, attention_rate):
         "hidden_dropout_prob": hidden_rate,
         "attention_probs_dropout_prob": attention_rate,
     }
-    layer, stream = a_layer(**rates), a_stream()
-    found = learned(layer, stream, stream.first_rows)
-    assert_near(found, learned(copy.deepcopy(layer).double(), stream, stream.first_rows))
-    without = learned(layer, a_stream(dropout=None), stream.first_rows)
+    layer, stream = a_layer(*ODD, **rates), a_stream()
+    found = of_pooler(layer, stream)
+    assert_near(found, of_pooler(copy.deepcopy(layer).double(), stream))
+    without = of_pooler(layer, a_stream(dropout=None))
     is_dropped = hidden_rate > 0.0 or attention_rate > 0.0
     assert torch.equal(without["output"], found["output"]) is not is_dropped
 
 
 def test_biases_of_values_count_as_much_as_is_left_of_the_weights():
     # Contexts are the bias alone, times what dropout leaves of each head's weights.
-    layer, stream = a_layer(attention_probs_dropout_prob=0.5, hidden_dropout_prob=0.0), a_stream()
+    layer, stream = (
+        a_layer(*ODD, attention_probs_dropout_prob=0.5, hidden_dropout_prob=0.0),
+        a_stream(),
+    )
     with torch.no_grad():
         layer.attention.qkv.weight[2 * 192 :] = 0
         layer.attention.qkv.bias[2 * 192 :] = 8
-    found = learned(layer, stream, stream.first_rows)
-    assert_near(found, learned(copy.deepcopy(layer).double(), stream, stream.first_rows))
+    found = of_pooler(layer, stream)
+    assert_near(found, of_pooler(copy.deepcopy(layer).double(), stream))
 
 
 @pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
 def test_the_number_of_threads_changes_no_bit(shape):
     layer, stream = a_layer(*shape), a_stream(LENGTHS * 4)
-    together = learned(layer, stream, stream.first_rows)
+    together = of_pooler(layer, stream)
     threads = torch.get_num_threads()
     try:
         for count in (1, 3, 7):
             torch.set_num_threads(count)
-            found = learned(layer, stream, stream.first_rows)
+            found = of_pooler(layer, stream)
             assert all(torch.equal(each, together[name]) for name, each in found.items())
     finally:
         torch.set_num_threads(threads)
 
 
 def test_a_sequence_depends_on_no_other():
-    layer, stream = a_layer(), a_stream(dropout=None)
-    together = learned(layer, stream, stream.first_rows)
+    layer, stream = a_layer(*ODD), a_stream(dropout=None)
+    together = of_pooler(layer, stream)
     hidden, gradient = drawn(sum(LENGTHS), 192, 1), drawn(len(LENGTHS), 192, 2)
     for number, length in enumerate(LENGTHS):
         own = slice(int(stream.first_rows[number]), int(stream.last_rows[number]) + 1)
@@ -156,7 +126,7 @@ def test_a_sequence_depends_on_no_other():
 
 
 def test_spare_rows_are_never_read_and_have_no_gradient():
-    layer, stream = a_layer(), a_stream(is_rounded=True)
+    layer, stream = a_layer(*ODD), a_stream(is_rounded=True)
     tokens = sum(LENGTHS)
     assert len(stream.token_ids) > tokens
     hidden = torch.cat([drawn(tokens, 192, 1), drawn(len(stream.token_ids) - tokens, 192, 2)])
@@ -177,21 +147,21 @@ def test_spare_rows_are_never_read_and_have_no_gradient():
     ],
 )
 def test_other_queries_have_keys_and_values(rows):
-    layer, stream, rows = a_layer(), a_stream(), torch.tensor(rows)
-    found = learned(layer, stream, rows)
-    assert_near(found, learned(copy.deepcopy(layer).double(), stream, rows))
+    layer, stream, rows = a_layer(*ODD), a_stream(), torch.tensor(rows)
+    found = of_pooler(layer, stream, rows)
+    assert_near(found, of_pooler(copy.deepcopy(layer).double(), stream, rows))
     assert of_keys_bias(found).any()
 
 
 def test_narrow_heads_have_keys_and_values():
     layer, stream = a_layer(192, 6, 320), a_stream()
-    found = learned(layer, stream, stream.first_rows)
-    assert_near(found, learned(copy.deepcopy(layer).double(), stream, stream.first_rows))
+    found = of_pooler(layer, stream)
+    assert_near(found, of_pooler(copy.deepcopy(layer).double(), stream))
     assert of_keys_bias(found).any()
 
 
 def test_a_number_that_is_none_spoils_its_own_sequence_alone():
-    layer, stream = a_layer(), a_stream()
+    layer, stream = a_layer(*ODD), a_stream()
     rows, given = stream.first_rows, drawn(sum(LENGTHS), 192, 1)
     together = layer(given, stream, rows)
     given[LENGTHS[0] - 1, 3] = float("nan")
@@ -205,7 +175,7 @@ def test_a_number_that_is_none_spoils_its_own_sequence_alone():
 
 
 def test_the_last_of_several_layers_in_one_function_is_as_by_itself(monkeypatch):
-    layers, stream = [a_layer() for _ in range(3)], a_stream()
+    layers, stream = [a_layer(*ODD) for _ in range(3)], a_stream()
     given, gradient = drawn(sum(LENGTHS), 192, 1), drawn(len(LENGTHS), 192, 2)
     found = []
     for most in (cpu_training_layers.MOST_STATES, 0):
