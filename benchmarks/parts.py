@@ -38,8 +38,8 @@ from bertsmith.model.layer_rules import LearningLayer
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.model.task_model import TaskModel
-from bertsmith.train import optimizer
 from bertsmith.train.optimizer import Optimizer
+from bertsmith.train.updates import Updates
 
 LINEAR, ATTENTION, NORM = "linear layers", "attention", "norm, residual, dropout"
 LAYERS = "layers, each in one call"
@@ -67,7 +67,7 @@ RANGES: tuple[tuple[object, str, str], ...] = (
     (PretrainModel, "_next_sentence", HEAD),
     (TaskHead, "of_states", HEAD),
     (TaskModel, "losses", HEAD),
-    (optimizer, "_global_norm", GRADIENT_NORM),
+    (Updates, "squared_norm", GRADIENT_NORM),
     (Optimizer, "step", UPDATE),
     (Optimizer, "zero_grad", UPDATE),
 )

@@ -117,25 +117,35 @@ class NativeGradients(ctypes.Structure):
         )
 
 
-def suits(layer: LearningLayer, hidden: Tensor, stream: Stream, rows: Tensor | None) -> bool:
-    """Whether the functions are there for these weights, somebody learns them, and it pays."""
-    weights, rules = layer.weights, layer.rules
-    maps, norms = weights[: 2 * NUM_MAPS], weights[2 * NUM_MAPS :]
-    width, inner, num_heads = len(norms[0]), len(maps[4]), rules.attention.num_heads
+def suit(
+    layers: Sequence[LearningLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
+) -> bool:
+    """Whether the functions are there for all these weights, somebody learns them, and it pays."""
+    weights = [each for layer in layers for each in layer.weights]
     others = [] if rows is None else [rows]
     return (
         learns_bfloat16(hidden)
-        and rules.activation == "gelu"
-        and all(each.requires_grad and each.is_contiguous() for each in weights)
-        and all(each.dtype == torch.bfloat16 for each in maps)
-        and all(each.dtype == torch.float32 for each in norms)
-        and are_of_one_layer(weights)
-        and hidden.shape == (len(stream.token_ids), width)
-        and width % _PANEL == inner % _PANEL == width % (_BAND * num_heads) == 0
-        and len(hidden) > 0
+        and all(_is_taken(each, hidden.shape[1]) for each in layers)
+        and 0 < len(hidden) == len(stream.token_ids)
         and stream.longest <= LONGEST
         and (rows is None or (rows.dtype == torch.int64 and len(rows) > 0))
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
         and has_fast_products(SOURCE, hidden, of_bfloat16=True)
         and takes(SOURCE, hidden, stream.first_rows, *others, *weights)
+    )
+
+
+def _is_taken(layer: LearningLayer, width: int) -> bool:
+    """Whether it is so wide, of sizes and types that the functions take, and learned."""
+    weights, rules = layer.weights, layer.rules
+    inner, num_heads = len(weights[4]), rules.attention.num_heads
+    for number, each in enumerate(weights):  # one loop: a short step waits for it
+        kind = torch.bfloat16 if number < 2 * NUM_MAPS else torch.float32
+        if each.dtype != kind or not each.requires_grad or not each.is_contiguous():
+            return False
+    return (
+        rules.activation == "gelu"
+        and len(weights[-1]) == width
+        and width % _PANEL == inner % _PANEL == width % (_BAND * num_heads) == 0
+        and are_of_one_layer(weights)
     )

@@ -51,8 +51,7 @@ def suits(
     num_weights = sum(weight.numel() for each in layers for weight in each.weights)
     if len(layers) > 1 and num_weights > MOST_WEIGHTS:
         return False
-    each = zip(layers, _asked(rows, len(layers)), strict=True)
-    return all(cpu_training_layer.suits(layer, hidden, stream, asked) for layer, asked in each)
+    return cpu_training_layer.suit(layers, hidden, stream, rows)
 
 
 def through(

@@ -56,34 +56,28 @@ class Layer(nn.Module):
         output: Tensor = self.feed_forward(attended, stream.keys_of(rows))  # (R, H)
         return output
 
-    def _parts(self) -> tuple[Linear | nn.LayerNorm, ...]:
-        """All that have weights: the maps in turn, then the norms."""
-        attention, feed_forward = self.attention, self.feed_forward
-        maps = (attention.qkv, attention.output, feed_forward.up, feed_forward.down)
-        return (*maps, attention.norm, feed_forward.norm)
-
     def learning(self) -> LearningLayer | None:
         """As it is to learn in one call; None where somebody hooked into a part or changed it."""
         attention, feed_forward = self.attention, self.feed_forward
         if type(attention) is not SelfAttention or type(feed_forward) is not FeedForward:
             return None
-        kinds = (SelfAttention, FeedForward, *[Linear] * 4, *[nn.LayerNorm] * 2)
-        parts = (attention, feed_forward, *self._parts())
-        if any(type(part) is not kind for part, kind in zip(parts, kinds, strict=True)):
+        maps = (attention.qkv, attention.output, feed_forward.up, feed_forward.down)
+        norms = (attention.norm, feed_forward.norm)
+        if {*map(type, maps)} != {Linear} or {*map(type, norms)} != {nn.LayerNorm}:
             return None
         is_one = attention.dropout == feed_forward.dropout
-        if not is_one or {attention.number, feed_forward.number} != {self.number}:
+        if not is_one or not attention.number == feed_forward.number == self.number:
             return None
-        if any(map(is_watched, parts)):
+        if any(map(is_watched, (attention, feed_forward, *maps, *norms))):
             return None
         rules = LayerRules(
             number=self.number,
             attention=attention.rules,
             activation=feed_forward.activation,
             probability=feed_forward.dropout,
-            epsilons=(attention.norm.eps, feed_forward.norm.eps),
+            epsilons=(norms[0].eps, norms[1].eps),
         )
-        weights = [each for part in self._parts() for each in (part.weight, part.bias)]
+        weights = [each for part in (*maps, *norms) for each in (part.weight, part.bias)]
         return LearningLayer(weights=weights, rules=rules)
 
     def lay_out(self) -> None:

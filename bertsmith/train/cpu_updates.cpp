@@ -2,26 +2,28 @@
 //
 // Weights are taken in blocks. One that has never had a gradient sleeps (cpu_sleepers.h): its moments
 // are zero, so its update is its decay alone, and neither moments nor gradient are read. Of an
-// embedding's rows most sleep through a fine-tuning. The gradient's norm, which comes first, says who
-// wakes, and of rows the caller. Sums are made block after block, so the number of threads changes no
-// bit. It knows no parameters.
-//
-// A gradient is there in pieces, in their order, and zero between them.
+// embedding's rows most sleep through a fine-tuning. The gradients' norm, which comes first, says who
+// wakes. Sums are made block after block, so the number of threads changes no bit. It knows no
+// parameters.
 //
 // Source: Kingma and Ba 2015 (Adam); google-research/bert optimization.py,
 // AdamWeightDecayOptimizer.
 
 #include <cmath>
 
-#include "cpu_sleepers.h"
+#include "cpu_gradient.h"
 
 namespace {
 
 constexpr int64_t BLOCKS_TOGETHER = 64;
 
 struct Rates {
-  float gradient_factor, learning_rate, weight_decay, beta1, new1, beta2, new2, epsilon;
-  float correction1, correction2;
+  float learning_rate, weight_decay, beta1, new1, beta2, new2, epsilon, correction1, correction2;
+};
+
+// Those of one run, and what every gradient is multiplied by.
+struct Factors : Rates {
+  float gradient_factor;
 };
 
 // One run of parameters, laid end to end.
@@ -46,7 +48,7 @@ inline Floats without_subnormal(Floats moments) {
 }
 
 // m / (sqrt(v) + epsilon), of the new moments.
-inline Floats quotient(Floats gradient, float* exp_avg, float* exp_avg_sq, const Rates& rates) {
+inline Floats quotient(Floats gradient, float* exp_avg, float* exp_avg_sq, const Factors& rates) {
   Floats scaled = gradient * rates.gradient_factor;
   Floats first = without_subnormal(rates.beta1 * load(exp_avg) + rates.new1 * scaled);
   Floats second =
@@ -56,37 +58,15 @@ inline Floats quotient(Floats gradient, float* exp_avg, float* exp_avg_sq, const
   return first * rates.correction1 / (root(second) * rates.correction2 + rates.epsilon);
 }
 
-// What has arrived for some of a run's weights, from one to before another.
-template <typename Number>
-struct Piece {
-  const Number* numbers;
-  int64_t first, end;
-};
-
-template <typename Number>
-struct Gradient {
-  const Piece<Number>* pieces;
-  int64_t num_pieces;
-
-  // Where the block's lie: as they are, or put together in `room`.
-  const Number* of_block(int64_t place, int64_t end, Number* room) const {
-    const Piece<Number>* last = pieces + num_pieces;
-    const Piece<Number>* piece = std::partition_point(
-        pieces, last, [=](const Piece<Number>& each) { return each.end <= place; });
-    if (piece != last && piece->first <= place && end <= piece->end)
-      return piece->numbers + (place - piece->first);
-    std::fill_n(room, end - place, Number(0));
-    for (; piece != last && piece->first < end; piece++) {
-      const int64_t from = std::max(place, piece->first), to = std::min(end, piece->end);
-      std::copy_n(piece->numbers + (from - piece->first), to - from, room + (from - place));
-    }
-    return room;
-  }
+struct Update {
+  Flat flat;
+  Gradient gradient;
+  Rates rates;
 };
 
 // LANES weights from `place` on; those of a sleeping block have no gradient.
 template <typename Number>
-inline void step(const Flat& flat, const Number* gradient, int64_t place, const Rates& rates) {
+inline void step(const Flat& flat, const Number* gradient, int64_t place, const Factors& rates) {
   const Floats ratio =
       gradient ? quotient(load(gradient), flat.exp_avg + place, flat.exp_avg_sq + place, rates)
                : no_quotient();
@@ -97,7 +77,7 @@ inline void step(const Flat& flat, const Number* gradient, int64_t place, const 
 
 // The last weights of a run, fewer than LANES.
 template <typename Number>
-void step_rest(const Flat& flat, const Number* gradient, int64_t place, const Rates& rates) {
+void step_rest(const Flat& flat, const Number* gradient, int64_t place, const Factors& rates) {
   float weight[LANES] = {}, exp_avg[LANES] = {}, exp_avg_sq[LANES] = {};
   uint16_t copy[LANES] = {};
   Number gradients[LANES] = {};
@@ -116,7 +96,7 @@ void step_rest(const Flat& flat, const Number* gradient, int64_t place, const Ra
 
 template <typename Number>
 void step_block(
-    const Flat& flat, int64_t place, int64_t end, const Number* gradient, const Rates& rates) {
+    const Flat& flat, int64_t place, int64_t end, const Number* gradient, const Factors& rates) {
   for (; place + LANES <= end; place += LANES) {
     step(flat, gradient, place, rates);
     if (gradient) gradient += LANES;
@@ -146,7 +126,7 @@ __attribute__((always_inline)) inline void ask_for_next(const Flat& flat, int64_
 
 template <typename Number>
 void adam(
-    const Flat& flat, const Gradient<Number>& gradient, const Rates& rates, int num_threads) {
+    const Flat& flat, const Pieces<Number>& gradient, const Factors& rates, int num_threads) {
   Sleepers* sleepers = flat.sleepers;
   const bool may_wait = sleepers && flat.copy;
 #pragma omp parallel for num_threads(num_threads) schedule(dynamic, BLOCKS_TOGETHER)
@@ -183,68 +163,43 @@ inline void settle(const Flat& flat, int num_threads) {
   }
 }
 
-// Of one block. Sums that do not wait for each other are made at once.
 template <typename Number>
-float block_norm(const Number* gradient, int64_t count) {
-  constexpr int AT_ONCE = 4;
-  Floats totals[AT_ONCE] = {};
-  int64_t place = 0;
-  for (; place + AT_ONCE * LANES <= count; place += AT_ONCE * LANES)
-    for (int part = 0; part < AT_ONCE; part++) {
-      const Floats values = load(gradient + place + part * LANES);
-      totals[part] += values * values;
-    }
-  float sum = sum_of((totals[0] + totals[1]) + (totals[2] + totals[3]));
-  for (; place < count; place++) {
-    const float value = widened(gradient[place]);
-    sum += value * value;
-  }
-  return sum;
-}
-
-// Whether a gradient is not zero, NaN among them; squares of small ones are.
-template <typename Number>
-bool is_any(const Number* gradient, int64_t count) {
-  bool is_there = false;
-  for (int64_t place = 0; place < count; place++) is_there |= widened(gradient[place]) != 0.0f;
-  return is_there;
+bool add_squares_of_run(const Update& update, int num_threads, double* total) {
+  uint8_t* awake = update.flat.sleepers ? update.flat.sleepers->awake : nullptr;
+  const Gradient& gradient = update.gradient;
+  if (gradient.rows) return add_squares_of_rows<Number>(gradient, awake, num_threads, total);
+  return add_squares(Pieces<Number>{gradient}, update.flat.count, awake, num_threads, total);
 }
 
 template <typename Number>
-float squared_norm(
-    const Gradient<Number>& gradient, int64_t count, uint8_t* awake, int num_threads) {
-  const int64_t num_blocks = parts(count, BLOCK);
-  Memory memory(num_blocks);
-  float* sums = memory.floats;
-  if (!sums) return NO_ROOM;
-#pragma omp parallel for num_threads(num_threads)
-  for (int64_t block = 0; block < num_blocks; block++) {
-    const int64_t place = block * BLOCK, end = std::min(count, place + BLOCK);
-    Number room[BLOCK];
-    const Number* there = gradient.of_block(place, end, room);
-    sums[block] = block_norm(there, end - place);
-    if (awake && !awake[block]) awake[block] = is_any(there, end - place);
-  }
-  double total = 0;
-  for (int64_t block = 0; block < num_blocks; block++) total += sums[block];
-  return float(total);
+void adam(const Update& update, float gradient_factor, int num_threads) {
+  const Factors factors{update.rates, gradient_factor};
+  adam(update.flat, Pieces<Number>{update.gradient}, factors, num_threads);
 }
 
 }  // namespace
 
-#define UPDATES(TYPE, NUMBER)                                                                      \
-  extern "C" float adam_##TYPE(                                                                    \
-      const Flat* flat, const Gradient<NUMBER>* gradient, const Rates* rates, int num_threads) {   \
-    adam(*flat, *gradient, *rates, num_threads);                                                   \
-    return DONE;                                                                                   \
-  }                                                                                                \
-  extern "C" float squared_norm_##TYPE(                                                            \
-      const Gradient<NUMBER>* gradient, int64_t count, uint8_t* awake, int num_threads) {          \
-    return squared_norm(*gradient, count, awake, num_threads);                                     \
+extern "C" float squared_norm_fp32(const Update* updates, int64_t count, int num_threads) {
+  double total = 0;
+  for (const Update* update = updates; update < updates + count; update++) {
+    const bool is_done = update->gradient.is_bfloat16
+                             ? add_squares_of_run<uint16_t>(*update, num_threads, &total)
+                             : add_squares_of_run<float>(*update, num_threads, &total);
+    if (!is_done) return NO_ROOM;
   }
+  return float(total);
+}
 
-UPDATES(fp32, float)
-UPDATES(bf16, uint16_t)
+extern "C" float adam_fp32(
+    const Update* updates, int64_t count, const float* gradient_factor, int num_threads) {
+  for (const Update* update = updates; update < updates + count; update++) {
+    if (update->gradient.is_bfloat16)
+      adam<uint16_t>(*update, *gradient_factor, num_threads);
+    else
+      adam<float>(*update, *gradient_factor, num_threads);
+  }
+  return DONE;
+}
 
 extern "C" float settle_fp32(const Flat* flat, int num_threads) {
   settle(*flat, num_threads);

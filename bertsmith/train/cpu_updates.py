@@ -15,14 +15,12 @@ of a table, U looked up, H wide.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import math
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -30,15 +28,13 @@ from bertsmith.native import call, pointer, takes
 from bertsmith.train.gradient import Gradient
 
 if TYPE_CHECKING:
-    from bertsmith.train.updates import Flat, Rates
+    from bertsmith.train.updates import Flat, Rates, Update
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 BLOCK = 256
 """Elements that wake together: that of `cpu_sleepers.h`."""
 MOST_STEPS = 1024
 """Steps whose decays are remembered; after so many all weights take them."""
-Pieces = npt.NDArray[np.int64]
-"""(P, 3): `Piece` of the source."""
 _ROUNDING = 2.0**-23
 """By what share of itself a weight may shrink beside its decay in a step."""
 
@@ -49,7 +45,6 @@ class _Rates(ctypes.Structure):
     _fields_ = tuple(
         (name, ctypes.c_float)
         for name in (
-            "gradient_factor",
             "learning_rate",
             "weight_decay",
             "beta1",
@@ -88,24 +83,38 @@ class _Flat(ctypes.Structure):
         ("count", ctypes.c_int64),
     )
 
+    @staticmethod
+    def of(flat: Flat, sleepers: Sleepers | None) -> _Flat:
+        """As the source is told it."""
+        where = [None if each is None else each.data_ptr() for each in flat]
+        those = None if sleepers is None else ctypes.pointer(sleepers.told)
+        return _Flat(*where, those, len(flat.weight))
+
 
 class _Gradient(ctypes.Structure):
     """`Gradient` of the source."""
 
     _fields_ = (
-        ("pieces", ctypes.c_void_p),
-        ("num_pieces", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("pieces", "numbers", "rows")),
+        *((name, ctypes.c_int64) for name in ("num_pieces", "width")),
+        ("is_bfloat16", ctypes.c_bool),
     )
 
 
-def suits(gradient: Gradient, flat: Flat | None = None) -> bool:
-    """Whether the functions are there for this gradient, and for these weights."""
-    return takes(SOURCE, *gradient.numbers) and (
-        flat is None
-        or (
-            flat.weight.dtype == torch.float32
-            and (flat.copy is None or flat.copy.dtype == torch.bfloat16)
-        )
+class _Update(ctypes.Structure):
+    """`Update` of the source."""
+
+    _fields_ = (("flat", _Flat), ("gradient", _Gradient), ("rates", _Rates))
+
+
+def suits(update: Update) -> bool:
+    """Whether the functions are there for this gradient and these weights."""
+    weight, copy = update.flat.weight, update.flat.copy
+    return (
+        update.sizes is None
+        and weight.dtype == torch.float32
+        and (copy is None or copy.dtype == torch.bfloat16)
+        and takes(SOURCE, *update.gradient.numbers)
     )
 
 
@@ -119,7 +128,9 @@ class Sleepers:
         self._taken = torch.zeros(num_blocks, dtype=torch.int32, device="cpu")
         self._due = torch.zeros(num_blocks, dtype=torch.float64, device="cpu")
         self._decays = torch.zeros(MOST_STEPS, 2, device="cpu")  # (S, 2)
-        self._num_steps, self._decayed = 0, 0.0
+        tensors = (self.awake, self._taken, self._due, self._decays)
+        self.told = _Sleepers(*map(pointer, tensors), num_steps=0, decayed=0.0)
+        """As the source is told it, which reads it in its place."""
 
     def wake_by(self, *moments: Tensor) -> None:
         """Says anew who is awake: blocks of (E,) moments with one that is not 0."""
@@ -130,89 +141,79 @@ class Sleepers:
             if whole < len(self.awake):
                 self.awake[whole] |= (moment[whole * BLOCK :] != 0).any()
 
-    def wake_rows(self, table: Tensor) -> None:
-        """Wakes every block that holds something of a row of a sparse (R, H)."""
-        rows, width, awake = table.indices()[0].numpy(), table.shape[1], self.awake.numpy()
-        first, last = rows * width // BLOCK, ((rows + 1) * width - 1) // BLOCK  # (U,)
-        for step in range(-(-width // BLOCK) + 1):
-            awake[np.minimum(first + step, last)] = 1
-
     def settle(self, flat: Flat) -> None:
         """Gives all weights the decays that they have missed, before anybody sees or sets them."""
-        if self._num_steps:
-            call(SOURCE, "settle", flat.weight, ctypes.byref(_told_flat(flat, self)))
+        if self.told.num_steps:
+            told = _Flat.of(flat, self)
+            call(SOURCE, "settle", flat.weight, ctypes.byref(told))
             self._taken.zero_()
             self._due.zero_()
-            self._num_steps, self._decayed = 0, 0.0
+            self.told.num_steps, self.told.decayed = 0, 0.0
 
     def remember(self, flat: Flat, rates: Rates) -> None:
         """Counts the step that comes now. The bits of a decay need its rates."""
-        if self._num_steps == MOST_STEPS:
+        if self.told.num_steps == MOST_STEPS:
             self.settle(flat)
-        learning_rate, weight_decay = float(rates.learning_rate), float(rates.weight_decay)
-        self._decays.numpy()[self._num_steps] = learning_rate, weight_decay
-        self._num_steps += 1
-        share = learning_rate * weight_decay
-        self._decayed += (
-            share + _ROUNDING if share >= 0 else math.inf
-        )  # below zero all weights grow
-
-    def told(self) -> _Sleepers:
-        """As the source is told it."""
-        tensors = (self.awake, self._taken, self._due, self._decays)
-        return _Sleepers(*map(pointer, tensors), self._num_steps, self._decayed)
+        self._decays.numpy()[self.told.num_steps] = rates.learning_rate, rates.weight_decay
+        self.told.num_steps += 1
+        share = rates.learning_rate * rates.weight_decay
+        # Below zero all weights grow.
+        self.told.decayed += share + _ROUNDING if share >= 0 else math.inf
 
 
-def squared_norm(gradient: Gradient, sleepers: Sleepers | None) -> Tensor:
-    """Sum of squares as a float32 scalar; wakes who has a gradient."""
-    awake = None
-    if sleepers is not None:
-        if gradient.table is not None:
-            sleepers.wake_rows(gradient.table)
-        else:
-            awake = sleepers.awake
-    pieces = _end_to_end(gradient.numbers)
-    told = (ctypes.byref(_told(pieces)), ctypes.c_int64(int(pieces[-1, -1])), pointer(awake))
-    total = call(SOURCE, "squared_norm", gradient.numbers[0], *told)
-    return torch.tensor(total, device="cpu")
+class NativeUpdates:
+    """Those of one step, for which the functions are there, told to the source once."""
+
+    def __init__(self, updates: Sequence[Update]) -> None:
+        self._updates = updates
+        self._pieces = [_pieces(each.gradient) for each in updates]  # which the source reads
+        told = [_told(*each) for each in zip(updates, self._pieces, strict=True)]
+        self._told = (_Update * len(updates))(*told)
+
+    def squared_norm(self) -> Tensor:
+        """Sum of all gradients' squares as a float32 scalar; wakes who has one."""
+        return torch.tensor(self._call("squared_norm"), dtype=torch.float32, device="cpu")
+
+    def adam(self, factor: float) -> None:
+        """Moments, decoupled decay, weights and their half-precision copies, in place.
+
+        Every gradient times the factor. Where somebody sleeps the copy is as it should be, and the
+        rest when they have settled.
+        """
+        for flat, _, rates, sleepers, _ in self._updates:
+            if sleepers is not None and flat.copy is not None:
+                sleepers.remember(flat, rates)
+        self._call("adam", ctypes.byref(ctypes.c_float(factor)))
+
+    def _call(self, name: str, *arguments: object) -> float:
+        weight, count = self._updates[0].flat.weight, ctypes.c_int64(len(self._updates))
+        return call(SOURCE, name, weight, self._told, count, *arguments)
 
 
-def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None) -> None:
-    """Moments, decoupled decay, weights and their half-precision copy, in place.
-
-    Of `sleepers` the copy is as it should be, and the rest when they have settled.
-    """
-    table, (numbers, *_) = gradient.table, gradient.numbers
-    pieces = _end_to_end(gradient.numbers) if table is None else _rows(table, numbers)
-    told = _Rates(*map(float, rates))
-    if sleepers is not None and flat.copy is not None:
-        sleepers.remember(flat, rates)
-    there = _told_flat(flat, sleepers)
-    call(SOURCE, "adam", numbers, *map(ctypes.byref, (there, _told(pieces), told)))
+def _pieces(gradient: Gradient) -> array[int] | None:
+    """Of each its place, and its first and end in the run; None for rows of a table."""
+    if gradient.table is not None:
+        return None
+    found, end = array("q"), 0
+    for each in gradient.numbers:
+        first, end = end, end + each.numel()
+        found.extend((each.data_ptr(), first, end))
+    return found
 
 
-def _end_to_end(numbers: Sequence[Tensor]) -> Pieces:
-    """Where each lies, and its first and end in the run."""
-    ends = [*itertools.accumulate((each.numel() for each in numbers), initial=0)]
-    where = [each.data_ptr() for each in numbers]
-    borders = itertools.pairwise(ends)
-    pieces = [(place, *of) for place, of in zip(where, borders, strict=True)]
-    return np.array(pieces, dtype=np.int64)
-
-
-def _rows(table: Tensor, numbers: Tensor) -> Pieces:
-    """The same of the rows of a sparse (R, H), whose (U, H) numbers lie there."""
-    rows, width = table.indices()[0].numpy(), table.shape[1]  # (U,)
-    pieces = np.empty((len(rows), 3), dtype=np.int64)
-    pieces[:, 0] = numbers.data_ptr() + np.arange(len(rows)) * (width * numbers.element_size())
-    pieces[:, 1], pieces[:, 2] = rows * width, (rows + 1) * width
-    return pieces
-
-
-def _told(pieces: Pieces) -> _Gradient:
-    return _Gradient(pieces.ctypes.data, len(pieces))
-
-
-def _told_flat(flat: Flat, sleepers: Sleepers | None) -> _Flat:
-    told = None if sleepers is None else ctypes.pointer(sleepers.told())
-    return _Flat(*map(pointer, flat), told, len(flat.weight))
+def _told(update: Update, pieces: array[int] | None) -> _Update:
+    """As the source is told it."""
+    gradient, numbers = update.gradient, update.gradient.numbers[0]
+    is_bfloat16 = numbers.dtype == torch.bfloat16
+    if pieces is not None:
+        num_pieces = len(gradient.numbers)
+        place, _ = pieces.buffer_info()
+        of_gradient = _Gradient(place, None, None, num_pieces, 0, is_bfloat16)
+    else:
+        assert gradient.table is not None
+        rows, width = gradient.table.indices()[0], gradient.table.shape[1]  # (U,)
+        of_gradient = _Gradient(
+            None, numbers.data_ptr(), rows.data_ptr(), len(rows), width, is_bfloat16
+        )
+    of_flat = _Flat.of(update.flat, update.sleepers)
+    return _Update(of_flat, of_gradient, _Rates(*update.rates))

@@ -55,4 +55,10 @@ def _coalesced(gradient: Tensor) -> Tensor:
     """Each row once, in order. Autograd forgets that they are, and sorting them takes long."""
     (rows,) = gradient._indices()
     is_so = bool((rows[1:] > rows[:-1]).all())
-    return gradient._coalesced_(True) if is_so else gradient.coalesce()
+    found = gradient._coalesced_(True) if is_so else gradient.coalesce()
+    (rows,) = found.indices()
+    if len(rows) and (int(rows[0]) < 0 or int(rows[-1]) >= len(found)):
+        raise IndexError(
+            f"a table has rows 0 to {len(found) - 1}: {int(rows[0])} to {int(rows[-1])}"
+        )
+    return found

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from bertsmith.train import updates
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.flat import Group, Piece, Run, grouped
 from bertsmith.train.scaler import LossScaler
+from bertsmith.train.updates import Rates, Update, Updates
 
 _SCALE = frozenset({"loss_scale", "clean_steps"})
 """What a state says of the loss scale."""
@@ -56,24 +56,18 @@ class Optimizer:
         runs = [run for group in self._groups for run in group.runs()]
         if not runs:
             raise ValueError("no parameter has a gradient: call backward() before step()")
+        updates = Updates([self._update_of(run, learning_rate) for run in runs])
         scale = 1.0 if self.scaler is None else self.scaler.scale
-        norm = _global_norm(runs) / scale
+        norm = updates.squared_norm().sqrt() / scale
         if self.scaler is not None:
             self.skipped = not bool(torch.isfinite(norm))
             self.scaler.update(overflowed=self.skipped)
             if self.skipped:
                 return norm
-        factor = self._clip_factor(norm) / scale
-        known: dict[tuple[object, ...], updates.Rates] = {}  # few, for many runs
+        updates.take(self._clip_factor(norm) / scale)
         for run in runs:
             for piece in run.pieces:
                 piece.updates += 1
-            weight, decays, time = run.group.weight, run.group.decays, run.pieces[0].updates
-            key = (weight.device, weight.dtype, decays, time)
-            if key not in known:
-                there = factor.to(weight)
-                known[key] = self._rates(learning_rate, there, decays=decays, time=time)
-            self._update(run, known[key])
         return norm
 
     def zero_grad(self) -> None:
@@ -131,21 +125,11 @@ class Optimizer:
             self.scaler.scale = float(state["loss_scale"])
             self.scaler.clean_steps = int(state["clean_steps"])
 
-    def _update(self, run: Run, rates: updates.Rates) -> None:
-        if self.config.name == "lamb" and run.group.decays:
-            sizes = [piece.end - piece.start for piece in run.pieces]
-            updates.lamb(run.flat, run.gradient, rates, sizes)
-        else:
-            updates.adam(run.flat, run.gradient, rates, run.sleepers)
-
-    def _rates(
-        self, learning_rate: float, factor: Tensor, *, decays: bool, time: int
-    ) -> updates.Rates:
-        """The numbers of the update that is the parameter's `time`-th."""
-        config = self.config
+    def _update_of(self, run: Run, learning_rate: float) -> Update:
+        """What a run is to take: of each of its parameters the same number in time."""
+        config, decays, time = self.config, run.group.decays, run.pieces[0].updates + 1
         corrects = config.name != "bert_adam"
-        return updates.Rates(
-            factor,
+        rates = Rates(
             learning_rate,
             config.weight_decay if decays else 0.0,
             config.beta1,
@@ -156,6 +140,9 @@ class Optimizer:
             1.0 / (1.0 - config.beta1**time) if corrects else 1.0,
             1.0 / math.sqrt(1.0 - config.beta2**time) if corrects else 1.0,
         )
+        by_tensor = config.name == "lamb" and decays
+        sizes = [piece.end - piece.start for piece in run.pieces] if by_tensor else None
+        return Update(run.flat, run.gradient, rates, run.sleepers, sizes)
 
     def _clip_factor(self, norm: Tensor) -> Tensor:
         # Differs from the paper's code on TPUs: the norm is global, not of each core's share.
@@ -178,11 +165,6 @@ class Optimizer:
                     flat.exp_avg_sq.view(shape),
                 )
         return views
-
-
-def _global_norm(runs: list[Run]) -> Tensor:
-    squares = [updates.squared_norm(run.gradient, run.sleepers) for run in runs]
-    return torch.stack([square.to(squares[0].device) for square in squares]).sum().sqrt()
 
 
 def _check_entries(own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:

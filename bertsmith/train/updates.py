@@ -10,6 +10,7 @@ You et al. 2020 (LAMB), algorithm 2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,41 +19,54 @@ from torch import Tensor
 from bertsmith import fusion
 from bertsmith.fusion import fused
 from bertsmith.train import cpu_updates
-from bertsmith.train.cpu_updates import Sleepers
+from bertsmith.train.cpu_updates import NativeUpdates, Sleepers
 from bertsmith.train.gradient import Gradient
 
 CHUNK_ELEMENTS = 2**16
 """Stays in a core's cache between the passes of the kernel without a compiler."""
 
 
-Scalar = float | Tensor
-
-
 class Rates(NamedTuple):
-    """The numbers of one update, as they are, or as scalar tensors where the weights are."""
+    """The numbers of one update."""
 
-    gradient_factor: Tensor
-    """Clipping and loss scale in one factor on every gradient; always a tensor."""
-    learning_rate: Scalar
-    weight_decay: Scalar
+    learning_rate: float
+    weight_decay: float
     """0 for LayerNorm and biases."""
-    beta1: Scalar
-    new1: Scalar
+    beta1: float
+    new1: float
     """1 - beta1."""
-    beta2: Scalar
-    new2: Scalar
+    beta2: float
+    new2: float
     """1 - beta2."""
-    epsilon: Scalar
-    correction1: Scalar
+    epsilon: float
+    correction1: float
     """1 / (1 - beta1^t), or 1 without bias correction."""
-    correction2: Scalar
+    correction2: float
     """1 / sqrt(1 - beta2^t), or 1 without bias correction."""
 
-    def as_tensors(self) -> Rates:
-        """As compiled functions take them, which would else be built for each value."""
-        factor, *numbers = self
-        # Filled on the device, not copied to it: a copy would wait for the device.
-        return Rates(factor, *(factor.new_full((), float(each)) for each in numbers))
+
+class Factors(NamedTuple):
+    """`Rates` as compiled functions take them, which would else be built for each value.
+
+    Scalar tensors where the weights are.
+    """
+
+    gradient_factor: Tensor
+    """Clipping and loss scale in one factor on every gradient."""
+    learning_rate: Tensor
+    weight_decay: Tensor
+    beta1: Tensor
+    new1: Tensor
+    beta2: Tensor
+    new2: Tensor
+    epsilon: Tensor
+    correction1: Tensor
+    correction2: Tensor
+
+    @staticmethod
+    def of(rates: Rates, factor: Tensor) -> Factors:
+        """Filled on the factor's device, not copied to it: a copy would wait for the device."""
+        return Factors(factor, *(factor.new_full((), each) for each in rates))
 
 
 class Flat(NamedTuple):
@@ -65,48 +79,85 @@ class Flat(NamedTuple):
     """The half-precision weights that the model computes with; None when `weight` itself is."""
 
 
-def squared_norm(gradient: Gradient, sleepers: Sleepers | None = None) -> Tensor:
-    """Sum of squares, in float32 (float64 for float64), as a scalar tensor.
+class Update(NamedTuple):
+    """What a run of parameters is to take."""
 
-    `sleepers`: which blocks of the run have had a gradient, brought up to date here.
-    """
-    if cpu_updates.suits(gradient):
-        return cpu_updates.squared_norm(gradient, sleepers)
-    if sleepers is not None:
-        sleepers.awake.fill_(1)
-    if not _lacks_compiler(gradient.whole):
-        return squared_norm_in_one_pass(gradient.whole)
-    chunks = torch.split(gradient.whole, CHUNK_ELEMENTS)
+    flat: Flat
+    gradient: Gradient
+    rates: Rates
+    sleepers: Sleepers | None = None
+    """Which blocks of the run have had a gradient; None where nobody counts them."""
+    sizes: Sequence[int] | None = None
+    """The elements of each tensor of a run that takes LAMB's update; None for Adam's."""
+
+
+class Updates:
+    """Of all runs of one step: the norm of their gradients, and then what they are to take."""
+
+    def __init__(self, updates: Sequence[Update]) -> None:
+        ours: list[Update] = []
+        self._others: list[Update] = []
+        for each in updates:
+            (ours if cpu_updates.suits(each) else self._others).append(each)
+        self._native = NativeUpdates(ours) if ours else None
+        self._device = updates[0].flat.weight.device
+
+    def squared_norm(self) -> Tensor:
+        """Sum of squares of all gradients, in float32 (float64 for float64), as a scalar tensor.
+
+        On the first run's device. Who sleeps and has a gradient wakes.
+        """
+        squares = [_squared_norm(each) for each in self._others]
+        if self._native is not None:
+            squares.append(self._native.squared_norm())
+        first, *others = (square.to(self._device) for square in squares)
+        return torch.stack([first, *others]).sum() if others else first
+
+    def take(self, factor: Tensor) -> None:
+        """Moments, weights and their half-precision copies, in place; every gradient times that."""
+        if self._native is not None:
+            self._native.adam(float(factor))
+        for each in self._others:
+            if each.sleepers is not None:
+                each.sleepers.settle(each.flat)
+            factors = Factors.of(each.rates, factor.to(each.flat.weight))
+            if each.sizes is not None:
+                lamb(each.flat, each.gradient, factors, each.sizes)
+            else:
+                adam(each.flat, each.gradient, factors)
+
+
+def _squared_norm(update: Update) -> Tensor:
+    """Of one run, by the definition; all of it is awake then."""
+    gradient = update.gradient.whole
+    if update.sleepers is not None:
+        update.sleepers.awake.fill_(1)
+    if not _lacks_compiler(gradient):
+        return squared_norm_in_one_pass(gradient)
+    chunks = torch.split(gradient, CHUNK_ELEMENTS)
     return torch.stack([squared_norm_in_one_pass(chunk) for chunk in chunks]).sum()
 
 
 @fused
 def squared_norm_in_one_pass(gradient: Tensor) -> Tensor:
-    """The definition of `squared_norm`."""
+    """The definition of a gradient's."""
     wide = torch.promote_types(gradient.dtype, torch.float32)
     return gradient.to(wide).square().sum()
 
 
-def adam(flat: Flat, gradient: Gradient, rates: Rates, sleepers: Sleepers | None = None) -> None:
+def adam(flat: Flat, gradient: Gradient, rates: Factors) -> None:
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
     In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
-    `sleepers` as of `squared_norm`. Where those sleep the copy is as it should be, and `weight`
-    when they have settled.
     """
-    if cpu_updates.suits(gradient, flat):
-        cpu_updates.adam(flat, gradient, rates, sleepers)
-        return
-    if sleepers is not None:
-        sleepers.settle(flat)
     if _lacks_compiler(gradient.whole):
-        _adam_without_compiler(flat, gradient.whole, rates.as_tensors())
+        _adam_without_compiler(flat, gradient.whole, rates)
     else:
-        adam_in_one_pass(flat, gradient.whole, rates.as_tensors())
+        adam_in_one_pass(flat, gradient.whole, rates)
 
 
 @fused
-def adam_in_one_pass(flat: Flat, gradient: Tensor, rates: Rates) -> None:
+def adam_in_one_pass(flat: Flat, gradient: Tensor, rates: Factors) -> None:
     """The definition of `adam`."""
     exp_avg, exp_avg_sq, direction = _direction(flat, gradient, rates)
     weight = flat.weight - rates.learning_rate * direction
@@ -118,7 +169,7 @@ def adam_in_one_pass(flat: Flat, gradient: Tensor, rates: Rates) -> None:
 
 
 @fused
-def lamb_direction(flat: Flat, gradient: Tensor, rates: Rates) -> Tensor:
+def lamb_direction(flat: Flat, gradient: Tensor, rates: Factors) -> Tensor:
     """Updates the moments in place and returns Adam's direction, decay included, unscaled."""
     exp_avg, exp_avg_sq, direction = _direction(flat, gradient, rates)
     flat.exp_avg.copy_(exp_avg)
@@ -126,15 +177,15 @@ def lamb_direction(flat: Flat, gradient: Tensor, rates: Rates) -> Tensor:
     return direction
 
 
-def lamb(flat: Flat, gradient: Gradient, rates: Rates, sizes: list[int]) -> None:
+def lamb(flat: Flat, gradient: Gradient, rates: Factors, sizes: Sequence[int]) -> None:
     """Like `adam`, with each tensor's rate multiplied by norm(weight) / norm(direction).
 
     `sizes` are the elements of each tensor in the run. A tensor of zeros, and one with a direction
     of zeros, keeps the ratio 1.
     """
-    direction = lamb_direction(flat, gradient.whole, rates.as_tensors())
-    directions = list(torch.split(direction, sizes))
-    weight_norms = torch.stack(torch._foreach_norm(list(torch.split(flat.weight, sizes))))
+    direction = lamb_direction(flat, gradient.whole, rates)
+    directions = list(torch.split(direction, list(sizes)))
+    weight_norms = torch.stack(torch._foreach_norm(list(torch.split(flat.weight, list(sizes)))))
     direction_norms = torch.stack(torch._foreach_norm(directions))
     ratios = torch.where(
         (weight_norms > 0) & (direction_norms > 0), weight_norms / direction_norms, 1.0
@@ -149,7 +200,7 @@ def _lacks_compiler(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and not fusion.is_fusing("cpu")
 
 
-def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Rates) -> None:
+def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Factors) -> None:
     # torch's kernel corrects by 1 - beta^t. A t beyond every memory makes that 1, and this step's
     # own corrections move into its rate, epsilon and decay: the same numbers in exact arithmetic.
     endless = torch.tensor(1e9)
@@ -178,7 +229,7 @@ def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Rates) -> None:
             flat.copy[rows] = weight
 
 
-def _direction(flat: Flat, gradient: Tensor, rates: Rates) -> tuple[Tensor, Tensor, Tensor]:
+def _direction(flat: Flat, gradient: Tensor, rates: Factors) -> tuple[Tensor, Tensor, Tensor]:
     """New first and second moment, and m / (sqrt(v) + epsilon) + decay * weight."""
     scaled = gradient.to(flat.weight.dtype) * rates.gradient_factor
     exp_avg = _without_subnormal_(rates.beta1 * flat.exp_avg + rates.new1 * scaled)

@@ -13,18 +13,31 @@ from bertsmith.train.cpu_updates import BLOCK, Sleepers
 from bertsmith.train.flat import LARGE_ELEMENTS
 from bertsmith.train.gradient import Gradient
 from bertsmith.train.optimizer import Optimizer
-from bertsmith.train.updates import Flat, Rates
+from bertsmith.train.updates import Factors, Flat, Rates, Update, Updates
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
-NUMBERS = (0.7, 1e-3, 0.01, 0.9, 0.1, 0.999, 0.001, 1e-6, 1.3, 0.8)
+RATES = Rates(1e-3, 0.01, 0.9, 0.1, 0.999, 0.001, 1e-6, 1.3, 0.8)
+FACTOR = torch.tensor(0.7)
 # A block and its neighbours, a vector and its neighbours.
 SIZES = [1, 15, 16, 17, BLOCK - 1, BLOCK, 3 * BLOCK + 5, 20_001]
 
 
-def rates():
-    factor, *numbers = NUMBERS
-    return Rates(torch.tensor(factor), *numbers)
+def factors(dtype=torch.float32):
+    return Factors.of(RATES, FACTOR.to(dtype))
+
+
+def adam(flat, gradient, sleepers=None, rates=RATES):
+    """Of one run alone."""
+    Updates([Update(flat, gradient, rates, sleepers)]).take(FACTOR)
+
+
+def squared_norm(gradient, sleepers=None):
+    """Of one run alone; the norm reads no weights."""
+    of_table = gradient.table is not None
+    size = gradient.table.numel() if of_table else sum(map(torch.numel, gradient.numbers))
+    flat = Flat(*torch.zeros(3, size, device="cpu"), None)
+    return Updates([Update(flat, gradient, RATES, sleepers)]).squared_norm()
 
 
 def drawn(size, dtype, has_copy):
@@ -45,13 +58,13 @@ def copied(flat, dtype=torch.float32):
 def test_weights_moments_and_norm_are_those_of_the_definition(dtype, has_copy, size):
     flat, gradient = drawn(size, dtype, has_copy)
     exact = copied(flat, torch.float64)._replace(copy=None)
-    updates.adam_in_one_pass(exact, gradient.double(), rates().as_tensors())
-    updates.adam(flat, Gradient([gradient]), rates())
+    updates.adam_in_one_pass(exact, gradient.double(), factors(torch.float64))
+    adam(flat, Gradient([gradient]))
     for ours, right in zip(flat[:3], exact[:3], strict=True):
         assert (ours.double() - right).norm() <= 1e-6 * right.norm()  # of 24 bits
     if has_copy:
         assert torch.equal(flat.copy, flat.weight.bfloat16())
-    norm = updates.squared_norm(Gradient([gradient]))
+    norm = squared_norm(Gradient([gradient]))
     assert norm.dtype == torch.float32
     torch.testing.assert_close(norm.double(), gradient.double().square().sum(), rtol=1e-6, atol=0.0)
 
@@ -67,11 +80,11 @@ def test_moments_too_small_for_a_whole_mantissa_are_zero(size, way, monkeypatch)
     gradient.zero_()
     expected = [flat.exp_avg * 0.9, flat.exp_avg_sq * 0.999]
     if way == "definition":
-        updates.adam_in_one_pass(flat, gradient, rates().as_tensors())
+        updates.adam_in_one_pass(flat, gradient, factors())
     else:
         monkeypatch.setattr(updates.fusion, "is_fusing", lambda device: False)
         with without_native(way == "torch"):
-            updates.adam(flat, Gradient([gradient]), rates())
+            adam(flat, Gradient([gradient]))
     for found, right in zip(flat[1:3], expected, strict=True):
         assert torch.equal(found, torch.where(right.abs() < tiny, 0.0, right))
 
@@ -82,11 +95,11 @@ def test_gradients_that_lie_apart_give_the_bits_of_the_same_laid_end_to_end(dtyp
     flat, drawn_gradient = drawn(sum(sizes), dtype, has_copy=True)
     other = copied(flat)._replace(copy=flat.copy.clone())
     apart = Gradient([each.clone() for each in drawn_gradient.split(sizes)])
-    norms = [updates.squared_norm(each) for each in (apart, Gradient([drawn_gradient]))]
+    norms = [squared_norm(each) for each in (apart, Gradient([drawn_gradient]))]
     assert torch.equal(*norms)
-    updates.adam(flat, apart, rates())
+    adam(flat, apart)
     assert "whole" not in vars(apart)  # nobody copied them
-    updates.adam(other, Gradient([drawn_gradient]), rates())
+    adam(other, Gradient([drawn_gradient]))
     for ours, theirs in zip(flat, other, strict=True):
         assert torch.equal(ours, theirs)
     assert torch.equal(apart.whole, drawn_gradient)
@@ -98,13 +111,13 @@ def test_what_is_told_of_a_gradient_lies_in_memory_whatever_the_default_device(i
     rows = numbers.view(8, BLOCK)
     gradients = [rows.to_sparse(1)] if is_sparse else list(rows.clone().unbind())
     other = copied(flat)._replace(copy=flat.copy.clone())
-    right = updates.squared_norm(Gradient([numbers]))
-    updates.adam(other, Gradient([numbers]), rates())
-    there, sizes = Gradient(gradients), rates()
+    right = squared_norm(Gradient([numbers]))
+    adam(other, Gradient([numbers]))
+    there = Gradient(gradients)
     with torch.device("meta"):
         sleepers = Sleepers(len(numbers))
-        norm = updates.squared_norm(there, sleepers)
-        updates.adam(flat, there, sizes, sleepers)
+        norm = squared_norm(there, sleepers)
+        adam(flat, there, sleepers)
     assert torch.equal(norm, right)
     for ours, theirs in zip(flat, other, strict=True):
         assert torch.equal(ours, theirs)
@@ -118,10 +131,10 @@ def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
     for each in (flat.exp_avg, flat.exp_avg_sq, gradient):
         each[sleeps] = 0.0
     other, sleepers = copied(flat)._replace(copy=flat.copy.clone()), Sleepers(size)
-    updates.squared_norm(Gradient([gradient]), sleepers)
+    squared_norm(Gradient([gradient]), sleepers)
     assert sleepers.awake.tolist() == [block % 2 for block in range(len(sleepers.awake))]
-    updates.adam(flat, Gradient([gradient]), rates(), sleepers)
-    updates.adam(other, Gradient([gradient]), rates())
+    adam(flat, Gradient([gradient]), sleepers)
+    adam(other, Gradient([gradient]))
     for ours, theirs in zip(flat, other, strict=True):
         assert torch.equal(ours, theirs)
 
@@ -158,14 +171,14 @@ def test_sleepers_decay_late_and_nobody_can_tell(most_steps, monkeypatch):
     at_once = Flat(weight.clone(), moments.clone(), moments.clone(), weight.bfloat16())
     sleepers, waited = Sleepers(size), 0
     for step in range(200):
-        rate = torch.tensor([5.2e-4, 5e-5, 0.0, 1e-2 if step % 50 == 49 else 2e-5][step % 4])
+        rate = [5.2e-4, 5e-5, 0.0, 1e-2 if step % 50 == 49 else 2e-5][step % 4]
         if step == 190:
-            rate = torch.tensor(-1e-2)  # weights grow
+            rate = -1e-2  # weights grow
         gradient = torch.zeros(size)
         gradient[step // 20 * 2 * BLOCK :][: BLOCK + 7] = 0.5  # wakes some every twenty steps
-        updates.squared_norm(Gradient([gradient]), sleepers)
-        updates.adam(late, Gradient([gradient]), rates()._replace(learning_rate=rate), sleepers)
-        updates.adam(at_once, Gradient([gradient]), rates()._replace(learning_rate=rate))
+        squared_norm(Gradient([gradient]), sleepers)
+        adam(late, Gradient([gradient]), sleepers, RATES._replace(learning_rate=rate))
+        adam(at_once, Gradient([gradient]), rates=RATES._replace(learning_rate=rate))
         assert same_bits(late.copy, at_once.copy), step
         waited += int((late.weight != at_once.weight).sum())
     assert waited > 100 * size  # of 200 steps; most of it had not moved in most of them
@@ -186,10 +199,10 @@ def test_the_smallest_gradient_and_a_broken_one_wake_their_block(dtype, value):
     """1e-30 has a square of nothing in float32; the others are of the least numbers there are."""
     gradient, sleepers = torch.zeros(5 * BLOCK - 3, dtype=dtype), Sleepers(5 * BLOCK - 3)
     gradient[2 * BLOCK + 7] = value
-    updates.squared_norm(Gradient([gradient]), sleepers)
+    squared_norm(Gradient([gradient]), sleepers)
     assert sleepers.awake.tolist() == [0, 0, 1, 0, 0]
     gradient[2 * BLOCK + 7], gradient[-1] = 0.0, value
-    updates.squared_norm(Gradient([gradient]), sleepers)
+    squared_norm(Gradient([gradient]), sleepers)
     assert sleepers.awake.tolist() == [0, 0, 1, 0, 1]
 
 
@@ -268,16 +281,14 @@ def test_the_norm_of_a_sparse_gradient_is_that_of_its_rows(width):
     values = torch.randn(3, width)
     gradient = torch.sparse_coo_tensor(rows[None], values, (50, width)).coalesce()
     found, expected = Sleepers(50 * width), Sleepers(50 * width)
-    norm = updates.squared_norm(Gradient([gradient]), found)
+    norm = squared_norm(Gradient([gradient]), found)
     torch.testing.assert_close(norm, values.square().sum())
     touched = torch.zeros(50, width)
     touched[rows] = 1.0
-    updates.squared_norm(Gradient([touched.reshape(-1)]), expected)
+    squared_norm(Gradient([touched.reshape(-1)]), expected)
     assert torch.equal(found.awake, expected.awake)
     with without_native():
-        torch.testing.assert_close(
-            updates.squared_norm(Gradient([gradient])), values.square().sum()
-        )
+        torch.testing.assert_close(squared_norm(Gradient([gradient])), values.square().sum())
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -362,8 +373,8 @@ def test_threads_change_no_bit():
                 moment.zero_()
             gradient[1_000:150_000], sleepers = 0.0, Sleepers(200_001)
             for _ in range(5):
-                norm = updates.squared_norm(Gradient([gradient]), sleepers)
-                updates.adam(flat, Gradient([gradient]), rates(), sleepers)
+                norm = squared_norm(Gradient([gradient]), sleepers)
+                adam(flat, Gradient([gradient]), sleepers)
             sleepers.settle(flat)
             found.append([*flat, norm])
     finally:
@@ -374,12 +385,45 @@ def test_threads_change_no_bit():
 
 def test_what_they_do_not_take_is_left_to_the_definition():
     flat, gradient = drawn(100, torch.bfloat16, has_copy=True)
-    assert cpu_updates.suits(Gradient([gradient]), flat)
-    assert not cpu_updates.suits(Gradient([gradient.double()]), flat)
-    assert not cpu_updates.suits(Gradient([gradient]), flat._replace(weight=flat.weight.double()))
-    assert not cpu_updates.suits(Gradient([gradient]), flat._replace(copy=flat.weight.half()))
+    suited = Update(flat, Gradient([gradient]), RATES)
+    assert cpu_updates.suits(suited)
+    assert not cpu_updates.suits(suited._replace(gradient=Gradient([gradient.double()])))
+    assert not cpu_updates.suits(suited._replace(flat=flat._replace(weight=flat.weight.double())))
+    assert not cpu_updates.suits(suited._replace(flat=flat._replace(copy=flat.weight.half())))
+    assert not cpu_updates.suits(suited._replace(sizes=[40, 60]))
     with without_native():
-        assert not cpu_updates.suits(Gradient([gradient]), flat)
+        assert not cpu_updates.suits(suited)
+
+
+def test_runs_together_are_the_bits_of_each_alone_and_those_of_the_definition_beside():
+    """In one call, gradients of both types; float64 weights are not for it."""
+    kinds = [(torch.float32, 700), (torch.bfloat16, 20_001), (torch.float32, 5), (None, 300)]
+    found, alone = [], []
+    for number, (dtype, size) in enumerate(kinds):
+        flat, gradient = drawn(size, dtype or torch.float64, has_copy=dtype == torch.bfloat16)
+        if dtype is None:
+            flat = Flat(*(each.double() for each in flat[:3]), None)
+        rates = RATES._replace(learning_rate=10.0**-number)
+        other = Flat(*(None if each is None else each.clone() for each in flat))
+        found.append(Update(flat, Gradient([gradient]), rates))
+        alone.append(Update(other, Gradient([gradient]), rates))
+    together = Updates(found)
+    norm = together.squared_norm()
+    together.take(FACTOR)
+    squares = [each.gradient.whole.double().square().sum() for each in found]
+    torch.testing.assert_close(norm, torch.stack(squares).sum().to(norm), rtol=1e-6, atol=0.0)
+    for ours, each in zip(found, alone, strict=True):
+        adam(each.flat, each.gradient, rates=each.rates)
+        for one, right in zip(ours.flat, each.flat, strict=True):
+            assert one is right or torch.equal(one, right)
+
+
+@pytest.mark.parametrize("row", [-1, 50])
+def test_a_gradient_of_a_row_that_is_not_there_is_refused(row):
+    rows = torch.tensor([[*sorted((3, row))]])
+    gradient = torch.sparse_coo_tensor(rows, torch.ones(2, 8), (50, 8), check_invariants=False)
+    with pytest.raises(IndexError, match="a table has rows 0 to 49"):
+        Gradient([gradient])
 
 
 def test_what_an_optimizer_holds_is_asked_large_pages_for(monkeypatch):
