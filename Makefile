@@ -6,12 +6,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: quickstart test test-slow test-gpu lint bench bench-gpu wheel clean
+.PHONY: quickstart test test-tiles test-slow test-gpu lint bench bench-gpu wheel clean
 quickstart: $(STAMP)
 	$(BIN)/bertsmith quickstart
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What runs in a matrix unit (AMX), where there is none; sizes of 1088 would take minutes there.
+test-tiles: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --imitate-tiles -k 'not 1088' tests/model/test_cpu_*.py
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m 'slow and not gpu'

@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import functools
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -55,6 +57,22 @@ def has_tiles() -> bool:
     """Whether what is built for this processor multiplies in its matrix unit."""
     half = torch.zeros(1).bfloat16()
     return native.takes(SOURCE, half) and native.call(SOURCE, "multiplies", half) == 2.0
+
+
+def imitate_tiles() -> None:
+    """From now on everything is built for a matrix unit, whose instructions are imitated.
+
+    Ends the test run where there is such a unit, and where nothing can stand in for it.
+    """
+    has = torch.cpu.get_capabilities()
+    if has.get("amx_tile"):
+        pytest.exit("nothing to imitate: this processor has a matrix unit", returncode=0)
+    if not (has.get("avx512_bf16") and has.get("avx512_vnni") and shutil.which("g++")):
+        pytest.exit("nothing imitates a matrix unit without g++ and avx512_bf16", returncode=0)
+    os.environ["CXX"] = f"g++ -include {Path(__file__).with_name('imitated_tiles.h')}"
+    imitated = {**has, "amx_tile": True, "amx_bf16": True, "amx_int8": True}
+    torch.cpu.get_capabilities = lambda: imitated
+    assert has_tiles(), "the imitation was not built"
 
 
 @contextlib.contextmanager

@@ -2,6 +2,9 @@
 
 All run the functions in C++ where there is a compiler, as users do, unless they say otherwise; on a
 GPU the plain functions run without kernels of ours too.
+
+With `--imitate-tiles` functions in C++ are those for a processor with a matrix unit, whose
+instructions are imitated: what such a processor runs is tested where there is none.
 """
 
 import pytest
@@ -9,10 +12,22 @@ import torch
 
 from bertsmith import fusion
 from bertsmith.compiler import without_native
+from tests.builds import imitate_tiles
 
 BOTH_KERNELS = pytest.mark.parametrize(
     "kernels", [pytest.param("compiled", marks=pytest.mark.compiled), "plain"], indirect=True
 )
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--imitate-tiles", action="store_true", help="as if there were a matrix unit (AMX)"
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--imitate-tiles"):
+        imitate_tiles()
 
 
 @pytest.fixture

@@ -103,9 +103,9 @@ class Updates:
         self._device = updates[0].flat.weight.device
 
     def squared_norm(self) -> Tensor:
-        """Sum of squares of all gradients, in float32 (float64 for float64), as a scalar tensor.
+        """Sum of all gradients' squares, in float32 (float64 for float64), as a scalar tensor.
 
-        On the first run's device. Who sleeps and has a gradient wakes.
+        On the first run's device. Sleepers that have a gradient wake.
         """
         squares = [_squared_norm(each) for each in self._others]
         if self._native is not None:
@@ -114,17 +114,23 @@ class Updates:
         return torch.stack([first, *others]).sum() if others else first
 
     def take(self, factor: Tensor) -> None:
-        """Moments, weights and their half-precision copies, in place; every gradient times that."""
+        """Moments, weights and their half-precision copies, in place; every gradient times that.
+
+        Where somebody sleeps the copy is as it should be, and `weight` when they have settled.
+        """
         if self._native is not None:
             self._native.adam(float(factor))
-        for each in self._others:
-            if each.sleepers is not None:
-                each.sleepers.settle(each.flat)
-            factors = Factors.of(each.rates, factor.to(each.flat.weight))
-            if each.sizes is not None:
-                lamb(each.flat, each.gradient, factors, each.sizes)
+        known: dict[tuple[object, ...], Factors] = {}  # few, for many runs
+        for flat, gradient, rates, sleepers, sizes in self._others:
+            if sleepers is not None:
+                sleepers.settle(flat)
+            key = (flat.weight.device, flat.weight.dtype, rates)
+            if key not in known:
+                known[key] = Factors.of(rates, factor.to(flat.weight))
+            if sizes is not None:
+                lamb(flat, gradient, known[key], sizes)
             else:
-                adam(each.flat, each.gradient, factors)
+                adam(flat, gradient, known[key])
 
 
 def _squared_norm(update: Update) -> Tensor:

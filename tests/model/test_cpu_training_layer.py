@@ -458,9 +458,9 @@ def test_a_hook_on_the_layer_itself_is_called(calls):
 
 def test_it_is_the_fastest_where_a_processor_multiplies_bfloat16_by_its_best_way(monkeypatch):
     half = torch.zeros(1, 64).bfloat16()
-    multiplies = native.multiplies_bfloat16()
+    multiplies, has_unit = native.multiplies_bfloat16(), has_tiles()
     assert has_fast_products(SOURCE, half, of_bfloat16=True) is multiplies
     with without_tiles():  # where there is a matrix unit, vectors beside it are not the best way
-        assert has_fast_products(SOURCE, half, of_bfloat16=True) is (multiplies and not has_tiles())
+        assert has_fast_products(SOURCE, half, of_bfloat16=True) is (multiplies and not has_unit)
     monkeypatch.setattr(native, "build", lambda: Build(options=(), instructions=()))
     assert not has_fast_products(SOURCE, half, of_bfloat16=True)
