@@ -7,6 +7,8 @@ With `--imitate-tiles` functions in C++ are those for a processor with a matrix 
 instructions are imitated: what such a processor runs is tested where there is none.
 """
 
+import os
+
 import pytest
 import torch
 
@@ -23,6 +25,14 @@ def pytest_addoption(parser):
     parser.addoption(
         "--imitate-tiles", action="store_true", help="as if there were a matrix unit (AMX)"
     )
+
+
+def pytest_collection_modifyitems(items):
+    if "BERTSMITH_DATA" not in os.environ:
+        skip = pytest.mark.skip(reason="BERTSMITH_DATA is not set")
+        for item in items:
+            if item.get_closest_marker("data") is not None:
+                item.add_marker(skip)
 
 
 def pytest_configure(config):

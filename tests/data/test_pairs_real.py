@@ -13,10 +13,7 @@ from bertsmith.reading.documents import find_sources, read_raw, sentences_of
 from bertsmith.text.tokenizer import Tokenizer
 from tests.data.in_memory import InMemoryCorpus
 
-pytestmark = [
-    pytest.mark.data,
-    pytest.mark.skipif("BERTSMITH_DATA" not in os.environ, reason="BERTSMITH_DATA is not set"),
-]
+pytestmark = pytest.mark.data
 
 
 @pytest.fixture(scope="module")

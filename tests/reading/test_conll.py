@@ -81,8 +81,6 @@ def test_a_column_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.data
 def test_the_real_sets_have_their_published_sizes() -> None:
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
     data = Path(os.environ["BERTSMITH_DATA"])
     # Tjong Kim Sang and De Meulder 2003, table 1: 946 articles, 14,987 sentences with -DOCSTART-.
     sentences = list(tagged_sentences(data / "conll2003/eng.train.gz"))

@@ -13,10 +13,7 @@ from bertsmith.reading import passages as rules
 from bertsmith.reading.documents import find_sources, read_raw, sentences_of
 from bertsmith.reading.passages import ends_like_a_sentence
 
-pytestmark = [
-    pytest.mark.data,
-    pytest.mark.skipif("BERTSMITH_DATA" not in os.environ, reason="BERTSMITH_DATA is not set"),
-]
+pytestmark = pytest.mark.data
 MARKUP = re.compile(r"\{\{|\}\}|\[\[|\]\]|<br|</|''|&\w+;|\(\s*[,;]|\(\s*\)|formula_\d|^[*#|!]")
 
 

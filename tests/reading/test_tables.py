@@ -309,7 +309,6 @@ def test_rows_are_streamed_in_memory_that_does_not_grow_with_the_file(suffix, tm
 
 
 @pytest.mark.data
-@pytest.mark.skipif("BERTSMITH_DATA" not in os.environ, reason="BERTSMITH_DATA is not set")
 def test_official_files_with_their_quirks():
     data = Path(os.environ["BERTSMITH_DATA"])
     mrpc = rows(data / "glue/MRPC/dev.tsv.gz", ["Quality", "#1 String"])  # begins with a BOM

@@ -68,8 +68,6 @@ def test_the_best_threshold_answers_what_is_surer_than_it() -> None:
 
 
 def _data(name: str) -> Any:
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
     path = Path(os.environ["BERTSMITH_DATA"]) / "squad" / name
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:

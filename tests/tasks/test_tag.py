@@ -119,8 +119,6 @@ def test_other_tags_are_scored_by_word() -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("context", ["document", "sentence"])
 def test_gold_scores_of_conll_give_its_tags_back(context: str) -> None:
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
     data = Path(os.environ["BERTSMITH_DATA"])
     tokenizer = Tokenizer.load(data / "vocab/bert-base-uncased/vocab.txt")
     sentences = list(tagged_sentences(data / "conll2003/eng.testa.gz"))

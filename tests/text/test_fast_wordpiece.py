@@ -190,8 +190,6 @@ def test_a_tokenizer_that_has_its_tables_can_be_pickled() -> None:
 @pytest.mark.parametrize("vocabulary", ["bert-base-uncased", "kr-bert-char"])
 @pytest.mark.parametrize("corpus", ["enwiki-2015-AA", "kowiki-2020-AA00-59", "gutenberg-books"])
 def test_real_text_is_tokenised_as_by_the_library(vocabulary: str, corpus: str) -> None:
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
     data = Path(os.environ["BERTSMITH_DATA"])
     tokenizer = Tokenizer.load(data / "vocab" / vocabulary)
     lines = read_start(data / "corpora", corpus, 1_000_000).splitlines()

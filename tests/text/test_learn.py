@@ -44,8 +44,6 @@ def test_large_vocabulary_has_the_released_layout() -> None:
 
 @pytest.mark.data
 def test_released_vocabulary_begins_with_the_same_rows() -> None:
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
     path = Path(os.environ["BERTSMITH_DATA"]) / "vocab/bert-base-uncased/vocab.txt"
     released = path.read_text(encoding="utf-8").splitlines()
     assert released[:999] == special_rows(RELEASED_UNUSED_ROWS)

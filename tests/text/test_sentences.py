@@ -113,8 +113,6 @@ def test_time_grows_in_proportion_to_the_text(piece: str) -> None:
 
 @pytest.mark.data
 def test_tokenised_wikitext_splits_into_sentences_of_usual_length() -> None:
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
     path = Path(os.environ["BERTSMITH_DATA"]) / "corpora/wikitext-2/valid.txt.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         paragraphs = [line for line in file if line.strip() and not line.startswith(" =")]

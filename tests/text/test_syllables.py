@@ -112,8 +112,6 @@ def test_no_other_vocabulary_changes_by_a_byte(text: str, choices: dict[str, obj
 
 @pytest.mark.data
 def test_the_first_megabyte_of_an_encyclopaedia_is_enough_for_everyday_sentences() -> None:
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
     folder = Path(os.environ["BERTSMITH_DATA"]) / "corpora/kowiki-2020"
     with lzma.open(next(folder.glob("*.xz")), "rt", encoding="utf-8") as file:
         text = file.read(400_000)

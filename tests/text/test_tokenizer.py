@@ -260,8 +260,6 @@ def test_the_fingerprint_depends_on_vocabulary_and_config() -> None:
 
 @pytest.fixture
 def data() -> Path:
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
     return Path(os.environ["BERTSMITH_DATA"])
 
 

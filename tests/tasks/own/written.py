@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 
 def lines_at(path: Path, *lines: str) -> Path:
@@ -34,7 +33,5 @@ def hub_parquet_at(path: Path, features: object, rows: Sequence[Mapping[str, obj
 
 
 def real(name: str) -> Path:
-    """A file of the real data; the test is skipped where there is none."""
-    if "BERTSMITH_DATA" not in os.environ:
-        pytest.skip("BERTSMITH_DATA is not set")
+    """A file of the real data, for tests marked `data`."""
     return Path(os.environ["BERTSMITH_DATA"]) / name
