@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from bertsmith.memory import ask_for_large_pages
 from bertsmith.train.cpu_updates import Sleepers
@@ -94,6 +95,7 @@ class Group:
         """Makes what follows from weights and moments: the rounded copy, and who is awake."""
         if self.copy is not None:
             self.copy.copy_(self.weight)
+        increment_version([piece.parameter for piece in self.pieces])
         if self.sleepers is not None:
             self.sleepers.wake_by(self.exp_avg, self.exp_avg_sq)
 

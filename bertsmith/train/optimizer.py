@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.flat import Group, Piece, Run, grouped
@@ -65,9 +66,11 @@ class Optimizer:
             if self.skipped:
                 return norm
         updates.take(self._clip_factor(norm) / scale)
-        for run in runs:
-            for piece in run.pieces:
-                piece.updates += 1
+        updated = [piece for run in runs for piece in run.pieces]
+        for piece in updated:
+            piece.updates += 1
+        # Who goes back through weights that have changed since is told so, as with torch's own.
+        increment_version([piece.parameter for piece in updated])
         return norm
 
     def zero_grad(self) -> None:

@@ -19,6 +19,8 @@ from bertsmith.model.layer import Layer, forget, lay_out
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products, library
+from bertsmith.train.config import OptimizerConfig
+from bertsmith.train.optimizer import Optimizer
 from tests.builds import forget_builds, has_tiles
 from tests.model.plain import random_packed
 
@@ -283,6 +285,25 @@ def test_weights_that_changed_are_noticed(change):
     other.load_state_dict(layer.state_dict())
     assert not suits([layer._ready], given, stream, None)
     torch.testing.assert_close(layer(given, stream), other(given, stream), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_weights_that_an_optimizer_changed_are_noticed(dtype):
+    """Its functions write past torch, which counts changes."""
+    layer, stream = as_answering(a_layer(), dtype), a_stream()
+    optimizer = Optimizer(layer.named_parameters(), OptimizerConfig())
+    lay_out(layer)
+    given = states(stream, dtype=dtype)
+    with torch.no_grad():
+        assert suits([layer._ready], given, stream, None)
+    for parameter in layer.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step(0.1)
+    with torch.no_grad():
+        assert not suits([layer._ready], given, stream, None)
+        found = layer(given, stream)
+        forget(layer)
+        assert torch.equal(found, layer(given, stream))
 
 
 @torch.no_grad()

@@ -345,3 +345,21 @@ def test_the_state_of_another_model_is_refused_in_a_line_that_can_be_read() -> N
     assert "unexpected" in told.partition(";")[0]
     assert told.endswith("and 154 more")  # 40 and 120 of 160 entries, but for the six that are told
     assert len(told) < 400
+
+
+@pytest.mark.parametrize("change", ["step", "state"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_who_goes_back_through_weights_that_have_changed_is_told(
+    dtype: torch.dtype, change: str
+) -> None:
+    model = nn.Linear(8, 8).to(dtype)
+    optimizer = Optimizer(model.named_parameters(), OptimizerConfig())
+    rows = torch.ones(2, 8, dtype=dtype, requires_grad=True)
+    before, late = model(rows).sum(), model(rows).sum()
+    before.backward()
+    if change == "step":
+        optimizer.step(1e-3)
+    else:
+        optimizer.load_state({name: tensor.clone() for name, tensor in optimizer.state().items()})
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        late.backward()
