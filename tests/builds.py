@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +17,8 @@ import torch
 from bertsmith import compiler, native, processors
 from bertsmith.libraries import Build
 from bertsmith.model.cpu_attention import SOURCE
+
+_IMITATION = "-DIMITATION"
 
 
 def forget_builds() -> None:
@@ -59,6 +63,13 @@ def has_tiles() -> bool:
     return native.takes(SOURCE, half) and native.call(SOURCE, "multiplies", half) == 2.0
 
 
+def compiler_that_imitates_tiles() -> list[str]:
+    """As CXX names it. What is kept of a build bears the name of all these words."""
+    header = Path(__file__).with_name("imitated_tiles.h")
+    digest = hashlib.sha256(header.read_bytes()).hexdigest()
+    return ["g++", "-include", str(header), f"{_IMITATION}={digest[:16]}"]
+
+
 def imitate_tiles() -> None:
     """From now on everything is built for a matrix unit, whose instructions are imitated.
 
@@ -69,7 +80,7 @@ def imitate_tiles() -> None:
         pytest.exit("nothing to imitate: this processor has a matrix unit", returncode=0)
     if not (has.get("avx512_bf16") and has.get("avx512_vnni") and shutil.which("g++")):
         pytest.exit("nothing imitates a matrix unit without g++ and avx512_bf16", returncode=0)
-    os.environ["CXX"] = f"g++ -include {Path(__file__).with_name('imitated_tiles.h')}"
+    os.environ["CXX"] = shlex.join(compiler_that_imitates_tiles())
     imitated = {**has, "amx_tile": True, "amx_bf16": True, "amx_int8": True}
     torch.cpu.get_capabilities = lambda: imitated
     assert has_tiles(), "the imitation was not built"
@@ -83,6 +94,8 @@ def without_tiles() -> Iterator[None]:
     narrow = dataclasses.replace(built, instructions=vectors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "build", lambda: narrow)
+        if _IMITATION in os.environ.get("CXX", ""):  # as other tests have them, built once
+            patch.delenv("CXX")
         native._loaded.cache_clear()
         try:
             yield

@@ -1,6 +1,5 @@
 // What a processor's matrix unit (AMX) does, in plain C++, for one that has none: included before a
-// source, it takes the place of the unit's instructions. Where the manual leaves no way out of a fault,
-// the process ends.
+// source, it takes the place of the unit's instructions. What would fault there ends the process.
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18, and
 // volume 2, the instructions by name.
@@ -46,7 +45,11 @@ inline void release() {
 
 inline void configure(const void* shapes) {
   const auto* told = static_cast<const unsigned char*>(shapes);
-  demand(told[0] == 1, "a palette that is not the first");
+  demand(told[0] == 1, "a palette that is not the first");  // none, which resets, nobody asks for
+  for (int place = 2; place < 64; place++) {
+    const bool is_told = (place >= 16 && place < 32) || (place >= 48 && place < 56);
+    demand(is_told || told[place] == 0, "what is reserved is not zero");
+  }
   release();
   for (int number = 0; number < NUM_TILES; number++) {
     Tile& tile = tiles[number];
@@ -55,6 +58,7 @@ inline void configure(const void* shapes) {
     tile.rows = told[48 + number], tile.bytes = bytes;
     demand(tile.rows <= MOST_ROWS && tile.bytes <= MOST_BYTES, "a tile that is too large");
     demand((tile.rows == 0) == (tile.bytes == 0), "a tile of rows without columns");
+    demand(tile.bytes % 4 == 0, "columns that are no whole sums");
   }
 }
 
@@ -79,47 +83,69 @@ inline void store(int number, void* place, int64_t stride) {
 typedef float Floats __attribute__((vector_size(MOST_BYTES)));
 typedef int32_t Integers __attribute__((vector_size(MOST_BYTES)));
 
-// Rows by columns, four bytes of depth at a time: `add` has the sums of a row, its four bytes, and
-// those of every column. What is past a tile's end is zero.
-template <typename Sums, typename Add>
-inline void multiply(int sums, int rows, int columns, Add add) {
+// Rows by columns: `sum` has the sums of a row as they were, and a function that gives for each four
+// bytes of depth those of the row, and those of every column.
+template <typename Sums, typename Sum>
+inline void multiply(int sums, int rows, int columns, Sum sum) {
+  demand(sums != rows && sums != columns && rows != columns, "a tile by itself");
   Tile& to = configured(sums);
   const Tile &left = configured(rows), &right = configured(columns);
   demand(to.rows == left.rows && to.bytes == right.bytes, "sums of another shape");
   demand(left.bytes / 4 == right.rows, "rows and columns of unequal depth");
   for (int row = 0; row < to.rows; row++) {
-    Sums found;
-    std::memcpy(&found, to.data[row], sizeof found);
-    for (int depth = 0; depth < right.rows; depth++) {
-      uint32_t four;
-      Integers all;
-      std::memcpy(&four, left.data[row] + 4 * depth, sizeof four);
-      std::memcpy(&all, right.data[depth], sizeof all);
-      add(found, four, all);
-    }
-    std::memcpy(to.data[row], &found, sizeof found);
+    Sums before;
+    std::memcpy(&before, to.data[row], sizeof before);
+    const Sums found = sum(before, right.rows, [&](int depth, uint32_t* four, Integers* all) {
+      std::memcpy(four, left.data[row] + 4 * depth, sizeof *four);
+      std::memcpy(all, right.data[depth], sizeof *all);
+    });
+    std::memcpy(to.data[row], &found, to.bytes);
   }
 }
 
-inline float widened(uint32_t half) {
-  const uint32_t word = half << 16;
+// While it stands, subnormal numbers are zero, as they are to the unit whatever a thread has set.
+class WithoutSubnormal {
+ public:
+  WithoutSubnormal() { _mm_setcsr(before | 0x8040); }
+  ~WithoutSubnormal() { _mm_setcsr(before); }
+
+ private:
+  const unsigned before = _mm_getcsr();
+};
+
+inline float widened(uint32_t upper) {
   float number;
-  std::memcpy(&number, &word, sizeof number);
+  std::memcpy(&number, &upper, sizeof number);
   return number;
 }
 
+// Products of even and of odd depth are summed up apart.
 inline void multiply_bfloat16(int sums, int rows, int columns) {
-  multiply<Floats>(sums, rows, columns, [](Floats& sum, uint32_t left, Integers right) {
-    sum += widened(left & 0xFFFF) * (Floats)(right << 16);
-    sum += widened(left >> 16) * (Floats)(right & int32_t(0xFFFF0000));
+  const WithoutSubnormal meanwhile;
+  multiply<Floats>(sums, rows, columns, [](Floats before, int depth, auto read) {
+    Floats even = {}, odd = {};
+    for (int at = 0; at < depth; at++) {
+      uint32_t left;
+      Integers right;
+      read(at, &left, &right);
+      even += widened(left << 16) * (Floats)(right << 16);
+      odd += widened(left & 0xFFFF0000) * (Floats)(right & int32_t(0xFFFF0000));
+    }
+    return before + (even + odd);
   });
 }
 
 // Rows are unsigned, columns signed.
 inline void multiply_bytes(int sums, int rows, int columns) {
-  multiply<Integers>(sums, rows, columns, [](Integers& sum, uint32_t left, Integers right) {
-    for (int bits = 0; bits < 32; bits += 8)
-      sum += int32_t(left >> bits & 0xFF) * ((right << (24 - bits)) >> 24);
+  multiply<Integers>(sums, rows, columns, [](Integers found, int depth, auto read) {
+    for (int at = 0; at < depth; at++) {
+      uint32_t left;
+      Integers right;
+      read(at, &left, &right);
+      for (int bits = 0; bits < 32; bits += 8)
+        found += int32_t(left >> bits & 0xFF) * ((right << (24 - bits)) >> 24);
+    }
+    return found;
   });
 }
 

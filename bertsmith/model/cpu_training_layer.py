@@ -117,7 +117,7 @@ class NativeGradients(ctypes.Structure):
         )
 
 
-def suit(
+def suits(
     layers: Sequence[LearningLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
 ) -> bool:
     """Whether the functions are there for all these weights, somebody learns them, and it pays."""
@@ -125,8 +125,9 @@ def suit(
     others = [] if rows is None else [rows]
     return (
         learns_bfloat16(hidden)
-        and all(_is_taken(each, hidden.shape[1]) for each in layers)
-        and 0 < len(hidden) == len(stream.token_ids)
+        and all(_is_taken(each, hidden.shape[-1]) for each in layers)
+        and hidden.shape == (len(stream.token_ids), hidden.shape[-1])
+        and len(hidden) > 0
         and stream.longest <= LONGEST
         and (rows is None or (rows.dtype == torch.int64 and len(rows) > 0))
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products

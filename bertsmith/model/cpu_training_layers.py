@@ -51,7 +51,7 @@ def suits(
     num_weights = sum(weight.numel() for each in layers for weight in each.weights)
     if len(layers) > 1 and num_weights > MOST_WEIGHTS:
         return False
-    return cpu_training_layer.suit(layers, hidden, stream, rows)
+    return cpu_training_layer.suits(layers, hidden, stream, rows)
 
 
 def through(

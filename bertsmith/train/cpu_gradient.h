@@ -15,13 +15,15 @@ struct Piece {
   int64_t first, end;
 };
 
-// Pieces as they are listed, or one behind the other of rows of a table that are so wide.
+// A run's pieces as listed; or rows of a table, whose numbers lie one behind the other, `width` each.
 struct Gradient {
   const Piece* pieces;
   const void* numbers;
-  const int64_t* rows;  // none: it is no table's
+  const int64_t* rows;
   int64_t num_pieces, width;
   bool is_bfloat16;
+
+  bool is_of_table() const { return width > 0; }
 };
 
 template <typename Number>
@@ -29,16 +31,16 @@ struct Pieces {
   const Gradient& gradient;
 
   int64_t first(int64_t piece) const {
-    return gradient.rows ? gradient.rows[piece] * gradient.width : gradient.pieces[piece].first;
+    return gradient.is_of_table() ? gradient.rows[piece] * gradient.width : gradient.pieces[piece].first;
   }
 
   int64_t end(int64_t piece) const {
-    return gradient.rows ? (gradient.rows[piece] + 1) * gradient.width : gradient.pieces[piece].end;
+    return gradient.is_of_table() ? (gradient.rows[piece] + 1) * gradient.width : gradient.pieces[piece].end;
   }
 
   const Number* numbers(int64_t piece) const {
-    return gradient.rows ? (const Number*)gradient.numbers + piece * gradient.width
-                         : (const Number*)gradient.pieces[piece].numbers;
+    return gradient.is_of_table() ? (const Number*)gradient.numbers + piece * gradient.width
+                                  : (const Number*)gradient.pieces[piece].numbers;
   }
 
   // The first that holds something behind the place.

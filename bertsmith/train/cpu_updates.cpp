@@ -167,7 +167,7 @@ template <typename Number>
 bool add_squares_of_run(const Update& update, int num_threads, double* total) {
   uint8_t* awake = update.flat.sleepers ? update.flat.sleepers->awake : nullptr;
   const Gradient& gradient = update.gradient;
-  if (gradient.rows) return add_squares_of_rows<Number>(gradient, awake, num_threads, total);
+  if (gradient.is_of_table()) return add_squares_of_rows<Number>(gradient, awake, num_threads, total);
   return add_squares(Pieces<Number>{gradient}, update.flat.count, awake, num_threads, total);
 }
 
@@ -191,12 +191,12 @@ extern "C" float squared_norm_fp32(const Update* updates, int64_t count, int num
 }
 
 extern "C" float adam_fp32(
-    const Update* updates, int64_t count, const float* gradient_factor, int num_threads) {
+    const Update* updates, int64_t count, float gradient_factor, int num_threads) {
   for (const Update* update = updates; update < updates + count; update++) {
     if (update->gradient.is_bfloat16)
-      adam<uint16_t>(*update, *gradient_factor, num_threads);
+      adam<uint16_t>(*update, gradient_factor, num_threads);
     else
-      adam<float>(*update, *gradient_factor, num_threads);
+      adam<float>(*update, gradient_factor, num_threads);
   }
   return DONE;
 }

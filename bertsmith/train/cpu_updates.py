@@ -8,8 +8,7 @@ what they have missed, and whoever reads weights asks it to `settle` them first.
 
 A gradient is taken in pieces, each where it lies: one of each parameter, or of each row of a table.
 
-Legend: E elements of a run, B its blocks of `BLOCK`, P pieces, S steps that are remembered, R rows
-of a table, U looked up, H wide.
+Legend: E elements of a run, B its blocks of `BLOCK`, S steps that are remembered.
 """
 
 from __future__ import annotations
@@ -86,6 +85,7 @@ class _Flat(ctypes.Structure):
     @staticmethod
     def of(flat: Flat, sleepers: Sleepers | None) -> _Flat:
         """As the source is told it."""
+        assert all(each is None or each.is_contiguous() for each in flat)
         where = [None if each is None else each.data_ptr() for each in flat]
         those = None if sleepers is None else ctypes.pointer(sleepers.told)
         return _Flat(*where, those, len(flat.weight))
@@ -111,8 +111,7 @@ def suits(update: Update) -> bool:
     """Whether the functions are there for this gradient and these weights."""
     weight, copy = update.flat.weight, update.flat.copy
     return (
-        update.sizes is None
-        and weight.dtype == torch.float32
+        weight.dtype == torch.float32
         and (copy is None or copy.dtype == torch.bfloat16)
         and takes(SOURCE, *update.gradient.numbers)
     )
@@ -162,9 +161,14 @@ class Sleepers:
 
 
 class NativeUpdates:
-    """Those of one step, for which the functions are there, told to the source once."""
+    """Those of one step, for which the functions are there, told to the source once.
+
+    Those that take LAMB's come last, and are asked for their norm alone.
+    """
 
     def __init__(self, updates: Sequence[Update]) -> None:
+        updates = sorted(updates, key=lambda each: each.sizes is not None)
+        self._num_adam = sum(each.sizes is None for each in updates)
         self._updates = updates
         self._pieces = [_pieces(each.gradient) for each in updates]  # which the source reads
         told = [_told(*each) for each in zip(updates, self._pieces, strict=True)]
@@ -172,7 +176,8 @@ class NativeUpdates:
 
     def squared_norm(self) -> Tensor:
         """Sum of all gradients' squares as a float32 scalar; wakes who has one."""
-        return torch.tensor(self._call("squared_norm"), dtype=torch.float32, device="cpu")
+        total = self._call("squared_norm", len(self._updates))
+        return torch.tensor(total, dtype=torch.float32, device="cpu")
 
     def adam(self, factor: float) -> None:
         """Moments, decoupled decay, weights and their half-precision copies, in place.
@@ -180,14 +185,15 @@ class NativeUpdates:
         Every gradient times the factor. Where somebody sleeps the copy is as it should be, and the
         rest when they have settled.
         """
-        for flat, _, rates, sleepers, _ in self._updates:
+        for flat, _, rates, sleepers, _ in self._updates[: self._num_adam]:
             if sleepers is not None and flat.copy is not None:
                 sleepers.remember(flat, rates)
-        self._call("adam", ctypes.byref(ctypes.c_float(factor)))
+        self._call("adam", self._num_adam, ctypes.c_float(factor))
 
-    def _call(self, name: str, *arguments: object) -> float:
-        weight, count = self._updates[0].flat.weight, ctypes.c_int64(len(self._updates))
-        return call(SOURCE, name, weight, self._told, count, *arguments)
+    def _call(self, name: str, count: int, *arguments: object) -> float:
+        """Of the first so many."""
+        weight = self._updates[0].flat.weight
+        return call(SOURCE, name, weight, self._told, ctypes.c_int64(count), *arguments)
 
 
 def _pieces(gradient: Gradient) -> array[int] | None:
@@ -210,10 +216,8 @@ def _told(update: Update, pieces: array[int] | None) -> _Update:
         place, _ = pieces.buffer_info()
         of_gradient = _Gradient(place, None, None, num_pieces, 0, is_bfloat16)
     else:
-        assert gradient.table is not None
-        rows, width = gradient.table.indices()[0], gradient.table.shape[1]  # (U,)
-        of_gradient = _Gradient(
-            None, numbers.data_ptr(), rows.data_ptr(), len(rows), width, is_bfloat16
-        )
+        assert gradient.rows is not None
+        where = (numbers.data_ptr(), gradient.rows.data_ptr())
+        of_gradient = _Gradient(None, *where, *numbers.shape, is_bfloat16)
     of_flat = _Flat.of(update.flat, update.sleepers)
     return _Update(of_flat, of_gradient, _Rates(*update.rates))

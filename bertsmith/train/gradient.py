@@ -22,9 +22,12 @@ class Gradient:
     """
 
     def __init__(self, parts: Sequence[Tensor]) -> None:
+        """Raises IndexError for a sparse one of rows that the table does not have."""
         is_sparse = len(parts) == 1 and parts[0].is_sparse
         self.table = _coalesced(parts[0]) if is_sparse else None
         """(R, H) with U rows, each once and in their order; None where none is sparse."""
+        self.rows = None if self.table is None else self.table.indices()[0].contiguous()
+        """Which of the table's, (U,) int64 that lie one behind the other."""
         self.numbers = [
             _dense(self.table.values() if self.table is not None else each) for each in parts
         ]
@@ -55,10 +58,11 @@ def _coalesced(gradient: Tensor) -> Tensor:
     """Each row once, in order. Autograd forgets that they are, and sorting them takes long."""
     (rows,) = gradient._indices()
     is_so = bool((rows[1:] > rows[:-1]).all())
-    found = gradient._coalesced_(True) if is_so else gradient.coalesce()
-    (rows,) = found.indices()
-    if len(rows) and (int(rows[0]) < 0 or int(rows[-1]) >= len(found)):
-        raise IndexError(
-            f"a table has rows 0 to {len(found) - 1}: {int(rows[0])} to {int(rows[-1])}"
-        )
-    return found
+    if len(rows):  # torch writes past a table's end to coalesce what is not there
+        lowest, highest = (rows[0], rows[-1]) if is_so else rows.aminmax()
+        if lowest < 0 or highest >= len(gradient):
+            raise IndexError(
+                f"a table has rows 0 to {len(gradient) - 1}, and a gradient rows {int(lowest)} to "
+                f"{int(highest)}"
+            )
+    return gradient._coalesced_(True) if is_so else gradient.coalesce()

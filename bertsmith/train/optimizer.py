@@ -129,7 +129,7 @@ class Optimizer:
             self.scaler.clean_steps = int(state["clean_steps"])
 
     def _update_of(self, run: Run, learning_rate: float) -> Update:
-        """What a run is to take: of each of its parameters the same number in time."""
+        """What a run is to take, all of whose parameters have had as many updates."""
         config, decays, time = self.config, run.group.decays, run.pieces[0].updates + 1
         corrects = config.name != "bert_adam"
         rates = Rates(

@@ -1,8 +1,9 @@
 """Flat weights, moments and gradients -> new weights and moments: the arithmetic of the optimizers.
 
 Each function is its own definition; `fused` turns it into one pass over memory where a compiler is
-at hand. Everything happens in the weights' own type (float32 or float64); a half-precision copy is
-refreshed in the same pass. It knows no parameters, no names and no schedule.
+at hand, and `Updates` leaves to functions in C++ (`cpu_updates`) what they take. Everything happens
+in the weights' own type (float32 or float64); a half-precision copy is refreshed in the same pass.
+It knows no parameters, no names and no schedule.
 
 Source: Kingma and Ba 2015 (Adam); google-research/bert optimization.py, AdamWeightDecayOptimizer;
 You et al. 2020 (LAMB), algorithm 2.
@@ -46,9 +47,9 @@ class Rates(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """`Rates` as compiled functions take them, which would else be built for each value.
+    """`Rates` as scalar tensors where the weights are, in their type.
 
-    Scalar tensors where the weights are.
+    Compiled functions would be built anew for each value of plain numbers.
     """
 
     gradient_factor: Tensor
@@ -65,7 +66,7 @@ class Factors(NamedTuple):
 
     @staticmethod
     def of(rates: Rates, factor: Tensor) -> Factors:
-        """Filled on the factor's device, not copied to it: a copy would wait for the device."""
+        """On the factor's device, filled there: a copy would wait for the device."""
         return Factors(factor, *(factor.new_full((), each) for each in rates))
 
 
@@ -100,6 +101,7 @@ class Updates:
         for each in updates:
             (ours if cpu_updates.suits(each) else self._others).append(each)
         self._native = NativeUpdates(ours) if ours else None
+        self._by_definition = [*self._others, *(each for each in ours if each.sizes is not None)]
         self._device = updates[0].flat.weight.device
 
     def squared_norm(self) -> Tensor:
@@ -121,7 +123,7 @@ class Updates:
         if self._native is not None:
             self._native.adam(float(factor))
         known: dict[tuple[object, ...], Factors] = {}  # few, for many runs
-        for flat, gradient, rates, sleepers, sizes in self._others:
+        for flat, gradient, rates, sleepers, sizes in self._by_definition:
             if sleepers is not None:
                 sleepers.settle(flat)
             key = (flat.weight.device, flat.weight.dtype, rates)
@@ -190,8 +192,8 @@ def lamb(flat: Flat, gradient: Gradient, rates: Factors, sizes: Sequence[int]) -
     of zeros, keeps the ratio 1.
     """
     direction = lamb_direction(flat, gradient.whole, rates)
-    directions = list(torch.split(direction, list(sizes)))
-    weight_norms = torch.stack(torch._foreach_norm(list(torch.split(flat.weight, list(sizes)))))
+    directions, weights = (list(torch.split(each, [*sizes])) for each in (direction, flat.weight))
+    weight_norms = torch.stack(torch._foreach_norm(weights))
     direction_norms = torch.stack(torch._foreach_norm(directions))
     ratios = torch.where(
         (weight_norms > 0) & (direction_norms > 0), weight_norms / direction_norms, 1.0

@@ -163,7 +163,6 @@ def test_lines_of_progress_name_the_time_left(
 
 
 @pytest.mark.data
-@pytest.mark.skipif("BERTSMITH_DATA" not in os.environ, reason="names no real data")
 def test_real_wikipedia_takes_at_most_2_2_bytes_a_token_and_hardly_a_word_is_unknown(
     tmp_path: Path,
 ) -> None:
