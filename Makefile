@@ -6,17 +6,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: quickstart test test-tiles test-slow test-gpu lint bench bench-gpu wheel clean
+.PHONY: quickstart test test-imitated test-slow test-gpu lint bench bench-gpu wheel clean
 quickstart: $(STAMP)
 	$(BIN)/bertsmith quickstart
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# What runs in a matrix unit (AMX), where there is none; sizes of 1088 would take minutes there, and
-# narrower vectors have no such unit.
-test-tiles: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --imitate-tiles -k 'not 1088 and not narrower' tests/model/test_cpu_*.py
+# What a matrix unit (AMX) and products of float16 run, where there are none; sizes of 1088 would take
+# minutes there, and narrower vectors have neither.
+test-imitated: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --imitate tiles -k 'not 1088 and not narrower' tests/model/test_cpu_*.py
+	$(BIN)/python -m pytest -n 2 --imitate float16 tests/model/test_*float16*.py tests/model/test_*_loss.py
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m 'slow and not gpu'

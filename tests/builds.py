@@ -3,10 +3,7 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import os
-import shlex
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +15,8 @@ from bertsmith import compiler, native, processors
 from bertsmith.libraries import Build
 from bertsmith.model.cpu_attention import SOURCE
 
-_IMITATION = "-DIMITATION"
+IMITATION = "-DIMITATION"
+"""In CXX where instructions are imitated (`tests.imitated`)."""
 
 
 def forget_builds() -> None:
@@ -63,29 +61,6 @@ def has_tiles() -> bool:
     return native.takes(SOURCE, half) and native.call(SOURCE, "multiplies", half) == 2.0
 
 
-def compiler_that_imitates_tiles() -> list[str]:
-    """As CXX names it. What is kept of a build bears the name of all these words."""
-    header = Path(__file__).with_name("imitated_tiles.h")
-    digest = hashlib.sha256(header.read_bytes()).hexdigest()
-    return ["g++", "-include", str(header), f"{_IMITATION}={digest[:16]}"]
-
-
-def imitate_tiles() -> None:
-    """From now on everything is built for a matrix unit, whose instructions are imitated.
-
-    Ends the test run where there is such a unit, and where nothing can stand in for it.
-    """
-    has = torch.cpu.get_capabilities()
-    if has.get("amx_tile"):
-        pytest.exit("nothing to imitate: this processor has a matrix unit", returncode=0)
-    if not (has.get("avx512_bf16") and has.get("avx512_vnni") and shutil.which("g++")):
-        pytest.exit("nothing imitates a matrix unit without g++ and avx512_bf16", returncode=0)
-    os.environ["CXX"] = shlex.join(compiler_that_imitates_tiles())
-    imitated = {**has, "amx_tile": True, "amx_bf16": True, "amx_int8": True}
-    torch.cpu.get_capabilities = lambda: imitated
-    assert has_tiles(), "the imitation was not built"
-
-
 @contextlib.contextmanager
 def without_tiles() -> Iterator[None]:
     """Inside everything is built as for a processor without a matrix unit."""
@@ -94,7 +69,7 @@ def without_tiles() -> Iterator[None]:
     narrow = dataclasses.replace(built, instructions=vectors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "build", lambda: narrow)
-        if _IMITATION in os.environ.get("CXX", ""):  # as other tests have them, built once
+        if IMITATION in os.environ.get("CXX", ""):  # as other tests have them, built once
             patch.delenv("CXX")
         native._loaded.cache_clear()
         try:

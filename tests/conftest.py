@@ -3,8 +3,8 @@
 All run the functions in C++ where there is a compiler, as users do, unless they say otherwise; on a
 GPU the plain functions run without kernels of ours too.
 
-With `--imitate-tiles` functions in C++ are those for a processor with a matrix unit, whose
-instructions are imitated: what such a processor runs is tested where there is none.
+With `--imitate` functions in C++ are those for a processor with a matrix unit, or with products of
+float16, whose instructions are imitated: what it runs is tested where there is none.
 """
 
 import os
@@ -14,7 +14,7 @@ import torch
 
 from bertsmith import fusion
 from bertsmith.compiler import without_native
-from tests.builds import imitate_tiles
+from tests.imitated.processors import KINDS, imitate
 
 BOTH_KERNELS = pytest.mark.parametrize(
     "kernels", [pytest.param("compiled", marks=pytest.mark.compiled), "plain"], indirect=True
@@ -22,9 +22,7 @@ BOTH_KERNELS = pytest.mark.parametrize(
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--imitate-tiles", action="store_true", help="as if there were a matrix unit (AMX)"
-    )
+    parser.addoption("--imitate", choices=KINDS, help="as if this processor had such products")
 
 
 def pytest_collection_modifyitems(items):
@@ -36,8 +34,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_configure(config):
-    if config.getoption("--imitate-tiles"):
-        imitate_tiles()
+    if kind := config.getoption("--imitate"):
+        imitate(kind)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from bertsmith.model.float16 import (
 )
 from bertsmith.model.linear import Linear
 from bertsmith.native import multiplies_float16
+from bertsmith.processors import OPTIONS
 from bertsmith.train.device import choose_float16
 from tests.checkpoints.tiny import tiny_model
 from tests.model import plain_float16
@@ -236,7 +237,7 @@ def test_where_no_build_could_have_them_none_is_made(monkeypatch):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 def test_a_processor_without_them_says_so(monkeypatch):
     built = native.build()
-    others = tuple(each for each in built.instructions if each != "-mavx512fp16")
+    others = tuple(each for each in built.instructions if each != OPTIONS["avx512_fp16"])
     monkeypatch.setattr(native, "build", lambda: Build(options=built.options, instructions=others))
     native._loaded.cache_clear()
     try:

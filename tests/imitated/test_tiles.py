@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.builds import compiler_that_imitates_tiles
+from tests.imitated.processors import compiler_that_imitates
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
@@ -40,7 +40,7 @@ def library(tmp_path_factory):
     source = place.with_suffix(".cpp")
     source.write_text(SOURCE)
     options = ["-shared", "-fPIC", "-std=c++17", "-mamx-tile", "-mamx-bf16", "-mamx-int8"]
-    command = [*compiler_that_imitates_tiles(), *options, "-o", str(place), str(source)]
+    command = [*compiler_that_imitates("tiles"), *options, "-o", str(place), str(source)]
     if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("a compiler that knows no matrix unit")
     return place

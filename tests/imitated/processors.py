@@ -1,0 +1,56 @@
+"""Processors that are not here: what their functions in C++ compute, tested all the same.
+
+A header that is included before a source puts plain C++, or other instructions, in the place of
+those that are not here.
+"""
+
+import hashlib
+import os
+import shlex
+import shutil
+from pathlib import Path
+from typing import Literal, get_args
+
+import pytest
+import torch
+
+from bertsmith import processors
+from bertsmith.model.float16 import SOURCE
+from bertsmith.native import call, takes
+from tests.builds import IMITATION, has_tiles
+
+Imitated = Literal["tiles", "float16"]
+KINDS = get_args(Imitated)
+_NEEDED = {"tiles": ("avx512_bf16", "avx512_vnni"), "float16": ("avx512_f",)}
+_GIVEN = {"tiles": ("amx_tile", "amx_bf16", "amx_int8"), "float16": ("avx512_fp16",)}
+_FLOAT16_OPTION = "-DIMITATED_FLOAT16"
+"""In the place of the one by which a compiler would write such instructions itself."""
+
+
+def compiler_that_imitates(kind: Imitated) -> list[str]:
+    """As CXX names it. What is kept of a build bears the name of all these words."""
+    header = Path(__file__).with_name(f"{kind}.h")
+    digest = hashlib.sha256(header.read_bytes()).hexdigest()
+    return ["g++", "-include", str(header), f"{IMITATION}={digest[:16]}"]
+
+
+def imitate(kind: Imitated) -> None:
+    """From now on everything is built for a matrix unit, or for products of float16.
+
+    Ends the test run where the processor has what is asked for, and where nothing can stand in.
+    """
+    has = torch.cpu.get_capabilities()
+    if any(has.get(name) for name in _GIVEN[kind]):
+        pytest.exit(f"nothing to imitate: this processor has {kind}", returncode=0)
+    if not shutil.which("g++") or not all(has.get(name) for name in _NEEDED[kind]):
+        pytest.exit(f"g++ and {' and '.join(_NEEDED[kind])} would imitate {kind}", returncode=0)
+    os.environ["CXX"] = shlex.join(compiler_that_imitates(kind))
+    imitated = {**has, **dict.fromkeys(_GIVEN[kind], True)}
+    torch.cpu.get_capabilities = lambda: imitated
+    if kind == "tiles":
+        is_built = has_tiles()
+    else:
+        processors.OPTIONS["avx512_fp16"] = _FLOAT16_OPTION
+        numbers = torch.zeros(1)
+        is_built = takes(SOURCE, numbers) and call(SOURCE, "multiplies", numbers) > 0.0
+    assert is_built, f"an imitation of {kind} was not built"
