@@ -1,7 +1,7 @@
 """Adam and the gradient's norm on a CPU: weights that never had a gradient only decay.
 
 The functions of `cpu_updates.cpp` give the numbers of `updates`, which stays the definition and
-takes what these do not: other devices, float64, LAMB, and a machine without a compiler.
+takes what these do not: other devices, float64, LAMB's update, and a machine without a compiler.
 
 Where the model computes with a rounded copy, such weights decay when that shows: `Sleepers` knows
 what they have missed, and whoever reads weights asks it to `settle` them first.
@@ -108,7 +108,7 @@ class _Update(ctypes.Structure):
 
 
 def suits(update: Update) -> bool:
-    """Whether the functions are there for this gradient and these weights."""
+    """Whether the functions are there for it: of LAMB's, for the norm alone."""
     weight, copy = update.flat.weight, update.flat.copy
     return (
         weight.dtype == torch.float32

@@ -92,10 +92,13 @@ class Group:
             self.sleepers.settle(self.whole)
 
     def refresh(self) -> None:
-        """Makes what follows from weights and moments: the rounded copy, and who is awake."""
+        """Makes what follows from weights and moments: the rounded copy, and who is awake.
+
+        Parameters count as changed.
+        """
         if self.copy is not None:
             self.copy.copy_(self.weight)
-        increment_version([piece.parameter for piece in self.pieces])
+        count_as_changed(self.pieces)
         if self.sleepers is not None:
             self.sleepers.wake_by(self.exp_avg, self.exp_avg_sq)
 
@@ -140,12 +143,22 @@ class Group:
             yield Run(self, pieces, Gradient(gradients))
 
 
+def count_as_changed(pieces: Iterable[Piece]) -> None:
+    """Tells torch what it does not see: their memory was written to by way of the buffers.
+
+    So who goes back through weights that have changed since hears of it, and what was laid out of
+    them for answers is not taken any more.
+    """
+    increment_version([piece.parameter for piece in pieces])
+
+
 def grouped(named_parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Group]:
     """Lays out every trainable parameter once; tensors of fewer than two dimensions do not decay.
 
     That rule names exactly LayerNorm and biases; embeddings and matrices decay. A large parameter
     is a group of its own, but not on a GPU: there a call takes longer than to lay gradients end to
-    end. Raises ValueError for two parameters of one name, or none at all.
+    end. Raises ValueError for two parameters of one name, for one made in inference mode, or none
+    at all.
     """
     kinds: dict[tuple[object, ...], list[tuple[str, nn.Parameter]]] = {}
     names: set[str] = set()
@@ -155,6 +168,11 @@ def grouped(named_parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Group]
             continue
         if name in names:
             raise ValueError(f"two different parameters are named {name!r}")
+        if parameter.is_inference():
+            raise ValueError(
+                f"parameter {name} was made in inference mode, where nobody counts changes: make "
+                f"or load the model outside it"
+            )
         seen.add(id(parameter))
         names.add(name)
         is_alone = parameter.numel() >= LARGE_ELEMENTS and parameter.device.type != "cuda"

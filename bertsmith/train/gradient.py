@@ -22,7 +22,7 @@ class Gradient:
     """
 
     def __init__(self, parts: Sequence[Tensor]) -> None:
-        """Raises IndexError for a sparse one of rows that the table does not have."""
+        """Raises IndexError for a sparse one of rows that its table does not have."""
         is_sparse = len(parts) == 1 and parts[0].is_sparse
         self.table = _coalesced(parts[0]) if is_sparse else None
         """(R, H) with U rows, each once and in their order; None where none is sparse."""
@@ -51,14 +51,16 @@ def plain(tensor: Tensor) -> Tensor:
 
 
 def _dense(gradient: Tensor) -> Tensor:
-    return (gradient.to_dense() if gradient.is_sparse else gradient).contiguous()
+    if gradient.is_sparse:
+        return (_coalesced(gradient) if gradient.sparse_dim() == 1 else gradient).to_dense()
+    return gradient.contiguous()
 
 
 def _coalesced(gradient: Tensor) -> Tensor:
     """Each row once, in order. Autograd forgets that they are, and sorting them takes long."""
     (rows,) = gradient._indices()
     is_so = bool((rows[1:] > rows[:-1]).all())
-    if len(rows):  # torch writes past a table's end to coalesce what is not there
+    if len(rows):  # with others torch, and whoever makes it dense, writes where nothing is its own
         lowest, highest = (rows[0], rows[-1]) if is_so else rows.aminmax()
         if lowest < 0 or highest >= len(gradient):
             raise IndexError(

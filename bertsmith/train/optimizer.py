@@ -14,10 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import increment_version
 
 from bertsmith.train.config import OptimizerConfig
-from bertsmith.train.flat import Group, Piece, Run, grouped
+from bertsmith.train.flat import Group, Piece, Run, count_as_changed, grouped
 from bertsmith.train.scaler import LossScaler
 from bertsmith.train.updates import Rates, Update, Updates
 
@@ -69,8 +68,7 @@ class Optimizer:
         updated = [piece for run in runs for piece in run.pieces]
         for piece in updated:
             piece.updates += 1
-        # Who goes back through weights that have changed since is told so, as with torch's own.
-        increment_version([piece.parameter for piece in updated])
+        count_as_changed(updated)
         return norm
 
     def zero_grad(self) -> None:
@@ -86,7 +84,7 @@ class Optimizer:
         """The weights by parameter name, float32 (float64 for float64): what a checkpoint keeps.
 
         Views, of this moment: the next step changes them, some of them not before they are asked
-        for again. To set some, ask first.
+        for again. To set some, ask first; nobody is told of it.
         """
         return {name: weight for name, (weight, _, _) in self._named_views().items()}
 

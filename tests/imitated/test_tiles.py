@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from bertsmith import compiler, processors
+from bertsmith.libraries import OPTIONS
 from tests.imitated.processors import compiler_that_imitates
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
+UNIT = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
 SOURCE = """
 #include <immintrin.h>
 struct Shapes { uint8_t palette, reserved[15]; uint16_t bytes[16]; uint8_t rows[16]; };
@@ -36,13 +39,13 @@ extern "C" void multiply(const void* left, const void* right, void* sums, bool i
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """Where it lies. No instruction of the unit is in it, so every x86-64 runs it."""
+    if not all(compiler.builds("", option) for option in UNIT):
+        pytest.skip("no compiler that knows a matrix unit")
     place = tmp_path_factory.mktemp("imitated") / "products.so"
     source = place.with_suffix(".cpp")
     source.write_text(SOURCE)
-    options = ["-shared", "-fPIC", "-std=c++17", "-mamx-tile", "-mamx-bf16", "-mamx-int8"]
-    command = [*compiler_that_imitates("tiles"), *options, "-o", str(place), str(source)]
-    if subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("a compiler that knows no matrix unit")
+    options = [*OPTIONS, *processors._OPTIONS, *UNIT]
+    subprocess.run([*compiler_that_imitates("tiles"), *options, "-o", place, source], check=True)
     return place
 
 

@@ -58,7 +58,7 @@ inline void configure(const void* shapes) {
     tile.rows = told[48 + number], tile.bytes = bytes;
     demand(tile.rows <= MOST_ROWS && tile.bytes <= MOST_BYTES, "a tile that is too large");
     demand((tile.rows == 0) == (tile.bytes == 0), "a tile of rows without columns");
-    demand(tile.bytes % 4 == 0, "columns that are no whole sums");
+    demand(tile.bytes % 4 == 0, "columns that are no whole sums");  // the unit: when it multiplies
   }
 }
 

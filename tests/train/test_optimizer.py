@@ -363,3 +363,10 @@ def test_who_goes_back_through_weights_that_have_changed_is_told(
         optimizer.load_state({name: tensor.clone() for name, tensor in optimizer.state().items()})
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         late.backward()
+
+
+def test_parameters_made_in_inference_mode_are_refused() -> None:
+    with torch.inference_mode():
+        model = nn.Linear(8, 8)
+    with pytest.raises(ValueError, match="parameter weight was made in inference mode"):
+        Optimizer(model.named_parameters(), OptimizerConfig())

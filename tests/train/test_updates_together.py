@@ -1,0 +1,121 @@
+"""Runs of several kinds in one step, and rows of a table among them."""
+
+import shutil
+
+import pytest
+import torch
+
+from bertsmith.train import updates
+from bertsmith.train.cpu_updates import BLOCK, Sleepers
+from bertsmith.train.gradient import Gradient
+from bertsmith.train.updates import Factors, Flat, Update, Updates
+from tests.train.one_run import FACTOR, RATES, adam, copied, drawn, squared_norm
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+
+
+def test_lamb_takes_its_norm_here_and_its_update_by_the_definition_beside_runs_of_adam():
+    found, alone, norms = [], [], []
+    for number, sizes in enumerate([[40, 60], None, [700]]):
+        flat, gradient = drawn(sum(sizes or [300]), torch.bfloat16, has_copy=True)
+        other = copied(flat)._replace(copy=flat.copy.clone())
+        rates = RATES._replace(learning_rate=10.0**-number)
+        found.append(Update(flat, Gradient([gradient]), rates, sizes=sizes))
+        alone.append(Update(other, Gradient([gradient]), rates, sizes=sizes))
+        norms.append(squared_norm(Gradient([gradient])))
+    together = Updates(found)
+    torch.testing.assert_close(together.squared_norm(), sum(norms), rtol=1e-6, atol=0.0)
+    together.take(FACTOR)
+    for ours, each in zip(found, alone, strict=True):
+        if each.sizes is None:
+            adam(each.flat, each.gradient, rates=each.rates)
+        else:
+            updates.lamb(each.flat, each.gradient, Factors.of(each.rates, FACTOR), each.sizes)
+        for one, right in zip(ours.flat, each.flat, strict=True):
+            assert torch.equal(one, right)
+
+
+def sparse(rows, values, num_rows):
+    size = (num_rows, values.shape[1])
+    return torch.sparse_coo_tensor(rows, values, size, check_invariants=False, is_coalesced=True)
+
+
+def test_a_table_and_sleepers_among_other_runs_are_as_alone():
+    flat, numbers = drawn(8 * BLOCK, torch.bfloat16, has_copy=True)
+    for moment in flat[1:3]:
+        moment.zero_()
+    other, rows = copied(flat)._replace(copy=flat.copy.clone()), torch.tensor([[1, 4, 6]])
+    table = sparse(rows, numbers.view(8, BLOCK)[:3].clone(), 8)
+    ours, theirs = Sleepers(8 * BLOCK), Sleepers(8 * BLOCK)
+    beside, gradient = drawn(1_000, torch.float32, has_copy=False)
+    together = Updates(
+        [
+            Update(beside, Gradient([gradient]), RATES),
+            Update(flat, Gradient([table]), RATES, ours),
+        ]
+    )
+    norm = together.squared_norm()
+    squares = gradient.square().sum() + table.values().float().square().sum()
+    torch.testing.assert_close(norm, squares)
+    together.take(FACTOR)
+    squared_norm(Gradient([table]), theirs)
+    adam(other, Gradient([table]), theirs)
+    assert ours.awake.tolist() == theirs.awake.tolist() == [0, 1, 0, 0, 1, 0, 1, 0]
+    for sleepers, each in ((ours, flat), (theirs, other)):
+        sleepers.settle(each)
+    for one, right in zip(flat, other, strict=True):
+        assert torch.equal(one, right)
+
+
+def test_rows_of_a_table_that_lie_apart_and_none_at_all_are_taken():
+    apart, values = torch.arange(20)[None, ::2], torch.randn(10, 32)
+    assert not apart.is_contiguous()
+    size, found = 20 * 32, []
+    for rows in (apart, apart.contiguous()):
+        flat, _ = drawn(size, torch.float32, has_copy=False)
+        gradient, sleepers = Gradient([sparse(rows, values, 20)]), Sleepers(size)
+        norm = squared_norm(gradient, sleepers)
+        adam(flat, gradient, sleepers)
+        found.append([*flat[:3], norm, sleepers.awake])
+    for one, right in zip(*found, strict=True):
+        assert torch.equal(one, right)
+    gradient, sleepers = Gradient([sparse(apart[:, :0], values[:0], 20)]), Sleepers(size)
+    assert squared_norm(gradient, sleepers) == 0.0
+    flat, _ = drawn(size, torch.float32, has_copy=False)
+    other = copied(flat)
+    adam(flat, gradient)
+    adam(other, Gradient([torch.zeros(size)]))
+    for one, right in zip(flat[:3], other[:3], strict=True):
+        assert torch.equal(one, right)
+    assert not sleepers.awake.any()
+
+
+def test_runs_together_are_the_bits_of_each_alone_and_those_of_the_definition_beside():
+    """In one call, gradients of both types; float64 weights are not for it."""
+    kinds = [(torch.float32, 700), (torch.bfloat16, 20_001), (torch.float32, 5), (None, 300)]
+    found, alone = [], []
+    for number, (dtype, size) in enumerate(kinds):
+        flat, gradient = drawn(size, dtype or torch.float64, has_copy=dtype == torch.bfloat16)
+        if dtype is None:
+            flat = Flat(*(each.double() for each in flat[:3]), None)
+        rates = RATES._replace(learning_rate=10.0**-number)
+        other = Flat(*(None if each is None else each.clone() for each in flat))
+        found.append(Update(flat, Gradient([gradient]), rates))
+        alone.append(Update(other, Gradient([gradient]), rates))
+    together = Updates(found)
+    norm = together.squared_norm()
+    together.take(FACTOR)
+    squares = [each.gradient.whole.double().square().sum() for each in found]
+    torch.testing.assert_close(norm, torch.stack(squares).sum().to(norm), rtol=1e-6, atol=0.0)
+    for ours, each in zip(found, alone, strict=True):
+        adam(each.flat, each.gradient, rates=each.rates)
+        for one, right in zip(ours.flat, each.flat, strict=True):
+            assert one is right or torch.equal(one, right)
+
+
+@pytest.mark.parametrize("rows", [[-1, 3], [3, -1], [3, 50], [50, 3]], ids=str)
+def test_a_gradient_of_a_row_that_is_not_there_is_refused(rows):
+    gradient = torch.sparse_coo_tensor([rows], torch.ones(2, 8), (50, 8), check_invariants=False)
+    for parts in ([gradient], [gradient, torch.ones(4)]):
+        with pytest.raises(IndexError, match="a table has rows 0 to 49, and a gradient rows"):
+            Gradient(parts)
