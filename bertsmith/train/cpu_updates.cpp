@@ -22,7 +22,7 @@ struct Rates {
 };
 
 // Those of one run, and what every gradient is multiplied by.
-struct Factors : Rates {
+struct StepRates : Rates {
   float gradient_factor;
 };
 
@@ -48,7 +48,7 @@ inline Floats without_subnormal(Floats moments) {
 }
 
 // m / (sqrt(v) + epsilon), of the new moments.
-inline Floats quotient(Floats gradient, float* exp_avg, float* exp_avg_sq, const Factors& rates) {
+inline Floats quotient(Floats gradient, float* exp_avg, float* exp_avg_sq, const StepRates& rates) {
   Floats scaled = gradient * rates.gradient_factor;
   Floats first = without_subnormal(rates.beta1 * load(exp_avg) + rates.new1 * scaled);
   Floats second =
@@ -66,7 +66,7 @@ struct Update {
 
 // LANES weights from `place` on; those of a sleeping block have no gradient.
 template <typename Number>
-inline void step(const Flat& flat, const Number* gradient, int64_t place, const Factors& rates) {
+inline void step(const Flat& flat, const Number* gradient, int64_t place, const StepRates& rates) {
   const Floats ratio =
       gradient ? quotient(load(gradient), flat.exp_avg + place, flat.exp_avg_sq + place, rates)
                : no_quotient();
@@ -77,7 +77,7 @@ inline void step(const Flat& flat, const Number* gradient, int64_t place, const 
 
 // The last weights of a run, fewer than LANES.
 template <typename Number>
-void step_rest(const Flat& flat, const Number* gradient, int64_t place, const Factors& rates) {
+void step_rest(const Flat& flat, const Number* gradient, int64_t place, const StepRates& rates) {
   float weight[LANES] = {}, exp_avg[LANES] = {}, exp_avg_sq[LANES] = {};
   uint16_t copy[LANES] = {};
   Number gradients[LANES] = {};
@@ -96,7 +96,7 @@ void step_rest(const Flat& flat, const Number* gradient, int64_t place, const Fa
 
 template <typename Number>
 void step_block(
-    const Flat& flat, int64_t place, int64_t end, const Number* gradient, const Factors& rates) {
+    const Flat& flat, int64_t place, int64_t end, const Number* gradient, const StepRates& rates) {
   for (; place + LANES <= end; place += LANES) {
     step(flat, gradient, place, rates);
     if (gradient) gradient += LANES;
@@ -126,7 +126,7 @@ __attribute__((always_inline)) inline void ask_for_next(const Flat& flat, int64_
 
 template <typename Number>
 void adam(
-    const Flat& flat, const Pieces<Number>& gradient, const Factors& rates, int num_threads) {
+    const Flat& flat, const Pieces<Number>& gradient, const StepRates& rates, int num_threads) {
   Sleepers* sleepers = flat.sleepers;
   const bool may_wait = sleepers && flat.copy;
 #pragma omp parallel for num_threads(num_threads) schedule(dynamic, BLOCKS_TOGETHER)
@@ -173,8 +173,8 @@ bool add_squares_of_run(const Update& update, int num_threads, double* total) {
 
 template <typename Number>
 void adam(const Update& update, float gradient_factor, int num_threads) {
-  const Factors factors{update.rates, gradient_factor};
-  adam(update.flat, Pieces<Number>{update.gradient}, factors, num_threads);
+  const StepRates rates{update.rates, gradient_factor};
+  adam(update.flat, Pieces<Number>{update.gradient}, rates, num_threads);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class Rates(NamedTuple):
     """1 / sqrt(1 - beta2^t), or 1 without bias correction."""
 
 
-class Factors(NamedTuple):
+class TensorRates(NamedTuple):
     """`Rates` as scalar tensors where the weights are, in their type.
 
     Compiled functions would be built anew for each value of plain numbers.
@@ -65,9 +65,9 @@ class Factors(NamedTuple):
     correction2: Tensor
 
     @staticmethod
-    def of(rates: Rates, factor: Tensor) -> Factors:
+    def of(rates: Rates, factor: Tensor) -> TensorRates:
         """On the factor's device, filled there: a copy would wait for the device."""
-        return Factors(factor, *(factor.new_full((), each) for each in rates))
+        return TensorRates(factor, *(factor.new_full((), each) for each in rates))
 
 
 class Flat(NamedTuple):
@@ -122,13 +122,13 @@ class Updates:
         """
         if self._native is not None:
             self._native.adam(float(factor))
-        known: dict[tuple[object, ...], Factors] = {}  # few, for many runs
+        known: dict[tuple[object, ...], TensorRates] = {}  # few, for many runs
         for flat, gradient, rates, sleepers, sizes in self._by_definition:
             if sleepers is not None:
                 sleepers.settle(flat)
             key = (flat.weight.device, flat.weight.dtype, rates)
             if key not in known:
-                known[key] = Factors.of(rates, factor.to(flat.weight))
+                known[key] = TensorRates.of(rates, factor.to(flat.weight))
             if sizes is not None:
                 lamb(flat, gradient, known[key], sizes)
             else:
@@ -153,7 +153,7 @@ def squared_norm_in_one_pass(gradient: Tensor) -> Tensor:
     return gradient.to(wide).square().sum()
 
 
-def adam(flat: Flat, gradient: Gradient, rates: Factors) -> None:
+def adam(flat: Flat, gradient: Gradient, rates: TensorRates) -> None:
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
     In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
@@ -165,7 +165,7 @@ def adam(flat: Flat, gradient: Gradient, rates: Factors) -> None:
 
 
 @fused
-def adam_in_one_pass(flat: Flat, gradient: Tensor, rates: Factors) -> None:
+def adam_in_one_pass(flat: Flat, gradient: Tensor, rates: TensorRates) -> None:
     """The definition of `adam`."""
     exp_avg, exp_avg_sq, direction = _direction(flat, gradient, rates)
     weight = flat.weight - rates.learning_rate * direction
@@ -177,7 +177,7 @@ def adam_in_one_pass(flat: Flat, gradient: Tensor, rates: Factors) -> None:
 
 
 @fused
-def lamb_direction(flat: Flat, gradient: Tensor, rates: Factors) -> Tensor:
+def lamb_direction(flat: Flat, gradient: Tensor, rates: TensorRates) -> Tensor:
     """Updates the moments in place and returns Adam's direction, decay included, unscaled."""
     exp_avg, exp_avg_sq, direction = _direction(flat, gradient, rates)
     flat.exp_avg.copy_(exp_avg)
@@ -185,7 +185,7 @@ def lamb_direction(flat: Flat, gradient: Tensor, rates: Factors) -> Tensor:
     return direction
 
 
-def lamb(flat: Flat, gradient: Gradient, rates: Factors, sizes: Sequence[int]) -> None:
+def lamb(flat: Flat, gradient: Gradient, rates: TensorRates, sizes: Sequence[int]) -> None:
     """Like `adam`, with each tensor's rate multiplied by norm(weight) / norm(direction).
 
     `sizes` are the elements of each tensor in the run. A tensor of zeros, and one with a direction
@@ -208,7 +208,7 @@ def _lacks_compiler(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and not fusion.is_fusing("cpu")
 
 
-def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Factors) -> None:
+def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: TensorRates) -> None:
     # torch's kernel corrects by 1 - beta^t. A t beyond every memory makes that 1, and this step's
     # own corrections move into its rate, epsilon and decay: the same numbers in exact arithmetic.
     endless = torch.tensor(1e9)
@@ -237,7 +237,7 @@ def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: Factors) -> None
             flat.copy[rows] = weight
 
 
-def _direction(flat: Flat, gradient: Tensor, rates: Factors) -> tuple[Tensor, Tensor, Tensor]:
+def _direction(flat: Flat, gradient: Tensor, rates: TensorRates) -> tuple[Tensor, Tensor, Tensor]:
     """New first and second moment, and m / (sqrt(v) + epsilon) + decay * weight."""
     scaled = gradient.to(flat.weight.dtype) * rates.gradient_factor
     exp_avg = _without_subnormal_(rates.beta1 * flat.exp_avg + rates.new1 * scaled)

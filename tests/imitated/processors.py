@@ -24,7 +24,7 @@ KINDS = get_args(Imitated)
 _NEEDED = {"tiles": ("avx512_bf16", "avx512_vnni"), "float16": ()}
 """Beside the vectors of AVX512."""
 _GIVEN = {"tiles": ("amx_tile", "amx_bf16", "amx_int8"), "float16": ("avx512_fp16",)}
-_FLOAT16_OPTION = "-DIMITATED_FLOAT16"
+FLOAT16_OPTION = "-DIMITATED_FLOAT16"
 """In the place of the one by which a compiler would write such instructions itself."""
 
 
@@ -52,7 +52,7 @@ def imitate(kind: Imitated) -> None:
     if kind == "tiles":
         is_built = has_tiles()
     else:
-        processors.OPTIONS["avx512_fp16"] = _FLOAT16_OPTION
+        processors.OPTIONS["avx512_fp16"] = FLOAT16_OPTION
         numbers = torch.zeros(1)
         is_built = takes(SOURCE, numbers) and call(SOURCE, "multiplies", numbers) > 0.0
     if not is_built:

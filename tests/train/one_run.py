@@ -2,14 +2,14 @@
 
 import torch
 
-from bertsmith.train.updates import Factors, Flat, Rates, Update, Updates
+from bertsmith.train.updates import Flat, Rates, TensorRates, Update, Updates
 
 RATES = Rates(1e-3, 0.01, 0.9, 0.1, 0.999, 0.001, 1e-6, 1.3, 0.8)
 FACTOR = torch.tensor(0.7)
 
 
-def factors(dtype=torch.float32):
-    return Factors.of(RATES, FACTOR.to(dtype))
+def tensor_rates(dtype=torch.float32):
+    return TensorRates.of(RATES, FACTOR.to(dtype))
 
 
 def adam(flat, gradient, sleepers=None, rates=RATES):
@@ -34,4 +34,6 @@ def drawn(size, dtype, has_copy):
 
 
 def copied(flat, dtype=torch.float32):
-    return Flat(*(None if each is None else each.clone().to(dtype) for each in flat[:3]), flat[3])
+    """Memory of its own; the copy in the type that it has."""
+    wide = (each.clone().to(dtype) for each in flat[:3])
+    return Flat(*wide, None if flat.copy is None else flat.copy.clone())

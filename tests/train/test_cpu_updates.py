@@ -14,7 +14,7 @@ from bertsmith.train.flat import LARGE_ELEMENTS
 from bertsmith.train.gradient import Gradient
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.updates import Flat, Update
-from tests.train.one_run import RATES, adam, copied, drawn, factors, squared_norm
+from tests.train.one_run import RATES, adam, copied, drawn, squared_norm, tensor_rates
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
@@ -28,7 +28,7 @@ SIZES = [1, 15, 16, 17, BLOCK - 1, BLOCK, 3 * BLOCK + 5, 20_001]
 def test_weights_moments_and_norm_are_those_of_the_definition(dtype, has_copy, size):
     flat, gradient = drawn(size, dtype, has_copy)
     exact = copied(flat, torch.float64)._replace(copy=None)
-    updates.adam_in_one_pass(exact, gradient.double(), factors(torch.float64))
+    updates.adam_in_one_pass(exact, gradient.double(), tensor_rates(torch.float64))
     adam(flat, Gradient([gradient]))
     for ours, right in zip(flat[:3], exact[:3], strict=True):
         assert (ours.double() - right).norm() <= 1e-6 * right.norm()  # of 24 bits
@@ -50,7 +50,7 @@ def test_moments_too_small_for_a_whole_mantissa_are_zero(size, way, monkeypatch)
     gradient.zero_()
     expected = [flat.exp_avg * 0.9, flat.exp_avg_sq * 0.999]
     if way == "definition":
-        updates.adam_in_one_pass(flat, gradient, factors())
+        updates.adam_in_one_pass(flat, gradient, tensor_rates())
     else:
         monkeypatch.setattr(updates.fusion, "is_fusing", lambda device: False)
         with without_native(way == "torch"):
@@ -63,7 +63,7 @@ def test_moments_too_small_for_a_whole_mantissa_are_zero(size, way, monkeypatch)
 def test_gradients_that_lie_apart_give_the_bits_of_the_same_laid_end_to_end(dtype):
     sizes = [2 * BLOCK, 1, 15, BLOCK - 16, BLOCK, 3 * BLOCK + 5, 7, 300]
     flat, drawn_gradient = drawn(sum(sizes), dtype, has_copy=True)
-    other = copied(flat)._replace(copy=flat.copy.clone())
+    other = copied(flat)
     apart = Gradient([each.clone() for each in drawn_gradient.split(sizes)])
     norms = [squared_norm(each) for each in (apart, Gradient([drawn_gradient]))]
     assert torch.equal(*norms)
@@ -80,7 +80,7 @@ def test_what_is_told_of_a_gradient_lies_in_memory_whatever_the_default_device(i
     flat, numbers = drawn(8 * BLOCK, torch.float32, has_copy=True)
     rows = numbers.view(8, BLOCK)
     gradients = [rows.to_sparse(1)] if is_sparse else list(rows.clone().unbind())
-    other = copied(flat)._replace(copy=flat.copy.clone())
+    other = copied(flat)
     right = squared_norm(Gradient([numbers]))
     adam(other, Gradient([numbers]))
     there = Gradient(gradients)
@@ -100,7 +100,7 @@ def test_a_sleeping_block_gets_the_bits_that_it_would_have_awake(dtype, size):
     sleeps = torch.arange(size) // BLOCK % 2 == 0
     for each in (flat.exp_avg, flat.exp_avg_sq, gradient):
         each[sleeps] = 0.0
-    other, sleepers = copied(flat)._replace(copy=flat.copy.clone()), Sleepers(size)
+    other, sleepers = copied(flat), Sleepers(size)
     squared_norm(Gradient([gradient]), sleepers)
     assert sleepers.awake.tolist() == [block % 2 for block in range(len(sleepers.awake))]
     adam(flat, Gradient([gradient]), sleepers)

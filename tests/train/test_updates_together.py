@@ -8,7 +8,7 @@ import torch
 from bertsmith.train import updates
 from bertsmith.train.cpu_updates import BLOCK, Sleepers
 from bertsmith.train.gradient import Gradient
-from bertsmith.train.updates import Factors, Flat, Update, Updates
+from bertsmith.train.updates import Flat, TensorRates, Update, Updates
 from tests.train.one_run import FACTOR, RATES, adam, copied, drawn, squared_norm
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
@@ -18,7 +18,7 @@ def test_lamb_takes_its_norm_here_and_its_update_by_the_definition_beside_runs_o
     found, alone, norms = [], [], []
     for number, sizes in enumerate([[40, 60], None, [700]]):
         flat, gradient = drawn(sum(sizes or [300]), torch.bfloat16, has_copy=True)
-        other = copied(flat)._replace(copy=flat.copy.clone())
+        other = copied(flat)
         rates = RATES._replace(learning_rate=10.0**-number)
         found.append(Update(flat, Gradient([gradient]), rates, sizes=sizes))
         alone.append(Update(other, Gradient([gradient]), rates, sizes=sizes))
@@ -30,7 +30,7 @@ def test_lamb_takes_its_norm_here_and_its_update_by_the_definition_beside_runs_o
         if each.sizes is None:
             adam(each.flat, each.gradient, rates=each.rates)
         else:
-            updates.lamb(each.flat, each.gradient, Factors.of(each.rates, FACTOR), each.sizes)
+            updates.lamb(each.flat, each.gradient, TensorRates.of(each.rates, FACTOR), each.sizes)
         for one, right in zip(ours.flat, each.flat, strict=True):
             assert torch.equal(one, right)
 
@@ -44,7 +44,7 @@ def test_a_table_and_sleepers_among_other_runs_are_as_alone():
     flat, numbers = drawn(8 * BLOCK, torch.bfloat16, has_copy=True)
     for moment in flat[1:3]:
         moment.zero_()
-    other, rows = copied(flat)._replace(copy=flat.copy.clone()), torch.tensor([[1, 4, 6]])
+    other, rows = copied(flat), torch.tensor([[1, 4, 6]])
     table = sparse(rows, numbers.view(8, BLOCK)[:3].clone(), 8)
     ours, theirs = Sleepers(8 * BLOCK), Sleepers(8 * BLOCK)
     beside, gradient = drawn(1_000, torch.float32, has_copy=False)
@@ -99,7 +99,7 @@ def test_runs_together_are_the_bits_of_each_alone_and_those_of_the_definition_be
         if dtype is None:
             flat = Flat(*(each.double() for each in flat[:3]), None)
         rates = RATES._replace(learning_rate=10.0**-number)
-        other = Flat(*(None if each is None else each.clone() for each in flat))
+        other = copied(flat, flat.weight.dtype)
         found.append(Update(flat, Gradient([gradient]), rates))
         alone.append(Update(other, Gradient([gradient]), rates))
     together = Updates(found)
