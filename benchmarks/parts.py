@@ -4,7 +4,8 @@
 what happens inside belongs to the range, the innermost one. What a backward pass does belongs to
 the range of the forward operator that asked for it: autograd gives both one number. The loss over
 the vocabulary makes its gradient beside itself, so nearly all of it counts as forward. Own times
-add up to the step; what lies in no range is `other`. It does not know what is trained.
+add up to the step; what lies in no range is `other`. Of layers that are one call each, and of the
+loss, the stages are those that their functions tell (`timed`). It does not know what is trained.
 """
 
 from __future__ import annotations
@@ -13,20 +14,24 @@ import contextlib
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
 
 from torch import Tensor
 from torch.profiler import record_function
 
+from benchmarks.timed import Stage
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.data.plan import Plan
 from bertsmith.model import (
     attention,
     cpu_linear,
+    cpu_training_layer,
     cpu_training_layers,
+    cpu_whole_loss,
     float16,
     layer,
     linear,
@@ -34,7 +39,6 @@ from bertsmith.model import (
 )
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.heads import LanguageModelHead, TaskHead
-from bertsmith.model.layer_rules import LearningLayer
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.model.task_model import TaskModel
@@ -42,7 +46,7 @@ from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.updates import Updates
 
 LINEAR, ATTENTION, NORM = "linear layers", "attention", "norm, residual, dropout"
-LAYERS = "layers, each in one call"
+LAYERS = "layers"
 GELU, EMBEDDINGS, HEAD = "GELU", "embeddings", "head and loss"
 DRAWING, LAYOUT = "data: drawing", "data: laid out as tensors"
 GRADIENT_NORM, UPDATE = "optimizer: norm of the gradient", "optimizer: update"
@@ -83,7 +87,10 @@ ORDER = (
 )  # fmt: skip
 """Every part, as tables list them."""
 
-_MARK, _OWN_PRODUCT, _OWN_LAYER = "part: ", "product: ", "product: layer"
+OPENED = {cpu_training_layer.SOURCE: LAYERS, cpu_whole_loss.SOURCE: HEAD}
+"""Sources whose functions time their own stages, and the part that these are of."""
+
+_MARK, _OWN_PRODUCT = "part: ", "product: "
 _OWN_PRODUCTS = ("row_gradients", "weight_gradients", "product")
 """Functions of `float16`, in the order of `_LINEAR_GRADIENTS`; its forward product is the last."""
 _OWN_GRADIENTS = "_LinearBackward"
@@ -145,8 +152,6 @@ class _Step:
 def ranges() -> Iterator[None]:
     """Lays the ranges of `RANGES` around their functions, for the block."""
     with contextlib.ExitStack() as stack:
-        in_one_call = _told_layers(cpu_training_layers.through)
-        stack.enter_context(mock.patch.object(cpu_training_layers, "through", in_one_call))
         for owner, name, part in RANGES:
             stack.enter_context(mock.patch.object(owner, name, _ranged(owner, name, part)))
         for name in _OWN_PRODUCTS:
@@ -159,6 +164,30 @@ def parts_of(step: Event) -> dict[str, Part]:
     found = _Step()
     _add(step, _Place(), found)
     return found.parts
+
+
+def opened(
+    parts: Mapping[str, Part], stages: Mapping[Path, Mapping[str, Stage]]
+) -> dict[str, Part]:
+    """With the stages that each source of `OPENED` tells, behind the part that they are taken from.
+
+    A stage that does not say that it goes back counts as forward.
+    """
+    found: dict[str, Part] = {}
+    for name, part in parts.items():
+        rest, own = replace(part), {}
+        for source, told in stages.items():
+            for stage, spent in told.items():
+                bare, side = stage.removesuffix(_BACKWARD), _FORWARD
+                if bare != stage:
+                    side = _BACKWARD
+                if name == OPENED[source] + side:
+                    own[f"{OPENED[source]}: {bare.removesuffix(_FORWARD)}{side}"] = Part(
+                        seconds=spent.seconds, flops=spent.flops
+                    )
+                    rest.seconds -= spent.seconds
+        found |= {name: rest, **own}
+    return found
 
 
 def product_flops(event: Event) -> float:
@@ -188,8 +217,6 @@ def _add(event: Event, place: _Place, found: _Step) -> None:
     part.flops += product_flops(event)
     if place.is_ours:  # those of weights are as many, of which the profiler sees nothing
         found.parts[LINEAR + _LINEAR_GRADIENTS[1]].flops += product_flops(event)
-    if event.name.startswith(_OWN_LAYER):  # on the way back gradients of rows and of weights
-        found.parts[LAYERS + _BACKWARD].flops += 2 * product_flops(event)
     for child in event.cpu_children:
         _add(child, place, found)
 
@@ -221,24 +248,6 @@ def _told(name: str) -> Callable[..., object]:
         flops = 2 * left.numel() * right.shape[0 if name == "product" else 1]
         with record_function(f"{_OWN_PRODUCT}{name} {flops}"):
             return function(left, right, *more, **kwargs)
-
-    return within
-
-
-def _told_layers(through: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Layers in one function with a range that tells the operations of their maps around it."""
-
-    @functools.wraps(through)
-    def within(
-        layers: Sequence[LearningLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
-    ) -> Tensor:
-        macs, tokens = 0, stream.num_tokens
-        for number, each in enumerate(layers, start=1):
-            width, inner = each.weights[2].shape[0], each.weights[4].shape[0]
-            asked = tokens if rows is None or number < len(layers) else len(rows)
-            macs += tokens * 2 * width * width + asked * 2 * width * (width + inner)
-        with record_function(f"{_OWN_LAYER} {2 * macs}"):
-            return through(layers, hidden, stream, rows)
 
     return within
 

@@ -6,11 +6,11 @@
 Pre-training steps of 4,096 tokens (32 sequences of 128), and fine-tuning steps of 32 drawn examples
 of 6 to 128 tokens (40 in the mean), on a CPU, dropout 0.1, in bf16 where the hardware multiplies
 it, each in a process of its own. torch's profiler names the operators, and the table in `parts.py`
-says which part of the step each belongs to; the parts add up to the profiled step. Shown is the
-step of median time. Beside it stand a step without the profiler (a median too), and the floor:
-every matrix product that torch makes in the step, at the matrix rate measured in the same run.
-Those of the head never reach that rate; those of attention and of the pooler, where they are
-functions in C++, are not among them.
+says which part of the step each belongs to; layers and the loss, each one call, have a clock of
+their own (`timed.h`). The parts add up to the profiled step. Shown is the step of median time.
+Beside it stand a step without the profiler (a median too), and the floor: every matrix product that
+torch or these calls make in the step, at the matrix rate measured in the same run. Those of the
+pooler, of the recurrence and of layers by operators that are functions in C++ are not among them.
 
 With `--corpus` the pre-training step draws its batch, which a run does ahead of time, in another
 thread; without it, full sequences are drawn before the step begins.
@@ -34,9 +34,10 @@ from benchmarks.finetuning.drawn import HEAD, drawn_items
 from benchmarks.finetuning.speed_systems import BATCH
 from benchmarks.finetuning.speed_systems import ours as fine_tuned
 from benchmarks.machine import CPU, append_row, device_facts, matrix_rate
-from benchmarks.parts import Part, parts_of, ranges
+from benchmarks.parts import OPENED, Part, opened, parts_of, ranges
 from benchmarks.processes import apart
 from benchmarks.systems import Setup, ours
+from benchmarks.timed import build_timed, since, stages_of
 from bertsmith.cli import ENVIRONMENT
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.model.bert import Bert
@@ -104,6 +105,8 @@ def profiled(trial: Trial) -> Profiled:
     steps: list[tuple[float, int, dict[str, Part]]] = []
     rates: list[float] = []
     numbers = itertools.count()
+    for source in OPENED:
+        build_timed(source)
     with ranges():
         take = MAKERS[trial.kind](trial)
         for _ in range(WARM_UP):
@@ -115,10 +118,12 @@ def profiled(trial: Trial) -> Profiled:
             step()
             plain.append(time.perf_counter() - began)
             step = take(next(numbers))
+            before = {source: stages_of(source) for source in OPENED}
             with profile(record_shapes=True) as profiler, record_function(_STEP):
                 tokens = step()
             [event] = [each for each in profiler.events() or [] if each.name == _STEP]
-            parts = parts_of(event)
+            told = {source: since(was, stages_of(source)) for source, was in before.items()}
+            parts = opened(parts_of(event), told)
             steps.append((sum(part.seconds for part in parts.values()), tokens, parts))
     middle = sorted(steps, key=lambda step: step[0])[len(steps) // 2]
     return Profiled(
@@ -214,7 +219,8 @@ def table(row: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     for name, part in row["parts"].items():
-        lines.append(_line(name, part["seconds"], total, part["flops"], rate))
+        if part["seconds"]:
+            lines.append(_line(name, part["seconds"], total, part["flops"], rate))
     flops = sum(part["flops"] for part in row["parts"].values())
     lines.append(_line("**all**", total, total, flops, rate))
     plain, floor = row["plain_seconds"], row["floor_seconds"]

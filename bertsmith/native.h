@@ -30,6 +30,12 @@
 #define MULTIPLIES_INT8 0
 #endif
 
+// What a thread does from here on, and how many products its team makes and adds up there, for whoever
+// times it (benchmarks/timed.h); null: nothing more.
+#ifndef STAGE
+#define STAGE(...) ((void)0)
+#endif
+
 namespace {
 
 typedef float Floats __attribute__((vector_size(VECTOR_BYTES)));

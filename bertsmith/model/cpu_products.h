@@ -28,11 +28,16 @@ template <int VECTORS, typename Number>
 using Row = typename Factors<Number>::Sums[VECTORS];
 
 // Goes on from the rows' sums, or from zero where there are none.
+//
+// A row is found from one of two others by what an address may hold, once or twice the stride. Of more, or
+// of a number that counts, g++ keeps some in vector registers, where at the end of every band they wait for
+// all products before them: so it is told nothing of how they change. Whoever calls it is part of the same
+// function, and one copy of `then` is for all rows, whose tables stay in registers.
 template <int ROWS, int VECTORS, typename Number, typename Then>
-inline void multiply_tile(
+__attribute__((always_inline)) inline void multiply_tile(
     Left<Number> rows, const Number* panel, int64_t depth, const Row<VECTORS, Number>* before,
     const Then& then) {
-  constexpr int STEP = Factors<Number>::STEP;
+  constexpr int STEP = Factors<Number>::STEP, HALF = ROWS / 2;
   typedef typename Factors<Number>::Sums Sums;
   Sums sums[ROWS][VECTORS];
 #pragma GCC unroll 8
@@ -40,10 +45,11 @@ inline void multiply_tile(
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) sums[r][v] = before ? before[r][v] : Sums{};
   const int64_t jump = rows.is_in_bands() ? rows.band - BAND<Number> : 0;
-  int64_t at = 0, k = 0;
-  while (k < depth) {
-    const int64_t end = jump ? std::min(k + BAND<Number>, depth) : depth;
-    for (; k < end; k += STEP, at += rows.step, panel += VECTORS * LANES * STEP) {
+  const int64_t at_once = jump ? BAND<Number> : depth;
+  const Number *low = rows.first, *high = low + HALF * rows.row;
+  for (int64_t left = depth; left > 0; left -= at_once, low += jump, high += jump)
+    for (int64_t here = std::min(at_once, left); here > 0; here -= STEP) {
+      asm("" : "+r"(low), "+r"(high), "+r"(panel), "+r"(here));
 #pragma GCC unroll 8
       for (int byte = 0; byte < VECTORS * VECTOR_BYTES; byte += LINE_BYTES)
         __builtin_prefetch((const char*)panel + AHEAD * VECTORS * VECTOR_BYTES + byte);
@@ -51,20 +57,21 @@ inline void multiply_tile(
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) columns[v] = Factors<Number>::of(panel + v * LANES * STEP);
 #pragma GCC unroll 8
-      for (int r = 0; r < ROWS; r++)
+      for (int r = 0; r < ROWS; r++) {
+        const Number* row = r < HALF ? low + r * rows.row : high + (r - HALF) * rows.row;
 #pragma GCC unroll 8
         for (int v = 0; v < VECTORS; v++)
-          sums[r][v] = Factors<Number>::add(sums[r][v], rows.first + r * rows.row + at, columns[v]);
+          sums[r][v] = Factors<Number>::add(sums[r][v], row, columns[v]);
+      }
+      panel += VECTORS * LANES * STEP, low += rows.step, high += rows.step;
     }
-    at += jump;
-  }
+  Sums made[ROWS][VECTORS];  // these may be looked at in memory; the sums themselves never are
 #pragma GCC unroll 8
-  for (int r = 0; r < ROWS; r++) {
-    Sums row[VECTORS];  // it may be looked at in memory; the sums themselves never are
+  for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) row[v] = sums[r][v];
-    then(r, row);
-  }
+    for (int v = 0; v < VECTORS; v++) made[r][v] = sums[r][v];
+#pragma GCC unroll 1
+  for (int r = 0; r < ROWS; r++) then(r, made[r]);
 }
 
 // Fewer rows than a tile's.

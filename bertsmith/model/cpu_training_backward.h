@@ -105,19 +105,26 @@ struct Backward {
     const Grid<const Number> given{grad_output + asked * width, width};
     const Grid<Number> to{grad_hidden + of.token * width, width};
     const Grid<Number> to_inner = arrived.inner.from(asked), projected = arrived.projected.from(asked);
+    STAGE("norms, backward");
     norm(of, FEED_FORWARD, own, given, arrived.fed.from(asked), arrived.past_output);
+    STAGE("down, slope of GELU, backward", of.num_asked * width * inner);
     multiply_asked(
         arrived.fed.from(asked), of, panels(arrived.maps[DOWN], width, inner),
         through_activation(kept.slopes.from(asked), to_inner));
+    STAGE("up, backward", of.num_asked * width * inner);
     multiply_asked(
         to_inner, of, panels(arrived.maps[UP], inner, width),
         added_to(arrived.past_output, arrived.attended));
+    STAGE("norms, backward");
     norm(of, ATTENTION, own, arrived.attended, projected, arrived.past_attention);
+    STAGE("projection, backward", of.num_asked * width * width);
     multiply_asked(
         projected, of, panels(arrived.maps[OUTPUT], width, width),
         as_they_are(arrived.contexts));
+    STAGE("attention, backward", products_of_attention(layer, stream, of, 5));
     if (kept.is_lone()) return lone().to_tokens(of, own, arrived.past_attention, grad_hidden);
     attention(of, own);
+    STAGE("queries, keys and values, backward", products_of_maps(layer, stream, of));
     if (kept.asked)
       to_tokens(of, to);
     else

@@ -113,9 +113,11 @@ void over_chunks(const Pass& pass, bool is_backward, char* memory, int num_threa
     [[maybe_unused]] Tiles tiles;
     Cutter cutter{memory + omp_get_thread_num() * bytes};
     const Own own(cutter, pass.layer, pass.stream, is_backward);
+    STAGE(is_backward ? "weights laid out, backward" : "weights laid out, forward");
     pass.lay_out();
     for (const Chunk& each : pass.stream.chunks) pass.chunk(each, own);
     publish_far();
+    STAGE(nullptr);
   }
 }
 
@@ -143,6 +145,22 @@ struct Head {
         words ? words + asked : nullptr, number};
   }
 };
+
+// Products of a chunk, one way: of the maps to queries, keys and values, but those of lone queries to the
+// latter two, which are attention's.
+inline int64_t products_of_maps(const Layer& layer, const Stream& stream, const Chunk& of) {
+  return layer.hidden * layer.hidden * (of.num_asked + (stream.is_lone ? 0 : 2 * of.num_tokens));
+}
+
+// Of attention so many times each query by each key, in either of the sizes in which they meet.
+inline int64_t products_of_attention(
+    const Layer& layer, const Stream& stream, const Chunk& of, int times) {
+  const int64_t width = layer.hidden, num_heads = stream.is_lone ? layer.rules.num_heads : 1;
+  int64_t meetings = 0;
+  for (int64_t n = of.first; n < of.end; n++)
+    meetings += (stream.starts[n + 1] - stream.starts[n]) * stream.sequences.length(n);
+  return times * meetings * width * num_heads + (stream.is_lone ? 2 * of.num_asked * width * width : 0);
+}
 
 // A chunk's rows asked for, the first of which is given, by a map, in the threads around it.
 template <typename Then>

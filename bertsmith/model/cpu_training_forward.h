@@ -65,6 +65,7 @@ struct Forward {
   void chunk(const Chunk& of, const Own& own) const {
     const int64_t width = layer.hidden, inner = layer.inner, asked = of.asked;
     const Grid<Number> activated = kept.activated.from(asked);
+    STAGE("queries, keys and values, forward", products_of_maps(layer, stream, of));
     if (kept.asked) copy_asked(of);
     const int64_t with_queries = kept.asked ? width : 3 * width;  // keys and values, or not
     const Attended& attended = kept.attention;
@@ -76,20 +77,26 @@ struct Forward {
           {input.hidden + of.token * width, width}, of.num_tokens,
           panels(maps[QKV] + width * width, width, 2 * width),
           with_bias(attended.keys_values.from(of.token), layer.biases[QKV] + width));
+    STAGE("attention, forward", products_of_attention(layer, stream, of, 2));
     if (kept.is_lone())
       lone().contexts(of, own);
     else
       attention(of, own);
+    STAGE("projection, forward", of.num_asked * width * width);
     multiply_asked(
         kept.contexts.from(asked), of, panels(maps[OUTPUT], width, width),
         with_bias(kept.projected.from(asked), layer.biases[OUTPUT]));
+    STAGE("norms, forward");
     norm(of, ATTENTION, own, kept.attended);
+    STAGE("up, GELU, forward", of.num_asked * width * inner);
     multiply_asked(
         kept.attended.from(asked), of, panels(maps[UP], width, inner),
         activation(kept.slopes.from(asked), activated, layer.biases[UP]));
+    STAGE("down, forward", of.num_asked * width * inner);
     multiply_asked(
         activated, of, panels(maps[DOWN], inner, width),
         with_bias(kept.fed.from(asked), layer.biases[DOWN]));
+    STAGE("norms, forward");
     norm(of, FEED_FORWARD, own, {output, width});
   }
 

@@ -173,6 +173,9 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
   if (!IS_TURNED) std::swap(narrow, broad);
   const int64_t shares = parts(parts(broad.width, MOST_COLUMNS), num_threads) * num_threads;
   const int64_t columns = parts(parts(broad.width, shares), PANEL<Number>) * PANEL<Number>;
+  auto border = [&](int64_t share) {
+    return std::min(parts(broad.width, PANEL<Number>) * share / shares * PANEL<Number>, broad.width);
+  };
   const int64_t high = parts(narrow.width, HIGH) * HIGH, deep = parts(of.num_rows, DEPTH) * DEPTH;
   const int64_t wide = rounded_up(of.outputs), num_totals = IS_TURNED ? 1 : deep / DEPTH;
   Cutter counter{nullptr};
@@ -195,15 +198,19 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
     [[maybe_unused]] Tiles tiles;
     Cutter own{cutter.next + omp_get_thread_num() * bytes};
     const ShareRoom<Number> room(own, columns, high);
+    STAGE("gradients of weights: a factor turned, backward");
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < deep; row += DEPTH) {
       const int64_t start = row / PART * PART, part = std::min(PART, deep - start);
       turn_depth(narrow, row, blocks + start * high + (row - start) * HIGH, part * HIGH);
     }
+    STAGE("gradients of weights: products, backward", of.num_rows * of.width * of.outputs);
 #pragma omp for schedule(static)
-    for (int64_t first = 0; first < broad.width; first += columns)
-      Share<IS_TURNED, Number>{
-          product, first, std::min(columns, broad.width - first), room}.make();
+    for (int64_t number = 0; number < shares; number++) {
+      const int64_t first = border(number), end = border(number + 1);
+      if (first < end) Share<IS_TURNED, Number>{product, first, end - first, room}.make();
+    }
+    STAGE(nullptr);
   }
   for (int64_t number = 1; number < num_totals; number++)
     for (int64_t o = 0; o < of.outputs; o++) totals[o] += totals[number * wide + o];

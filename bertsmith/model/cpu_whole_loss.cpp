@@ -144,6 +144,8 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
   {
     [[maybe_unused]] Tiles tiles;
     Number* gradient = gradients + omp_get_thread_num() * size;  // (BLOCK, W)
+    [[maybe_unused]] const int64_t row_products = of.num_rows * of.width;  // by a word each
+    STAGE("rows laid out");
 #pragma omp for schedule(static) nowait
     for (int64_t row = 0; row < of.num_rows; row += PANEL<Number>)
       lay_out_columns(
@@ -154,17 +156,23 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
       lay_out_rows(
           {of.rows + column, of.width}, of.num_rows,
           std::min<int64_t>(PANEL<Number>, of.width - column), room.pairs + column * room.deep);
+    STAGE("scores and e^x", row_products * of.num_words);
 #pragma omp for schedule(static)
     for (int64_t first = 0; first < of.num_words; first += BLOCK)
       score(of, room, first);
+    STAGE("losses");
 #pragma omp for schedule(static)
     for (int64_t m = 0; m < room.stride; m += LANES) add_up<Number>(of, room, m);
     for (int64_t span = 0; span < of.num_words; span += SPAN) {
+      [[maybe_unused]] const int64_t products = row_products * std::min(SPAN, of.num_words - span);
+      STAGE("gradients of scores and words", products);
 #pragma omp for schedule(static)
       for (int64_t first = span; first < std::min(span + SPAN, of.num_words); first += BLOCK)
         differentiate(of, room, gradient, span, first);
+      STAGE("gradients of rows", products);
       add_words(of, room, span);
     }
+    STAGE(nullptr);
   }
   return DONE;
 }

@@ -5,11 +5,10 @@ import torch
 from torch.profiler import profile, record_function
 
 from benchmarks import parts
-from benchmarks.parts import ORDER, RANGES, parts_of, product_flops, ranges
-from bertsmith.model import cpu_training_layers, linear
-from bertsmith.model.layer_rules import LearningLayer
+from benchmarks.parts import OPENED, ORDER, RANGES, Part, opened, parts_of, product_flops, ranges
+from benchmarks.timed import Stage
+from bertsmith.model import linear
 from bertsmith.model.stream import Stream
-from tests.model.plain import random_packed
 
 
 @dataclass
@@ -121,19 +120,20 @@ def test_parts_add_up_to_a_profiled_step():
     assert found["other"].seconds > 0
 
 
-def test_layers_in_one_function_tell_the_operations_of_their_maps(monkeypatch):
-    monkeypatch.setattr(cpu_training_layers, "through", lambda layers, hidden, *_: hidden + 1)
-    weights = [torch.zeros(shape) for shape in ((12, 4), (12,), (4, 4), (4,), (6, 4), (6,))]
-    layers = [LearningLayer(weights=weights, rules=None)] * 2
-    stream = Stream.of(random_packed([3, 2], 60))
-    for rows in (None, torch.tensor([0])):
-        with ranges(), profile() as profiler, record_function("the step"):
-            cpu_training_layers.through(layers, torch.zeros(5, 4), stream, rows)
-        [event] = [each for each in profiler.events() if each.name == "the step"]
-        asked = 5 if rows is None else 1
-        macs = sum(5 * 4 * 8 + each * (4 * 4 + 4 * 4 + 2 * 4 * 6) for each in (5, asked))
-        found = {name: part.flops for name, part in parts_of(event).items() if part.flops}
-        assert found == {
-            "layers, each in one call, forward": 2 * macs,
-            "layers, each in one call, backward": 4 * macs,
-        }
+def test_what_functions_tell_of_themselves_is_taken_from_the_part_that_they_are_of():
+    spent = {"layers, forward": Part(seconds=5.0), "layers, backward": Part(seconds=7.0)}
+    spent |= {"head and loss, forward": Part(seconds=2.0, flops=1.0), "other": Part(seconds=1.0)}
+    of_layers = {"down, forward": Stage(4.0, 30.0), "gradients, backward": Stage(6.0, 60.0)}
+    stages = dict(zip(OPENED, (of_layers, {"scores": Stage(1.5, 9.0)}), strict=True))
+    found = opened(spent, stages)
+    assert {name: (part.seconds, part.flops) for name, part in found.items()} == {
+        "layers, forward": (1.0, 0.0),
+        "layers: down, forward": (4.0, 30.0),
+        "layers, backward": (1.0, 0.0),
+        "layers: gradients, backward": (6.0, 60.0),
+        "head and loss, forward": (0.5, 1.0),
+        "head and loss: scores, forward": (1.5, 9.0),
+        "other": (1.0, 0.0),
+    }
+    assert list(found)[:2] == ["layers, forward", "layers: down, forward"]
+    assert opened(spent, {source: {} for source in OPENED}) == spent

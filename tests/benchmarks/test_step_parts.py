@@ -6,11 +6,12 @@ import pytest
 from benchmarks import machine, step_parts
 from benchmarks.batches import Shape
 from benchmarks.parts import ORDER, Part
+from benchmarks.processes import apart
 from benchmarks.step_parts import MAKERS, Profiled, Trial, profiled, row_of, table
 from bertsmith.compiler import without_native
-from bertsmith.model import cpu_attention
+from bertsmith.model import cpu_attention, cpu_training_layer
 from bertsmith.model.config import TINY, sized
-from bertsmith.native import library
+from bertsmith.native import library, multiplies_bfloat16
 from tests.benchmarks.small import small_corpus
 
 SHAPE = Shape(num_sequences=2, length=16)
@@ -65,3 +66,44 @@ def test_every_part_of_a_model_takes_time_and_as_much_work_goes_back_as_forth(
                  "embeddings, backward", "head and loss, forward", "optimizer: update",
                  "data: laid out as tensors"):  # fmt: skip
         assert parts[name].seconds > 0
+
+
+def test_layers_in_one_call_and_the_loss_tell_their_stages_and_products():
+    if not multiplies_bfloat16() or library(cpu_training_layer.SOURCE) is None:
+        pytest.skip("layers are no single call here")
+    width, inner, tokens = 64, 256, 2 * 16
+    config = replace(sized(2, width, 1), vocab_size=1200, max_position_embeddings=128)
+    # In a process of its own, into which none was loaded that has no clock.
+    trial = Trial(kind="pre-training", config=config, shape=SHAPE, rounds=1)
+    parts = apart(profiled, trial).parts
+    made = {
+        name.removeprefix("layers: "): part.flops / (2 * width)  # a number a row and a column
+        for name, part in parts.items()
+        if name.startswith("layers: ") and part.flops
+    }
+    rows = made["projection, forward"] / width  # all of the first layer, some of the last
+    assert tokens < rows < 2 * tokens
+    of_maps = {
+        "queries, keys and values": (rows + 2 * 2 * tokens) * width,
+        "projection": rows * width,
+    }
+    deep = rows * inner
+    assert made == {
+        **{f"{name}, forward": number for name, number in of_maps.items()},
+        **{f"{name}, backward": number for name, number in of_maps.items()},
+        "attention, forward": 2 * 16 * rows,
+        "attention, backward": 5 * 16 * rows,
+        "up, GELU, forward": deep,
+        "down, forward": deep,
+        "down, slope of GELU, backward": deep,
+        "up, backward": deep,
+        "gradients of weights: products, backward": sum(of_maps.values()) + 2 * deep,
+    }
+    stages = {name: part for name, part in parts.items() if ": " in name and "data" not in name}
+    assert all(part.seconds > 0 for name, part in stages.items() if name.startswith("layers"))
+    for side in ("forward", "backward"):  # the calls themselves took longer than their stages
+        assert parts[f"layers, {side}"].seconds > 0
+    scores = parts["head and loss: scores and e^x, forward"]
+    assert scores.seconds > 0
+    assert scores.flops == parts["head and loss: gradients of rows, forward"].flops
+    assert scores.flops % (2 * width * 1200) == 0
