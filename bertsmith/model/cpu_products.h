@@ -23,6 +23,14 @@ constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
+// What becomes of sums, a row at a time, where that takes more than some instructions: its tables and
+// constants stay in registers, and it is written once, not for every row of a tile of registers.
+#if HAS_TILES
+#define APART
+#else
+#define APART __attribute__((noinline))
+#endif
+
 // A row's sums, of all the vectors of a panel.
 template <int VECTORS, typename Number>
 using Row = typename Factors<Number>::Sums[VECTORS];
@@ -32,7 +40,7 @@ using Row = typename Factors<Number>::Sums[VECTORS];
 // A row is found from one of two others by what an address may hold, once or twice the stride. Of more, or
 // of a number that counts, g++ keeps some in vector registers, where at the end of every band they wait for
 // all products before them: so it is told nothing of how they change. Whoever calls it is part of the same
-// function, and one copy of `then` is for all rows, whose tables stay in registers.
+// function, and so is `then`, sums in their registers; a long one is better a function of its own (APART).
 template <int ROWS, int VECTORS, typename Number, typename Then>
 __attribute__((always_inline)) inline void multiply_tile(
     Left<Number> rows, const Number* panel, int64_t depth, const Row<VECTORS, Number>* before,
@@ -65,13 +73,13 @@ __attribute__((always_inline)) inline void multiply_tile(
       }
       panel += VECTORS * LANES * STEP, low += rows.step, high += rows.step;
     }
-  Sums made[ROWS][VECTORS];  // these may be looked at in memory; the sums themselves never are
 #pragma GCC unroll 8
-  for (int r = 0; r < ROWS; r++)
+  for (int r = 0; r < ROWS; r++) {
+    Sums row[VECTORS];  // it may be looked at in memory; the sums themselves never are
 #pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) made[r][v] = sums[r][v];
-#pragma GCC unroll 1
-  for (int r = 0; r < ROWS; r++) then(r, made[r]);
+    for (int v = 0; v < VECTORS; v++) row[v] = sums[r][v];
+    then(r, row);
+  }
 }
 
 // Fewer rows than a tile's.
