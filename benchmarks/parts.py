@@ -4,8 +4,7 @@
 what happens inside belongs to the range, the innermost one. What a backward pass does belongs to
 the range of the forward operator that asked for it: autograd gives both one number. The loss over
 the vocabulary makes its gradient beside itself, so nearly all of it counts as forward. Own times
-add up to the step; what lies in no range is `other`. Of layers that are one call each, and of the
-loss, the stages are those that their functions tell (`timed`). It does not know what is trained.
+add up to the step; what lies in no range is `other`. It does not know what is trained.
 """
 
 from __future__ import annotations
@@ -14,24 +13,20 @@ import contextlib
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
 
 from torch import Tensor
 from torch.profiler import record_function
 
-from benchmarks.timed import Stage
 from bertsmith.data.labelled import TaskPlan
 from bertsmith.data.plan import Plan
 from bertsmith.model import (
     attention,
     cpu_linear,
-    cpu_training_layer,
     cpu_training_layers,
-    cpu_whole_loss,
     float16,
     layer,
     linear,
@@ -78,17 +73,14 @@ RANGES: tuple[tuple[object, str, str], ...] = (
 """A class or module, the function of it, and the part that what it does belongs to."""
 
 _WITH_BACKWARD = (LINEAR, LAYERS, ATTENTION, NORM, GELU, EMBEDDINGS, HEAD)
-_FORWARD, _BACKWARD = ", forward", ", backward"
+FORWARD, BACKWARD = ", forward", ", backward"
 _LINEAR_GRADIENTS = (", input gradients", ", weight gradients", ", bias gradients")
 ORDER = (
-    *(LINEAR + side for side in (_FORWARD, *_LINEAR_GRADIENTS)),
-    *(name + side for name in _WITH_BACKWARD[1:] for side in (_FORWARD, _BACKWARD)),
+    *(LINEAR + side for side in (FORWARD, *_LINEAR_GRADIENTS)),
+    *(name + side for name in _WITH_BACKWARD[1:] for side in (FORWARD, BACKWARD)),
     GRADIENT_NORM, UPDATE, DRAWING, LAYOUT, OTHER,
 )  # fmt: skip
-"""Every part, as tables list them."""
-
-OPENED = {cpu_training_layer.SOURCE: LAYERS, cpu_whole_loss.SOURCE: HEAD}
-"""Sources whose functions time their own stages, and the part that these are of."""
+"""Every part, in the order of tables; stages that functions tell come behind theirs."""
 
 _MARK, _OWN_PRODUCT = "part: ", "product: "
 _OWN_PRODUCTS = ("row_gradients", "weight_gradients", "product")
@@ -166,30 +158,6 @@ def parts_of(step: Event) -> dict[str, Part]:
     return found.parts
 
 
-def opened(
-    parts: Mapping[str, Part], stages: Mapping[Path, Mapping[str, Stage]]
-) -> dict[str, Part]:
-    """With the stages that each source of `OPENED` tells, behind the part that they are taken from.
-
-    A stage that does not say that it goes back counts as forward.
-    """
-    found: dict[str, Part] = {}
-    for name, part in parts.items():
-        rest, own = replace(part), {}
-        for source, told in stages.items():
-            for stage, spent in told.items():
-                bare, side = stage.removesuffix(_BACKWARD), _FORWARD
-                if bare != stage:
-                    side = _BACKWARD
-                if name == OPENED[source] + side:
-                    own[f"{OPENED[source]}: {bare.removesuffix(_FORWARD)}{side}"] = Part(
-                        seconds=spent.seconds, flops=spent.flops
-                    )
-                    rest.seconds -= spent.seconds
-        found |= {name: rest, **own}
-    return found
-
-
 def product_flops(event: Event) -> float:
     """Operations of a matrix product; 0 for any other operator."""
     if event.name.startswith(_OWN_PRODUCT):
@@ -225,9 +193,9 @@ def _name(event: Event, place: _Place) -> str:
     if place.range not in _WITH_BACKWARD:
         return place.range
     if not place.is_backward:
-        return place.range + _FORWARD
+        return place.range + FORWARD
     if place.range != LINEAR:
-        return place.range + _BACKWARD
+        return place.range + BACKWARD
     if place.product:
         return LINEAR + _LINEAR_GRADIENTS[_OWN_PRODUCTS.index(place.product)]
     # torch makes the gradient of a layer's input first, then that of its weights; what follows,

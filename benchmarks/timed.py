@@ -1,7 +1,7 @@
-"""What parts of our functions in C++ take: a profiler of operators sees a single call.
+"""Stages of our functions in C++, and what they take: a profiler of operators sees a single call.
 
-A source is built with `timed.h`, which gives its marks a clock. It is built so for this process
-alone, and before anybody else asks for it. It does not know what the functions compute.
+A source is built with `timed.h`, which gives its stages a clock, for this process alone and before
+anybody else asks for it. It does not know what the functions compute.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import hashlib
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
 import torch
 
+from benchmarks.parts import BACKWARD, FORWARD, Part
+from bertsmith import compiler
 from bertsmith.native import library
 
 _HEADER = Path(__file__).with_suffix(".h")
@@ -24,7 +26,7 @@ _HEADER = Path(__file__).with_suffix(".h")
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a function, so far."""
+    """What one stage took."""
 
     seconds: float
     """Of one thread, the mean over all."""
@@ -32,31 +34,36 @@ class Stage:
     """Of its matrix products."""
 
 
-def build_timed(source: Path) -> bool:
-    """Builds and loads it with a clock; False where there is no compiler, or it came built.
+def timed(source: Path) -> ctypes.CDLL | None:
+    """The source's functions, built with a clock; None where there is no compiler, or none is used.
 
-    Whoever loaded it before has the one without.
+    Raises RuntimeError where they are there without one: they came built, were loaded before, or
+    could not be built so.
     """
+    if compiler.is_off() or not compiler.is_there():
+        return None
     digest = hashlib.sha256(_HEADER.read_bytes()).hexdigest()[:16]  # what is kept bears its name
-    own = os.environ.get("CXX", "g++")
-    with mock.patch.dict(
-        os.environ, CXX=f"{own} -include {shlex.quote(str(_HEADER))} -DTIMED_{digest}"
-    ):
+    own = os.environ.get("CXX", "").strip() or "g++"
+    with_clock = f"{own} -include {shlex.quote(str(_HEADER))} -DTIMED_{digest}"
+    with mock.patch.dict(os.environ, CXX=with_clock):
         found = library(source)
-    return found is not None and hasattr(found, "stage_count")
+    try:
+        assert found is not None
+        found.stage_name.restype = ctypes.c_char_p
+        found.stage_nanoseconds.restype = found.stage_products.restype = ctypes.c_int64
+    except (AssertionError, AttributeError):
+        raise RuntimeError(f"{source.name} is not built with a clock in this process") from None
+    return found
 
 
-def stages_of(source: Path) -> dict[str, Stage]:
-    """Those that began since it was loaded, by name; none where it has no clock."""
-    found = library(source)
-    if found is None or not hasattr(found, "stage_count"):
+def stages_of(found: ctypes.CDLL | None) -> dict[str, Stage]:
+    """Of what `timed` gives, those that began since it was loaded, by name."""
+    if found is None:
         return {}
-    found.stage_name.restype = ctypes.c_char_p
-    found.stage_nanoseconds.restype = found.stage_multiplications.restype = ctypes.c_int64
     return {
         found.stage_name(number).decode(): Stage(
             found.stage_nanoseconds(number) / 1e9 / torch.get_num_threads(),
-            2.0 * found.stage_multiplications(number),
+            2.0 * found.stage_products(number),
         )
         for number in range(found.stage_count())
     }
@@ -70,3 +77,26 @@ def since(before: Mapping[str, Stage], now: Mapping[str, Stage]) -> dict[str, St
         name: Stage(stage.seconds - was[name].seconds, stage.flops - was[name].flops)
         for name, stage in now.items()
     }
+
+
+def opened(parts: Mapping[str, Part], of: str, stages: Mapping[str, Stage]) -> dict[str, Part]:
+    """With a part's stages behind what is left of it; one that does not go back is forward."""
+    found: dict[str, Part] = {}
+    for name, part in parts.items():
+        own = {
+            _named(of, stage): Part(seconds=spent.seconds, flops=spent.flops)
+            for stage, spent in stages.items()
+            if name == of + _side(stage)
+        }
+        rest = part.seconds - sum(each.seconds for each in own.values())
+        found |= {name: replace(part, seconds=rest), **own}
+    return found
+
+
+def _side(stage: str) -> str:
+    return BACKWARD if stage.endswith(BACKWARD) else FORWARD
+
+
+def _named(part: str, stage: str) -> str:
+    side = _side(stage)
+    return f"{part}: {stage.removesuffix(side)}{side}"

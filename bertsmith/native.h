@@ -30,8 +30,8 @@
 #define MULTIPLIES_INT8 0
 #endif
 
-// What a thread does from here on, and how many products its team makes and adds up there, for whoever
-// times it (benchmarks/timed.h); null: nothing more.
+// A thread begins a stage of what a function does, in which its team makes so many products of numbers: for
+// whoever times it (benchmarks/timed.h). Null: it ends.
 #ifndef STAGE
 #define STAGE(...) ((void)0)
 #endif

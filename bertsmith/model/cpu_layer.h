@@ -53,7 +53,7 @@ void transform(
 
   constexpr bool IS_ROUGH = sizeof(Number) < sizeof(float) || Matrix::IS_ROUGH;
   auto into = [](const Grid<Number>& to, const Matrix& by, int activation) {
-    return [=, bias = by.bias](int64_t row, int64_t column, const auto& sums) APART {
+    return [=, bias = by.bias](int64_t row, int64_t column, const auto& sums) OUT_OF_LINE {
       put_pairs(to, row, column, sums, [=](int64_t at, const Floats& sum) {
         return activated<IS_ROUGH>(sum + load(bias + at), activation);
       });

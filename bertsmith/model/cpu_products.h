@@ -23,12 +23,13 @@ constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
-// What becomes of sums, a row at a time, where that takes more than some instructions: its tables and
-// constants stay in registers, and it is written once, not for every row of a tile of registers.
+// For what becomes of a row's sums where that is long: its tables and constants stay in registers, and it is
+// written once, not for every row of a tile. Not where there is a matrix unit, whose sums wait and become
+// something a row at a time beside it (cpu_tile_products.h).
 #if HAS_TILES
-#define APART
+#define OUT_OF_LINE
 #else
-#define APART __attribute__((noinline))
+#define OUT_OF_LINE __attribute__((noinline))
 #endif
 
 // A row's sums, of all the vectors of a panel.
@@ -37,10 +38,10 @@ using Row = typename Factors<Number>::Sums[VECTORS];
 
 // Goes on from the rows' sums, or from zero where there are none.
 //
-// A row is found from one of two others by what an address may hold, once or twice the stride. Of more, or
-// of a number that counts, g++ keeps some in vector registers, where at the end of every band they wait for
-// all products before them: so it is told nothing of how they change. Whoever calls it is part of the same
-// function, and so is `then`, sums in their registers; a long one is better a function of its own (APART).
+// Addresses of rows are one of two pointers and no, one or two strides: an address holds no more. With more
+// pointers, or an index, g++ 12 keeps some in vector registers, and moving one back waits for all products
+// before it; the empty asm keeps it from deriving one from another. It is inlined into its caller so that
+// `then` may be, with the sums in registers; a long one is better OUT_OF_LINE.
 template <int ROWS, int VECTORS, typename Number, typename Then>
 __attribute__((always_inline)) inline void multiply_tile(
     Left<Number> rows, const Number* panel, int64_t depth, const Row<VECTORS, Number>* before,

@@ -35,7 +35,7 @@ inline auto with_bias(const Grid<Number>& to, const Number* bias) {
 // Sums with their bias become GELU of them, and its slope, which the way back alone reads.
 inline auto activation(
     const Grid<Number>& slopes, const Grid<Number>& activated, const Number* bias) {
-  return [=](int64_t row, int64_t column, const auto& sums) APART {
+  return [=](int64_t row, int64_t column, const auto& sums) OUT_OF_LINE {
     for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES) {
       const Place low(sums[v] + load(bias + column));
       const Place high(sums[v + 1] + load(bias + column + LANES));

@@ -104,6 +104,7 @@ struct LoneBackward {
     by.narrow(
         arrived.turned, maps + KEYS * square, arrived.queries,
         [](int64_t, int64_t, int64_t, const Floats& sum) { return sum; });
+    STAGE("queries, keys and values, backward", of.num_asked * square);
     multiply_asked(
         arrived.queries, of, panels(maps, width, width),
         [&](int64_t row, int64_t column, const auto& sums) {

@@ -5,8 +5,7 @@ import torch
 from torch.profiler import profile, record_function
 
 from benchmarks import parts
-from benchmarks.parts import OPENED, ORDER, RANGES, Part, opened, parts_of, product_flops, ranges
-from benchmarks.timed import Stage
+from benchmarks.parts import ORDER, RANGES, parts_of, product_flops, ranges
 from bertsmith.model import linear
 from bertsmith.model.stream import Stream
 
@@ -118,22 +117,3 @@ def test_parts_add_up_to_a_profiled_step():
         assert found[parts.LINEAR + name].flops == once
         assert found[parts.LINEAR + name].seconds > 0
     assert found["other"].seconds > 0
-
-
-def test_what_functions_tell_of_themselves_is_taken_from_the_part_that_they_are_of():
-    spent = {"layers, forward": Part(seconds=5.0), "layers, backward": Part(seconds=7.0)}
-    spent |= {"head and loss, forward": Part(seconds=2.0, flops=1.0), "other": Part(seconds=1.0)}
-    of_layers = {"down, forward": Stage(4.0, 30.0), "gradients, backward": Stage(6.0, 60.0)}
-    stages = dict(zip(OPENED, (of_layers, {"scores": Stage(1.5, 9.0)}), strict=True))
-    found = opened(spent, stages)
-    assert {name: (part.seconds, part.flops) for name, part in found.items()} == {
-        "layers, forward": (1.0, 0.0),
-        "layers: down, forward": (4.0, 30.0),
-        "layers, backward": (1.0, 0.0),
-        "layers: gradients, backward": (6.0, 60.0),
-        "head and loss, forward": (0.5, 1.0),
-        "head and loss: scores, forward": (1.5, 9.0),
-        "other": (1.0, 0.0),
-    }
-    assert list(found)[:2] == ["layers, forward", "layers: down, forward"]
-    assert opened(spent, {source: {} for source in OPENED}) == spent

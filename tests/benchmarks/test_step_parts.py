@@ -1,17 +1,21 @@
 import json
 from dataclasses import replace
+from unittest import mock
 
 import pytest
+import torch
 
 from benchmarks import machine, step_parts
 from benchmarks.batches import Shape
+from benchmarks.finetuning.speed_systems import BATCH
 from benchmarks.parts import ORDER, Part
 from benchmarks.processes import apart
 from benchmarks.step_parts import MAKERS, Profiled, Trial, profiled, row_of, table
 from bertsmith.compiler import without_native
+from bertsmith.fusion import unfused
 from bertsmith.model import cpu_attention, cpu_training_layer
 from bertsmith.model.config import TINY, sized
-from bertsmith.native import library, multiplies_bfloat16
+from bertsmith.native import has_fast_products, library
 from tests.benchmarks.small import small_corpus
 
 SHAPE = Shape(num_sequences=2, length=16)
@@ -28,6 +32,7 @@ def test_the_table_adds_up_and_sets_the_floor_beside_it():
     lines = table(json.loads(json.dumps(row))).splitlines()
     assert "| linear layers, forward | 30.0 | 75.0% | 2.00 | 20.0 |" in lines
     assert "| other | 10.0 | 25.0% |  |  |" in lines
+    assert len(lines) == 2 + 2 + 3 + 2  # none of parts that the step has not
     assert "| **all** | 40.0 | 100.0% | 2.00 | 20.0 |" in lines
     assert "Without the profiler 32.0 ms" in lines[-1]
     assert "62% of that" in lines[-1]
@@ -53,6 +58,7 @@ def test_every_part_of_a_model_takes_time_and_as_much_work_goes_back_as_forth(
     kind, is_native, monkeypatch
 ):
     monkeypatch.setattr(step_parts, "WARM_UP", 1)
+    monkeypatch.setattr(step_parts, "OPENED", {})  # later tests want functions without a clock
     config = replace(sized(2, 32, 2), vocab_size=1200, max_position_embeddings=128)
     with without_native(not is_native):
         parts = profiled(Trial(kind=kind, config=config, shape=SHAPE, rounds=1)).parts
@@ -68,42 +74,59 @@ def test_every_part_of_a_model_takes_time_and_as_much_work_goes_back_as_forth(
         assert parts[name].seconds > 0
 
 
-def test_layers_in_one_call_and_the_loss_tell_their_stages_and_products():
-    if not multiplies_bfloat16() or library(cpu_training_layer.SOURCE) is None:
+def _plainly_profiled(trial):
+    """In a process of its own, into which no functions were loaded that have no clock."""
+    with mock.patch.object(step_parts, "WARM_UP", 1), unfused():
+        return profiled(trial)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_layers_in_one_call_and_the_loss_tell_their_stages_and_products(kind):
+    if not has_fast_products(
+        cpu_training_layer.SOURCE, torch.zeros(1, dtype=torch.bfloat16), of_bfloat16=True
+    ):
         pytest.skip("layers are no single call here")
-    width, inner, tokens = 64, 256, 2 * 16
-    config = replace(sized(2, width, 1), vocab_size=1200, max_position_embeddings=128)
-    # In a process of its own, into which none was loaded that has no clock.
-    trial = Trial(kind="pre-training", config=config, shape=SHAPE, rounds=1)
-    parts = apart(profiled, trial).parts
-    made = {
-        name.removeprefix("layers: "): part.flops / (2 * width)  # a number a row and a column
+    width, inner, words = 64, 256, 1200
+    config = replace(sized(2, width, 1), vocab_size=words, max_position_embeddings=128)
+    found = apart(_plainly_profiled, Trial(kind=kind, config=config, shape=SHAPE, rounds=1))
+    parts, tokens = found.parts, found.tokens
+    stages = {
+        name.removeprefix("layers: "): part
         for name, part in parts.items()
-        if name.startswith("layers: ") and part.flops
+        if name.startswith("layers: ")
     }
+    assert all(part.seconds > 0 for part in stages.values())
+    for side in ("forward", "backward"):  # the calls themselves took longer than their stages
+        assert parts[f"layers, {side}"].seconds > 0
+    made = {name: part.flops / (2 * width) for name, part in stages.items() if part.flops}
+    attention = [made.pop(f"attention, {side}") for side in ("forward", "backward")]
     rows = made["projection, forward"] / width  # all of the first layer, some of the last
-    assert tokens < rows < 2 * tokens
+    with_keys = 2 * tokens
+    if kind == "pre-training":
+        assert tokens < rows < 2 * tokens
+        assert attention == [2 * 16 * rows, 5 * 16 * rows]
+    else:  # of the last layer pooled tokens alone, which have neither keys nor values
+        assert rows == tokens + BATCH
+        with_keys = tokens
     of_maps = {
-        "queries, keys and values": (rows + 2 * 2 * tokens) * width,
+        "queries, keys and values": (rows + 2 * with_keys) * width,
         "projection": rows * width,
     }
     deep = rows * inner
+    of_weights = rows * (4 * width + 2 * inner) if kind == "fine-tuning" else None
     assert made == {
         **{f"{name}, forward": number for name, number in of_maps.items()},
         **{f"{name}, backward": number for name, number in of_maps.items()},
-        "attention, forward": 2 * 16 * rows,
-        "attention, backward": 5 * 16 * rows,
         "up, GELU, forward": deep,
         "down, forward": deep,
         "down, slope of GELU, backward": deep,
         "up, backward": deep,
-        "gradients of weights: products, backward": sum(of_maps.values()) + 2 * deep,
+        "gradients of weights: products, backward": of_weights or sum(of_maps.values()) + 2 * deep,
     }
-    stages = {name: part for name, part in parts.items() if ": " in name and "data" not in name}
-    assert all(part.seconds > 0 for name, part in stages.items() if name.startswith("layers"))
-    for side in ("forward", "backward"):  # the calls themselves took longer than their stages
-        assert parts[f"layers, {side}"].seconds > 0
-    scores = parts["head and loss: scores and e^x, forward"]
-    assert scores.seconds > 0
-    assert scores.flops == parts["head and loss: gradients of rows, forward"].flops
-    assert scores.flops % (2 * width * 1200) == 0
+    if kind == "pre-training":
+        of_loss = ("scores and e^x", "gradients of scores and words", "gradients of rows")
+        predicted = 2 * 2  # of each of two sequences 15% of 16 tokens
+        for name in of_loss:
+            part = parts[f"head and loss: {name}, forward"]
+            assert part.seconds > 0
+            assert part.flops == 2 * predicted * width * words
