@@ -47,12 +47,14 @@ def timed(source: Path) -> ctypes.CDLL | None:
     with_clock = f"{own} -include {shlex.quote(str(_HEADER))} -DTIMED_{digest}"
     with mock.patch.dict(os.environ, CXX=with_clock):
         found = library(source)
+    without = RuntimeError(f"{source.name} is not built with a clock in this process")
+    if found is None:
+        raise without
     try:
-        assert found is not None
         found.stage_name.restype = ctypes.c_char_p
         found.stage_nanoseconds.restype = found.stage_products.restype = ctypes.c_int64
-    except (AssertionError, AttributeError):
-        raise RuntimeError(f"{source.name} is not built with a clock in this process") from None
+    except AttributeError:
+        raise without from None
     return found
 
 

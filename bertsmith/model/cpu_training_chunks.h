@@ -146,8 +146,8 @@ struct Head {
   }
 };
 
-// Products of a chunk, one way: of the maps to queries, keys and values, but those of lone queries to the
-// latter two, which are attention's.
+// For STAGE, products of a chunk, one way: of the maps to queries, keys and values, but those of lone
+// queries to the latter two, which are attention's.
 inline int64_t products_of_maps(const Layer& layer, const Stream& stream, const Chunk& of) {
   return layer.hidden * layer.hidden * (of.num_asked + (stream.is_lone ? 0 : 2 * of.num_tokens));
 }

@@ -173,7 +173,7 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
   if (!IS_TURNED) std::swap(narrow, broad);
   const int64_t shares = parts(parts(broad.width, MOST_COLUMNS), num_threads) * num_threads;
   const int64_t columns = parts(parts(broad.width, shares), PANEL<Number>) * PANEL<Number>;
-  // Shares end between panels and differ by one; where there are more of them than panels, some are empty.
+  // Shares end between panels and differ by one at most; where there are more than panels, some are empty.
   auto border = [&](int64_t share) {
     return std::min(parts(broad.width, PANEL<Number>) * share / shares * PANEL<Number>, broad.width);
   };

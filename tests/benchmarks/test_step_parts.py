@@ -113,7 +113,9 @@ def test_layers_in_one_call_and_the_loss_tell_their_stages_and_products(kind):
         "projection": rows * width,
     }
     deep = rows * inner
-    of_weights = rows * (4 * width + 2 * inner) if kind == "fine-tuning" else None
+    of_weights = sum(of_maps.values()) + 2 * deep
+    if kind == "fine-tuning":  # those to keys and values too, of lone queries' own factors
+        of_weights = rows * (4 * width + 2 * inner)
     assert made == {
         **{f"{name}, forward": number for name, number in of_maps.items()},
         **{f"{name}, backward": number for name, number in of_maps.items()},
@@ -121,7 +123,7 @@ def test_layers_in_one_call_and_the_loss_tell_their_stages_and_products(kind):
         "down, forward": deep,
         "down, slope of GELU, backward": deep,
         "up, backward": deep,
-        "gradients of weights: products, backward": of_weights or sum(of_maps.values()) + 2 * deep,
+        "gradients of weights: products, backward": of_weights,
     }
     if kind == "pre-training":
         of_loss = ("scores and e^x", "gradients of scores and words", "gradients of rows")
