@@ -39,9 +39,9 @@ using Row = typename Factors<Number>::Sums[VECTORS];
 // Goes on from the rows' sums, or from zero where there are none.
 //
 // Addresses of rows are one of two pointers and no, one or two strides, as one instruction says them. With
-// more pointers, or an index, g++ 12 keeps some in vector registers, and moving one back waits for all products
-// before it; the empty asm keeps it from deriving one from another. It is inlined into its caller so that
-// `then` may be, with the sums in registers; a long one is better OUT_OF_LINE.
+// more pointers, or an index, g++ 12 keeps some in vector registers, and moving one back waits for all
+// products before it; the empty asm keeps it from deriving one from another. It is inlined into its caller so
+// that `then` may be, with the sums in registers; a long one is better OUT_OF_LINE.
 template <int ROWS, int VECTORS, typename Number, typename Then>
 __attribute__((always_inline)) inline void multiply_tile(
     Left<Number> rows, const Number* panel, int64_t depth, const Row<VECTORS, Number>* before,
