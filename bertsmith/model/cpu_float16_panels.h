@@ -72,6 +72,9 @@ struct Float16Panels {
     return parts(width, BROAD) * size(depth);
   }
   const Float16* from(int64_t column) const { return numbers + column / BROAD * size(depth); }
+  Float16Panels part(int64_t column, int64_t count) const {
+    return {from(column), bias + column, depth, count};
+  }
 };
 
 #if MULTIPLIES_FP16

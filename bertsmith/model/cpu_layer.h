@@ -30,18 +30,53 @@ namespace {
 template <typename Number>
 constexpr int64_t CHUNK_ROWS = HAS_TILES_OF<Number> ? 256 : 4 * BLOCK_ROWS<Number>;
 
+template <typename To>
+auto with_bias(const Grid<To>& to, const float* bias) {
+  return put_into(to, [=](int64_t, int64_t column, Floats sum) { return sum + load(bias + column); });
+}
+
+template <typename Matrix, typename Number>
+auto activation(const Grid<Number>& to, const Layer<Number, Matrix>& layer) {
+  constexpr bool IS_ROUGH = sizeof(Number) < sizeof(float) || Matrix::IS_ROUGH;
+  return [to, bias = layer.up.bias, activation = layer.activation](
+             int64_t row, int64_t column, const auto& sums) OUT_OF_LINE {
+    put_pairs(to, row, column, sums, [=](int64_t at, const Floats& sum) {
+      return activated<IS_ROUGH>(sum + load(bias + at), activation);
+    });
+  };
+}
+
+// LayerNorm of a row and what was made of it, which becomes their sum.
+template <typename Number>
+void normalise_sum(
+    const Grid<const Number>& residual, float* row, int64_t width, const Norm& norm,
+    const Grid<Number>& to) {
+  for (int64_t h = 0; h < width; h += LANES)
+    store(row + h, load(row + h) + get(residual.at(0, h), width - h));
+  normalise(row, width, norm, to);
+}
+
 // Sequences from `first` to before `end`, in the threads of the parallel region around it.
 template <typename Number, typename Matrix>
 void transform(
     const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
     Rows<Number, Matrix>& rows, Room<Number>& room, Number* output, int64_t output_stride,
     const int64_t* places) {
-  int64_t width = layer.hidden();
+  int64_t width = layer.hidden(), inner = layer.up.width;
   int64_t start = stream.firsts[first], num_rows = stream.lasts[end - 1] + 1 - start;
   int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
   const Left<Number> hidden = stream.hidden.from(start);
   Grid<const Number> residual = hidden.grid();
-  if (!stream.are_all_asked()) {
+  auto weighed = [&](const Left<Number>& from, int64_t count, const Matrix& by, const auto& then) {
+    weigh(from, count, by, rows.rounded, then);
+  };
+  auto added_up = [&](const Matrix& by) { return with_bias(rows.totals, by.bias); };
+
+  if (stream.are_all_asked()) {
+    STAGE("queries, keys and values", 3 * num_rows * width * width);
+    weighed(hidden, num_rows, layer.qkv, with_bias(rows.queries, layer.qkv.bias));
+  } else {
+    STAGE("queries, keys and values", num_asked * width * width);
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < num_asked; i++)
       for (int64_t h = 0; h < width; h += BAND<Number>)
@@ -49,50 +84,34 @@ void transform(
             stream.hidden.from(stream.rows[asked_start + i]).first + h,
             std::min(BAND<Number>, width - h), rows.asked.at(i, h));
     residual = rows.asked;
+    const Matrix queries = layer.queries(), keys_values = layer.keys_values();
+    weighed(residual, num_asked, queries, with_bias(rows.queries, queries.bias));
+    STAGE("queries, keys and values", stream.is_lone ? 0 : 2 * num_rows * width * width);
+    if (!stream.is_lone)
+      weighed(hidden, num_rows, keys_values, with_bias(rows.keys_values, keys_values.bias));
   }
-
-  constexpr bool IS_ROUGH = sizeof(Number) < sizeof(float) || Matrix::IS_ROUGH;
-  auto into = [](const Grid<Number>& to, const Matrix& by, int activation) {
-    return [=, bias = by.bias](int64_t row, int64_t column, const auto& sums) OUT_OF_LINE {
-      put_pairs(to, row, column, sums, [=](int64_t at, const Floats& sum) {
-        return activated<IS_ROUGH>(sum + load(bias + at), activation);
-      });
-    };
-  };
-  auto added = [&](const Grid<const Number>& residual, const Matrix& by) {
-    return [=, bias = by.bias, to = rows.totals](int64_t row, int64_t column, const auto& sums) {
-      for (const Floats& each : sums) {
-        Floats before = get(residual.at(row, column), width - column);
-        store(to.at(row, column), each + load(bias + column) + before);
-        column += LANES;
-      }
-    };
-  };
-
-  auto weighed = [&](const Left<Number>& from, int64_t count, const Matrix& by, const auto& then) {
-    weigh(from, count, by, rows.rounded, then);
-  };
-
-  weighed(residual, num_asked, layer.queries, into(rows.queries, layer.queries, NOTHING));
+  STAGE("attention");
   if constexpr (std::is_same_v<Matrix, Panels<Number>>)
     if (stream.is_lone) lone_contexts(stream, layer, rows, room);
-  if (!stream.is_lone) {
-    weighed(
-        hidden, num_rows, layer.keys_values, into(rows.keys_values, layer.keys_values, NOTHING));
-    contexts(stream, first, end, layer, rows, room);
-  }
-  weighed(rows.contexts, num_asked, layer.output, added(residual, layer.output));
+  if (!stream.is_lone) contexts(stream, first, end, layer, rows, room);
+  STAGE("projection", num_asked * width * width);
+  weighed(rows.contexts, num_asked, layer.output, added_up(layer.output));
+  STAGE("norms");
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < num_asked; i++)
-    normalise(rows.totals.at(i, 0), width, layer.attention_norm, rows.attended.from(i));
-  weighed(rows.attended, num_asked, layer.up, into(rows.inner, layer.up, layer.activation));
-  weighed(rows.inner, num_asked, layer.down, added(rows.attended, layer.down));
+    normalise_sum(
+        residual.from(i), rows.totals.at(i, 0), width, layer.attention_norm, rows.attended.from(i));
+  STAGE("up", num_asked * width * inner);
+  weighed(rows.attended, num_asked, layer.up, activation<Matrix>(rows.inner, layer));
+  STAGE("down", num_asked * width * inner);
+  weighed(rows.inner, num_asked, layer.down, added_up(layer.down));
+  STAGE("norms");
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < num_asked; i++) {
     int64_t place = places ? places[asked_start + i] : asked_start + i;
-    normalise(
-        rows.totals.at(i, 0), width, layer.output_norm,
-        Grid<Number>{output + place * output_stride, output_stride});
+    normalise_sum<Number>(
+        rows.attended.from(i), rows.totals.at(i, 0), width, layer.output_norm,
+        {output + place * output_stride, output_stride});
   }
 }
 
@@ -111,7 +130,7 @@ float forward(
   }
   for (int64_t n = 0; n < stream.count; n++) longest = std::max(longest, stream.length(n));
   Cutter counter{nullptr};
-  Rows<Number, Matrix>(counter, layer, stream.is_lone, most, most_asked);
+  Rows<Number, Matrix>(counter, layer, stream, most, most_asked);
   Cutter shared = counter;
   Room<Number>(counter, wide, longest);
   int64_t shared_bytes = shared.next - static_cast<char*>(nullptr);
@@ -122,11 +141,12 @@ float forward(
   {
     [[maybe_unused]] Tiles tiles;
     Cutter cutter{memory.lined()}, own{memory.lined() + shared_bytes + omp_get_thread_num() * bytes};
-    Rows<Number, Matrix> rows(cutter, layer, stream.is_lone, most, most_asked);
+    Rows<Number, Matrix> rows(cutter, layer, stream, most, most_asked);
     Room<Number> room(own, wide, longest);
     for (size_t c = 1; c < borders.size(); c++)
       transform(
           stream, borders[c - 1], borders[c], layer, rows, room, output, output_stride, places);
+    STAGE(nullptr);
   }
   return DONE;
 }

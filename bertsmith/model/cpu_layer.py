@@ -41,7 +41,7 @@ _ACTIVATION_NUMBERS: dict[Activation, int] = {
     **{"gelu": 0, "gelu_tanh": 1, "relu": 2},
     **{"silu": 3, "tanh": 4},
 }
-# No panel is wider.
+# No panel is wider: `WIDEST_PANEL` of the source.
 _WIDEST = 128
 # What a head's size is a multiple of, and one whose queries may be lone: `WIDEST` of the source.
 _STEP, _HEAD_STEP = 2, 64
@@ -68,7 +68,7 @@ class _LevelPanels(ctypes.Structure):
     )
 
 
-_MATRICES = ("queries", "keys_values", "output", "up", "down")
+_MATRICES = ("qkv", "output", "up", "down")
 _REST = (
     *((name, NativeNorm) for name in ("attention_norm", "output_norm")),
     ("rules", NativeRules),
@@ -148,12 +148,12 @@ class ReadyLayer:
                 for each, part in zip(rounded, linears, strict=True)
             )
             self.structure = _Int8Layer(
-                *(self._level_panels(*each) for each in _parted(levels, hidden)), *rest
+                *(self._level_panels(*each) for each in _apart(levels, hidden)), *rest
             )
         else:
             weights = ((each.weight.detach(), each.bias) for each in linears)
             self.structure = _Layer(
-                *(self._panels(*each) for each in _parted(weights, hidden)), *rest
+                *(self._panels(*each) for each in _apart(weights, hidden)), *rest
             )
 
     @functools.cached_property
@@ -165,7 +165,7 @@ class ReadyLayer:
         """
         if not isinstance(self.structure, _Layer) or self.source != SOURCE:
             return self.structure
-        hidden, num_heads = self.structure.queries.width, self.structure.rules.num_heads
+        hidden, num_heads = self.structure.output.width, self.structure.rules.num_heads
         if hidden // num_heads % _HEAD_STEP:
             return self.structure
         qkv, *_ = self._products[0]
@@ -253,11 +253,14 @@ def source_of(linears: Sequence[Linear]) -> Path:
     return FLOAT16_SOURCE if is_float16 else SOURCE
 
 
-def _parted(of_maps: Iterable[tuple[Tensor, ...]], hidden: int) -> Iterator[tuple[Tensor, ...]]:
-    """The rows of queries apart from those of keys and values, then the other maps as they are."""
+def _apart(of_maps: Iterable[tuple[Tensor, ...]], hidden: int) -> Iterator[tuple[Tensor, ...]]:
+    """Rows of zeros behind those of queries, up to whole panels; the other maps as they are."""
     qkv, *others = of_maps
-    yield tuple(each[:hidden] for each in qkv)
-    yield tuple(each[hidden:] for each in qkv)
+    missing = _rounded_up(hidden, _WIDEST) - hidden
+    yield tuple(
+        torch.cat([each[:hidden], each.new_zeros(missing, *each.shape[1:]), each[hidden:]])
+        for each in qkv
+    )
     yield from others
 
 

@@ -15,20 +15,39 @@
 
 namespace {
 
+// No matrix has a wider panel.
+constexpr int64_t WIDEST_PANEL = 128;
+
 template <typename Number, typename Matrix = Panels<Number>>
 struct Layer {
-  Matrix queries, keys_values, output, up, down;
+  Matrix qkv, output, up, down;
   Norm attention_norm, output_norm;
   Rules rules;
   int activation;
   Matrix keys_by_heads;  // (K, H) of each; none before a layer is asked for lone queries
 
-  int64_t hidden() const { return queries.width; }
+  int64_t hidden() const { return output.width; }
+  // The column of the first key: it begins a panel, whatever the type of the weights.
+  int64_t first_key() const { return parts(hidden(), WIDEST_PANEL) * WIDEST_PANEL; }
+  Matrix queries() const { return qkv.part(0, hidden()); }
+  Matrix keys_values() const { return qkv.part(first_key(), 2 * hidden()); }
   bool has_lone_queries(const Sequences& sequences) const {
     if constexpr (std::is_same_v<Matrix, Panels<Number>>)
       return keys_by_heads.numbers && are_lone(sequences, rules);
     return false;
   }
+};
+
+// The sequences' hidden states, and where the rows asked for of each begin among all such.
+template <typename Number>
+struct Stream : Sequences {
+  Left<Number> hidden;
+  bool is_lone;  // and then one chunk
+  std::vector<int64_t> starts;
+
+  Stream(const Sequences& sequences, const Left<Number>& hidden, bool is_lone)
+      : Sequences(sequences), hidden(hidden), is_lone(is_lone), starts(asked_starts()) {}
+  int64_t num_asked(int64_t first, int64_t end) const { return starts[end] - starts[first]; }
 };
 
 // What a chunk's rows become on their way; each has room for whole panels. They lie in bands where
@@ -42,18 +61,23 @@ struct Rows {
 
   // Of so many rows, so many of them asked for; a row may be asked for several times.
   Rows(
-      Cutter& cutter, const Layer<Number, Matrix>& layer, bool is_lone, int64_t num_rows,
-      int64_t num_asked)
+      Cutter& cutter, const Layer<Number, Matrix>& layer, const Stream<Number>& stream,
+      int64_t num_rows, int64_t num_asked)
       : rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
     const bool is_in_bands = HAS_TILES_OF<Number> && layer.rules.head_size % BAND<Number> == 0 &&
                              is_broad(layer.up);
-    for (Grid<Number>* each : {&asked, &queries, &contexts, &attended})
+    for (Grid<Number>* each : {&asked, &contexts, &attended})
       *each = room<Number>(cutter, num_asked, layer.hidden(), is_in_bands);
-    if (is_lone)
+    const bool are_all = stream.are_all_asked();
+    queries = room<Number>(
+        cutter, num_asked, are_all ? layer.qkv.width : layer.hidden(), is_in_bands);
+    if (are_all)
+      keys_values = queries.from(0, layer.first_key());
+    else if (stream.is_lone)
       for (HeadRows<Number>* each : {&turned, &mixed})
         *each = {cutter, num_asked, layer.rules.num_heads, layer.hidden()};
     else
-      keys_values = room<Number>(cutter, num_rows, layer.keys_values.width, is_in_bands);
+      keys_values = room<Number>(cutter, num_rows, 2 * layer.hidden(), is_in_bands);
     inner = room<Number>(cutter, num_asked, layer.up.width, is_in_bands);
     totals = room<float>(cutter, num_asked, layer.hidden(), false);
   }
@@ -71,24 +95,13 @@ struct Rows {
   }
 };
 
-// The sequences' hidden states, and where the rows asked for of each begin among all such.
-template <typename Number>
-struct Stream : Sequences {
-  Left<Number> hidden;
-  bool is_lone;  // and then one chunk
-  std::vector<int64_t> starts;
-
-  Stream(const Sequences& sequences, const Left<Number>& hidden, bool is_lone)
-      : Sequences(sequences), hidden(hidden), is_lone(is_lone), starts(asked_starts()) {}
-  int64_t num_asked(int64_t first, int64_t end) const { return starts[end] - starts[first]; }
-};
-
 // Contexts of lone queries, in the threads of the parallel region around it.
 template <typename Number>
 void lone_contexts(
     const Stream<Number>& stream, const Layer<Number>& layer,
     const Rows<Number, Panels<Number>>& rows, const Room<Number>& room) {
   const int64_t width = layer.hidden(), num_heads = layer.rules.num_heads;
+  const Panels<Number> values = layer.keys_values().part(width, width);
   const ByHeads<Number> by{stream.count, num_heads, layer.rules.head_size};
   by.widen(rows.queries, layer.keys_by_heads.numbers, rows.turned);
 #pragma omp for schedule(dynamic)
@@ -100,8 +113,8 @@ void lone_contexts(
     mix(query, layer.rules, room, rows.mixed.of_sequence(n), nullptr);
   }
   by.narrow(
-      rows.mixed, layer.keys_values.from(width), rows.contexts,
-      [bias = layer.keys_values.bias + width](int64_t, int64_t, int64_t column, const Floats& sum) {
+      rows.mixed, values.numbers, rows.contexts,
+      [bias = values.bias](int64_t, int64_t, int64_t column, const Floats& sum) {
         return sum + load(bias + column);
       });
 }

@@ -33,6 +33,10 @@ struct LevelPanels : Panels<int8_t> {
   typedef LevelRoom Room;
   const float* steps;
   const int32_t* offsets;
+
+  LevelPanels part(int64_t column, int64_t count) const {
+    return {Panels<int8_t>::part(column, count), steps + column, offsets + column};
+  }
 };
 
 // A row of (D,) numbers -> as many raised levels, whole vectors of them; returns the size of one, which

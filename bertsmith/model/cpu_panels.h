@@ -123,6 +123,10 @@ struct Panels {
   }
   int64_t deep() const { return (depth + STEP - 1) / STEP * STEP; }
   const Number* from(int64_t column) const { return numbers + column * deep(); }
+  // So many columns from there, where a panel begins.
+  Panels part(int64_t column, int64_t count) const {
+    return {from(column), bias + column, depth, count};
+  }
 };
 
 // (C, D) weights -> panels; zeros fill the last one.

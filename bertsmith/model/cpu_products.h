@@ -143,7 +143,9 @@ inline void multiply_panel(
 #endif
   constexpr int64_t NEAR = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
   constexpr int64_t PART = NEAR / BAND<Number> * BAND<Number>;  // rows may lie in bands
-  if (depth <= PART) {
+  // The second cache keeps up with bfloat16 too; but of many bands few are foreseen.
+  const bool is_near = depth <= PART || (sizeof(Number) == 2 && !rows.is_in_bands());
+  if (is_near) {
     multiply_part<VECTORS, Number>(rows, count, panel, depth, nullptr, then);
     return;
   }
