@@ -46,8 +46,8 @@ float to_levels(const Grid<const Number>& row, int64_t depth, const Grid<int8_t>
   typedef int8_t Bytes __attribute__((vector_size(LANES)));
   Floats most = {}, broken = {};
   for (int64_t k = 0; k < depth; k += LANES) {
-    Floats values = get(row.at(0, k), depth - k), size = values < 0.0f ? -values : values;
-    most = size > most ? size : most;
+    Floats values = get(row.at(0, k), depth - k);
+    most = higher(magnitude(values), most);
     broken += values - values;
   }
   float largest = 0.0f;

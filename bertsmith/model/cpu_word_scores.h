@@ -69,10 +69,7 @@ void keep(
   float* highest = all.highest + block + column;
   for (int64_t m = 0; m < broad; m += LANES) {
     Floats most = Floats{} + LOWEST, total = {};
-    for (int64_t row = 0; row < count; row++) {
-      Floats each = load(scores[row] + m);
-      most = each > most ? each : most;
-    }
+    for (int64_t row = 0; row < count; row++) most = higher(load(scores[row] + m), most);
     for (int64_t row = 0; row < count; row++) {
       Floats weight = exponential(load(scores[row] + m) - most);
       put(weights + row * stride + m, weight);
@@ -109,10 +106,8 @@ template <typename Number>
 void add_up(const Given<Number>& of, const Scores<Number>& all, int64_t m) {
   int64_t blocks = parts(of.num_words, BLOCK);
   Floats highest = Floats{} + LOWEST, total = {}, factor;
-  for (int64_t block = 0; block < blocks; block++) {
-    Floats each = load(all.highest + block * all.stride + m);
-    highest = each > highest ? each : highest;
-  }
+  for (int64_t block = 0; block < blocks; block++)
+    highest = higher(load(all.highest + block * all.stride + m), highest);
   for (int64_t block = 0; block < blocks; block++) {
     Floats each = load(all.highest + block * all.stride + m);
     total += load(all.totals + block * all.stride + m) * exponential(each - highest);

@@ -1,5 +1,6 @@
 """The functions of `cpu_gelu.cpp`, beside GELU and its derivative in float64."""
 
+import ctypes
 import shutil
 
 import pytest
@@ -10,10 +11,19 @@ from bertsmith.compiler import without_native
 from bertsmith.model import cpu_gelu
 from bertsmith.model.cpu_gelu import gelu, suits
 from bertsmith.model.elementwise import activate
+from bertsmith.native import library, pointer
 from tests.builds import in_a_cache_of_its_own, with_vectors_of
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
+ROUGH = f"""
+#include "{cpu_gelu.SOURCE.with_suffix(".h")}"
+
+extern "C" void rough(float* numbers, int64_t count) {{
+  for (int64_t i = 0; i < count; i += LANES) store(numbers + i, rough_gelu(load(numbers + i)));
+}}
+extern "C" int lanes() {{ return LANES; }}
+"""
 EVERY = torch.arange(-32768, 32768).to(torch.int16).view(torch.bfloat16)
 """Every bfloat16 number."""
 
@@ -69,6 +79,24 @@ def test_what_is_no_number_stays_so():
         assert found.isnan().all()
     infinite = torch.tensor([float("inf")]).bfloat16()
     assert torch.equal(gelu(infinite), infinite)
+
+
+@pytest.mark.usefixtures("_vectors")
+def test_the_one_of_answers_is_as_near_as_it_says(tmp_path):
+    (source := tmp_path / "rough.cpp").write_text(ROUGH)
+    rough = library(source).rough
+    inner = torch.arange(-10, 10, 1 / 4096)
+    found = inner.clone()
+    rough(pointer(found), ctypes.c_int64(len(found)))
+    away = (found.double() - functional.gelu(inner.double())).abs()
+    near, far = (2e-6, 2.2e-4) if library(source).lanes() == 16 else (2e-5, 4e-4)
+    assert away[inner.abs() < 3.87].max() < near
+    assert away.max() < far
+    others = torch.tensor([torch.inf, 0.0, -0.0, torch.nan] * 4)
+    found = others.clone()
+    rough(pointer(found), ctypes.c_int64(len(found)))
+    assert torch.equal(found[:3], others[:3])
+    assert torch.equal(found.isnan(), others.isnan())
 
 
 @pytest.mark.parametrize("shape", [(1,), (0,), (3, 5), (17, 31), (4097,), (129, 256)])
