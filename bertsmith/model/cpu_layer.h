@@ -26,9 +26,12 @@
 
 namespace {
 
-// Of a chunk, for each thread.
+// So many rows of a chunk for each thread; by vectors, for two at least: matrices pass once a chunk.
 template <typename Number>
-constexpr int64_t CHUNK_ROWS = HAS_TILES_OF<Number> ? 256 : 4 * BLOCK_ROWS<Number>;
+int64_t chunk_rows(int num_threads) {
+  if (HAS_TILES_OF<Number>) return 256 * num_threads;
+  return 4 * BLOCK_ROWS<Number> * std::max(num_threads, 2);
+}
 
 template <typename To>
 auto with_bias(const Grid<To>& to, const float* bias) {
@@ -121,7 +124,7 @@ float forward(
     int64_t output_stride, const int64_t* places, int num_threads) {
   const int64_t whole = stream.lasts[stream.count - 1] + 1;
   std::vector<int64_t> borders =
-      stream.chunks(stream.is_lone ? whole : CHUNK_ROWS<Number> * num_threads);
+      stream.chunks(stream.is_lone ? whole : chunk_rows<Number>(num_threads));
   const int64_t wide = stream.is_lone ? layer.hidden() : layer.rules.head_size;
   int64_t most = 0, most_asked = 0, longest = 0;
   for (size_t c = 1; c < borders.size(); c++) {
