@@ -68,6 +68,7 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
             "benchmarks.pretraining", "--size", "mini", "--length", "512", "--corpus", corpus,
         ],
         "step_parts": ["benchmarks.step_parts"],
+        "answer_parts": ["benchmarks.answer_parts"],
         "inference": ["benchmarks.inference"],
         **({"finetuning": ["benchmarks.finetuning.speed", "--data", data]} if data else {}),
         "scaling": ["benchmarks.scaling"],
@@ -85,6 +86,7 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
         commands["older_cpu"][-1:] = ["tiny", "--rounds", "1", "--system", "bertsmith"]
         commands["real_lengths"] += ["--batch", "2", "--rounds", "1", "--system", "bertsmith"]
         commands["step_parts"] += ["--size", "tiny", "--rounds", "1"]
+        commands["answer_parts"] += ["--size", "tiny", "--rounds", "1"]
         commands["scaling"] += ["--axis", "training, batch", "--axis", "corpus", "--mb", "1"]
         commands["scaling"] += ["--most-points", "2", "--rounds", "1"]
         commands["inference"] += ["--size", "tiny", "--rounds", "1"]

@@ -112,7 +112,7 @@ struct Scales {
   }
 };
 
-inline Words bits_of_size(Floats values) { return (Words)values & 0x7FFFFFFFu; }
+inline Words bits_of_size(Floats values) { return (Words)magnitude(values); }
 
 inline Words higher(Words a, Words b) { return (Words)_mm512_max_epu32((__m512i)a, (__m512i)b); }
 

@@ -137,9 +137,8 @@ inline Floats rough_normal_share(Floats x) {
   return sum * near + 0.5f;
 }
 
-// GELU within 2e-6, and farther out than 3.87 within 3e-4: enough for numbers of eight bits or products of
-// eleven. Adding and taking the largest cost nothing beside products, since others of the processor's units
-// do that; so do tables that fit into a register.
+// GELU, by tables within 2e-6, and farther out than 3.87 within 3e-4: enough for numbers of eight bits, or
+// products of eleven. Beside products multiplications count most: it takes three, that polynomial eleven.
 inline Floats rough_gelu(Floats x) {
   if constexpr (LANES < HALF_UNITS) return x * rough_normal_share(x);
   constexpr float FARTHEST = 3.87f, QUARTERS = 3 << 20;  // whose last bit is a quarter

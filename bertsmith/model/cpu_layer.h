@@ -26,7 +26,7 @@
 
 namespace {
 
-// So many rows of a chunk for each thread; by vectors, for two at least: matrices pass once a chunk.
+// Rows of a chunk: so many for each thread; by vectors, for two at least, since matrices pass once a chunk.
 template <typename Number>
 int64_t chunk_rows(int num_threads) {
   if (HAS_TILES_OF<Number>) return 256 * num_threads;
@@ -93,7 +93,7 @@ void transform(
     if (!stream.is_lone)
       weighed(hidden, num_rows, keys_values, with_bias(rows.keys_values, keys_values.bias));
   }
-  STAGE("attention");
+  STAGE("attention", products_of_attention(layer, stream, first, end));
   if constexpr (std::is_same_v<Matrix, Panels<Number>>)
     if (stream.is_lone) lone_contexts(stream, layer, rows, room);
   if (!stream.is_lone) contexts(stream, first, end, layer, rows, room);

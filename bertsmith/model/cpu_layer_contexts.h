@@ -20,7 +20,7 @@ constexpr int64_t WIDEST_PANEL = 128;
 
 template <typename Number, typename Matrix = Panels<Number>>
 struct Layer {
-  Matrix qkv, output, up, down;
+  Matrix qkv, output, up, down;  // of the first, columns of zeros behind those of queries
   Norm attention_norm, output_norm;
   Rules rules;
   int activation;
@@ -28,7 +28,10 @@ struct Layer {
 
   int64_t hidden() const { return output.width; }
   // The column of the first key: it begins a panel, whatever the type of the weights.
-  int64_t first_key() const { return parts(hidden(), WIDEST_PANEL) * WIDEST_PANEL; }
+  int64_t first_key() const {
+    static_assert(WIDEST_PANEL % Matrix::BROAD == 0);
+    return parts(hidden(), WIDEST_PANEL) * WIDEST_PANEL;
+  }
   Matrix queries() const { return qkv.part(0, hidden()); }
   Matrix keys_values() const { return qkv.part(first_key(), 2 * hidden()); }
   bool has_lone_queries(const Sequences& sequences) const {
@@ -50,10 +53,23 @@ struct Stream : Sequences {
   int64_t num_asked(int64_t first, int64_t end) const { return starts[end] - starts[first]; }
 };
 
+// For STAGE, products of attention of some sequences; of lone queries every head reads the whole width, and
+// two maps stand around it.
+template <typename Number, typename Matrix>
+int64_t products_of_attention(
+    const Layer<Number, Matrix>& layer, const Stream<Number>& stream, int64_t first, int64_t end) {
+  const int64_t width = layer.hidden();
+  int64_t meetings = 0;
+  for (int64_t n = first; n < end; n++) meetings += stream.num_asked(n, n + 1) * stream.length(n);
+  if (!stream.is_lone) return 2 * meetings * width;
+  return 2 * (meetings * layer.rules.num_heads + stream.num_asked(first, end) * width) * width;
+}
+
 // What a chunk's rows become on their way; each has room for whole panels. They lie in bands where
 // tiles make them, and a head's columns are whole ones.
 template <typename Number, typename Matrix>
 struct Rows {
+  // Queries and keys_values are columns of the same rows where all are asked for.
   Grid<Number> asked, queries, keys_values, contexts, attended, inner;
   Grid<float> totals;
   HeadRows<Number> turned, mixed;  // of lone queries, which have neither keys nor values

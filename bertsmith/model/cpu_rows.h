@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int NOTHING = -1, GELU = 0, GELU_TANH = 1, RELU = 2, SILU = 3, TANH = 4;
+constexpr int GELU = 0, GELU_TANH = 1, RELU = 2, SILU = 3, TANH = 4;
 
 struct Norm {
   const float *weight, *bias;  // (H,)

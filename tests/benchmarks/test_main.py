@@ -19,7 +19,9 @@ def test_every_listed_benchmark_is_a_module(brief, monkeypatch):
 
 
 @pytest.mark.parametrize("brief", [True, False])
-@pytest.mark.parametrize("name", ["older_cpu", "real_lengths", "step_parts", "scaling"])
+@pytest.mark.parametrize(
+    "name", ["older_cpu", "real_lengths", "step_parts", "answer_parts", "scaling"]
+)
 def test_options_are_understood(name, brief, monkeypatch):
     module, *arguments = benchmarks(Path("folder"), brief=brief)[name]
     found = importlib.import_module(module)
