@@ -158,12 +158,24 @@ struct Folded {
   Floats totals[QUERIES], products[QUERIES];
 };
 
-// (W,) scores -> where a query may look; returns the highest.
+// (W,) scores -> where a query may look; returns the highest, which a NaN may hide. What is hidden in the
+// middle of a vector is put as a whole one: whoever loads it would wait for parts.
 inline float hide(float* scores, int64_t position, int64_t length, int direction) {
-  int64_t wide = rounded_up(length);
-  std::fill(scores, scores + (direction == RIGHT_TO_LEFT ? position : 0), HIDDEN);
-  std::fill(scores + (direction == LEFT_TO_RIGHT ? position + 1 : length), scores + wide, HIDDEN);
-  return highest_of(scores, wide);
+  const int64_t first = direction == RIGHT_TO_LEFT ? position : 0;
+  const int64_t end = direction == LEFT_TO_RIGHT ? position + 1 : length;
+  Integers places;
+  for (int lane = 0; lane < LANES; lane++) places[lane] = lane;
+  Floats most = Floats{} + HIDDEN;
+  for (int64_t j = 0; j < length; j += LANES) {
+    Floats values = load(scores + j);
+    if (j < first || j + LANES > end) {
+      values = places >= int32_t(first - j) ? values : Floats{} + HIDDEN;
+      values = places < int32_t(end - j) ? values : Floats{} + HIDDEN;
+      store(scores + j, values);
+    }
+    most = higher(values, most);
+  }
+  return highest_in(most);
 }
 
 // (count, W) scores of a block's queries, likewise.
