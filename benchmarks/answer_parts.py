@@ -27,6 +27,7 @@ import torch
 
 from benchmarks.inference.texts import mixed_lengths
 from benchmarks.machine import CPU, append_row, device_facts, matrix_rate
+from benchmarks.parts import line
 from benchmarks.processes import apart
 from benchmarks.timed import Stage, since, stages_of, timed
 from bertsmith.answering import make_ready, rest_of
@@ -149,19 +150,11 @@ def table(row: Mapping[str, Any]) -> str:
         "",
         "| stage | milliseconds | share | GFLOP of products | milliseconds at the matrix rate |",
         "|---|---|---|---|---|",
-        *(
-            _line(name, each["seconds"], whole, each["flops"], rate)
-            for name, each in stages.items()
-        ),
-        _line("all else", whole - told, whole, 0.0, rate),
-        _line("**all**", whole, whole, flops, rate),
+        *(line(name, each["seconds"], whole, each["flops"], rate) for name, each in stages.items()),
+        line("all else", whole - told, whole, 0.0, rate),
+        line("**all**", whole, whole, flops, rate),
     ]
     return "\n".join(lines)
-
-
-def _line(name: str, seconds: float, whole: float, flops: float, rate: float) -> str:
-    products = f"{flops / 1e9:,.2f} | {1e3 * flops / rate:,.1f}" if flops else " | "
-    return f"| {name} | {1e3 * seconds:,.1f} | {seconds / whole:.1%} | {products} |"
 
 
 def _drawn(trial: Trial) -> Stream:

@@ -231,3 +231,9 @@ def _ranged(owner: object, name: str, part: str) -> object:
             return function(*args, **kwargs)
 
     return staticmethod(within) if isinstance(found, staticmethod) else within
+
+
+def line(name: str, seconds: float, total: float, flops: float, rate: float) -> str:
+    """A part as a line of a table: milliseconds, share, GFLOP and what these take at a rate."""
+    products = f"{flops / 1e9:,.2f} | {1e3 * flops / rate:,.1f}" if flops else " | "
+    return f"| {name} | {1e3 * seconds:,.1f} | {seconds / total:.1%} | {products} |"

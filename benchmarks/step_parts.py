@@ -36,7 +36,7 @@ from benchmarks.finetuning.speed_systems import BATCH
 from benchmarks.finetuning.speed_systems import ours as fine_tuned
 from benchmarks.machine import CPU, append_row, device_facts, matrix_rate
 from benchmarks.parts import HEAD as LOSS
-from benchmarks.parts import LAYERS, Part, parts_of, ranges
+from benchmarks.parts import LAYERS, Part, line, parts_of, ranges
 from benchmarks.processes import apart
 from benchmarks.systems import Setup, ours
 from benchmarks.timed import opened, since, stages_of, timed
@@ -225,9 +225,9 @@ def table(row: Mapping[str, Any]) -> str:
     ]
     for name, part in row["parts"].items():
         if part["seconds"] or part["flops"]:
-            lines.append(_line(name, part["seconds"], total, part["flops"], rate))
+            lines.append(line(name, part["seconds"], total, part["flops"], rate))
     flops = sum(part["flops"] for part in row["parts"].values())
-    lines.append(_line("**all**", total, total, flops, rate))
+    lines.append(line("**all**", total, total, flops, rate))
     plain, floor = row["plain_seconds"], row["floor_seconds"]
     return "\n".join(
         [
@@ -237,11 +237,6 @@ def table(row: Mapping[str, Any]) -> str:
             f"{floor / plain:.0%} of that.",
         ]
     )
-
-
-def _line(name: str, seconds: float, total: float, flops: float, rate: float) -> str:
-    products = f"{flops / 1e9:,.2f} | {1e3 * flops / rate:,.1f}" if flops else " | "
-    return f"| {name} | {1e3 * seconds:,.1f} | {seconds / total:.1%} | {products} |"
 
 
 def _options() -> argparse.Namespace:
