@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: quickstart test test-imitated test-slow test-gpu lint bench bench-gpu wheel clean
+.PHONY: quickstart test test-imitated test-sanitized test-slow test-gpu lint bench bench-gpu wheel clean
 quickstart: $(STAMP)
 	$(BIN)/bertsmith quickstart
 
@@ -15,9 +15,24 @@ test: $(STAMP)
 
 # What a matrix unit (AMX) and products of float16 run, where there are none; sizes of 1088 would take
 # minutes there, and narrower vectors have neither.
+TILES := --imitate tiles -k 'not 1088 and not narrower' tests/model/test_cpu_*.py
+FLOAT16 := --imitate float16 -k 'not narrower' tests/model/test_*float16*.py tests/model/test_*_loss.py
 test-imitated: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --imitate tiles -k 'not 1088 and not narrower' tests/model/test_cpu_*.py
-	$(BIN)/python -m pytest -n 2 --imitate float16 -k 'not narrower' tests/model/test_*float16*.py tests/model/test_*_loss.py
+	$(BIN)/python -m pytest -n 2 $(TILES)
+	$(BIN)/python -m pytest -n 2 $(FLOAT16)
+
+# A function in C++ that touches memory which is not its own ends its test with a report: g++'s
+# AddressSanitizer, by calls, or building would take minutes. Python leaks to its end, and a test asks
+# for more memory than there is.
+SANITIZED = CXX='g++ -fsanitize=address --param asan-instrumentation-with-call-threshold=0' \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	$(BIN)/python -m pytest -n 2
+test-sanitized: $(STAMP)
+	$(SANITIZED) tests/model/test_cpu_*.py tests/model/test_*_loss.py tests/train/test_cpu_updates.py \
+		tests/text/test_fast_wordpiece.py
+	$(SANITIZED) $(TILES)
+	$(SANITIZED) $(FLOAT16)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m 'slow and not gpu'

@@ -59,55 +59,67 @@ void normalise_sum(
   normalise(row, width, norm, to);
 }
 
+// Queries of the rows asked for, keys and values of all, but of none for lone queries; gives the hidden
+// states of the rows asked for.
+template <typename Number, typename Matrix>
+Grid<const Number> queries_keys_values(
+    const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
+    Rows<Number, Matrix>& rows) {
+  const int64_t width = layer.hidden(), start = stream.firsts[first];
+  const int64_t num_rows = stream.lasts[end - 1] + 1 - start;
+  const int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
+  const Left<Number> hidden = stream.hidden.from(start);
+  if (stream.are_all_asked()) {
+    STAGE("queries, keys and values", 3 * num_rows * width * width);
+    weigh(hidden, num_rows, layer.qkv, rows.rounded, with_bias(rows.queries, layer.qkv.bias));
+    return hidden.grid();
+  }
+  STAGE("queries, keys and values", num_asked * width * width);
+#pragma omp for schedule(static)
+  for (int64_t i = 0; i < num_asked; i++)
+    for (int64_t h = 0; h < width; h += BAND<Number>)
+      std::copy_n(
+          stream.hidden.from(stream.rows[asked_start + i]).first + h,
+          std::min(BAND<Number>, width - h), rows.asked.at(i, h));
+  const Left<Number> asked = rows.asked;
+  const Matrix queries = layer.queries(), others = layer.keys_values();
+  weigh(asked, num_asked, queries, rows.rounded, with_bias(rows.queries, queries.bias));
+  if (!stream.is_lone) {
+    STAGE("queries, keys and values", 2 * num_rows * width * width);
+    weigh(hidden, num_rows, others, rows.rounded, with_bias(rows.keys_values, others.bias));
+  }
+  return rows.asked;
+}
+
 // Sequences from `first` to before `end`, in the threads of the parallel region around it.
 template <typename Number, typename Matrix>
 void transform(
     const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
     Rows<Number, Matrix>& rows, Room<Number>& room, Number* output, int64_t output_stride,
     const int64_t* places) {
-  int64_t width = layer.hidden(), inner = layer.up.width;
-  int64_t start = stream.firsts[first], num_rows = stream.lasts[end - 1] + 1 - start;
-  int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
-  const Left<Number> hidden = stream.hidden.from(start);
-  Grid<const Number> residual = hidden.grid();
-  auto weighed = [&](const Left<Number>& from, int64_t count, const Matrix& by, const auto& then) {
-    weigh(from, count, by, rows.rounded, then);
+  const int64_t width = layer.hidden(), inner = layer.up.width;
+  const int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
+  auto weighed = [&](const Left<Number>& from, const Matrix& by, const auto& then) {
+    weigh(from, num_asked, by, rows.rounded, then);
   };
   auto added_up = [&](const Matrix& by) { return with_bias(rows.totals, by.bias); };
 
-  if (stream.are_all_asked()) {
-    STAGE("queries, keys and values", 3 * num_rows * width * width);
-    weighed(hidden, num_rows, layer.qkv, with_bias(rows.queries, layer.qkv.bias));
-  } else {
-    STAGE("queries, keys and values", num_asked * width * width);
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < num_asked; i++)
-      for (int64_t h = 0; h < width; h += BAND<Number>)
-        std::copy_n(
-            stream.hidden.from(stream.rows[asked_start + i]).first + h,
-            std::min(BAND<Number>, width - h), rows.asked.at(i, h));
-    residual = rows.asked;
-    const Matrix queries = layer.queries(), keys_values = layer.keys_values();
-    weighed(residual, num_asked, queries, with_bias(rows.queries, queries.bias));
-    STAGE("queries, keys and values", stream.is_lone ? 0 : 2 * num_rows * width * width);
-    if (!stream.is_lone)
-      weighed(hidden, num_rows, keys_values, with_bias(rows.keys_values, keys_values.bias));
-  }
+  const Grid<const Number> residual = queries_keys_values(stream, first, end, layer, rows);
   STAGE("attention", products_of_attention(layer, stream, first, end));
   if constexpr (std::is_same_v<Matrix, Panels<Number>>)
     if (stream.is_lone) lone_contexts(stream, layer, rows, room);
   if (!stream.is_lone) contexts(stream, first, end, layer, rows, room);
   STAGE("projection", num_asked * width * width);
-  weighed(rows.contexts, num_asked, layer.output, added_up(layer.output));
+  weighed(rows.contexts, layer.output, added_up(layer.output));
   STAGE("norms");
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < num_asked; i++)
     normalise_sum(
         residual.from(i), rows.totals.at(i, 0), width, layer.attention_norm, rows.attended.from(i));
   STAGE("up", num_asked * width * inner);
-  weighed(rows.attended, num_asked, layer.up, activation<Matrix>(rows.inner, layer));
+  weighed(rows.attended, layer.up, activation<Matrix>(rows.inner, layer));
   STAGE("down", num_asked * width * inner);
-  weighed(rows.inner, num_asked, layer.down, added_up(layer.down));
+  weighed(rows.inner, layer.down, added_up(layer.down));
   STAGE("norms");
 #pragma omp for schedule(static)
   for (int64_t i = 0; i < num_asked; i++) {

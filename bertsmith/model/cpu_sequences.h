@@ -24,11 +24,14 @@ struct Sequences {
   }
   int64_t length(int64_t number) const { return lasts[number] - firsts[number] + 1; }
 
-  // The first sequences of chunks of no more rows than so many, or of one sequence, and the end.
+  // The first sequences of chunks that are nearly equal, as few as there are for no more rows each than so
+  // many; and the end. A chunk has at most a longest sequence more.
   std::vector<int64_t> chunks(int64_t most_rows) const {
+    const int64_t total = lasts[count - 1] + 1, num_chunks = (total + most_rows - 1) / most_rows;
+    auto chunk_of = [&](int64_t n) { return (firsts[n] + lasts[n]) * num_chunks / (2 * total); };
     std::vector<int64_t> borders{0};
     for (int64_t n = 1; n < count; n++)
-      if (lasts[n] + 1 - firsts[borders.back()] > most_rows) borders.push_back(n);
+      if (chunk_of(n) > chunk_of(n - 1)) borders.push_back(n);
     borders.push_back(count);
     return borders;
   }

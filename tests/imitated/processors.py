@@ -29,10 +29,14 @@ FLOAT16_OPTION = "-DIMITATED_FLOAT16"
 
 
 def compiler_that_imitates(kind: Imitated) -> list[str]:
-    """As CXX names it. What is kept of a build bears the name of all these words."""
+    """As CXX names it: the one it names now, which reads a header before every source.
+
+    What is kept of a build bears the name of all these words.
+    """
+    given = shlex.split(os.environ.get("CXX", "")) or ["g++"]
     header = Path(__file__).with_name(f"{kind}.h")
     digest = hashlib.sha256(header.read_bytes()).hexdigest()
-    return ["g++", "-include", str(header), f"{IMITATION}_OF_{kind.upper()}={digest[:16]}"]
+    return [*given, "-include", str(header), f"{IMITATION}_OF_{kind.upper()}={digest[:16]}"]
 
 
 def imitate(kind: Imitated) -> None:
@@ -44,9 +48,10 @@ def imitate(kind: Imitated) -> None:
     if any(has.get(name) for name in _GIVEN[kind]):
         pytest.exit(f"nothing to imitate: this processor has {kind}", returncode=0)
     is_broad = torch.backends.cpu.get_cpu_capability() == "AVX512"
-    if not (is_broad and all(map(has.get, _NEEDED[kind])) and shutil.which("g++")):
+    command = compiler_that_imitates(kind)
+    if not (is_broad and all(map(has.get, _NEEDED[kind])) and shutil.which(command[0])):
         pytest.exit(f"nothing stands in for {kind}: no g++, or too old a processor", returncode=0)
-    os.environ["CXX"] = shlex.join(compiler_that_imitates(kind))
+    os.environ["CXX"] = shlex.join(command)
     imitated = {**has, **dict.fromkeys(_GIVEN[kind], True)}
     torch.cpu.get_capabilities = lambda: imitated
     if kind == "tiles":
