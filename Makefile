@@ -23,11 +23,11 @@ test-imitated: $(STAMP)
 
 # A function in C++ that touches memory which is not its own ends its test with a report: g++'s
 # AddressSanitizer, by calls, or building would take minutes. Python leaks to its end, and a test asks
-# for more memory than there is.
+# for more memory than there is. Libraries that tests build without CXX are as ever.
 SANITIZED = CXX='g++ -fsanitize=address --param asan-instrumentation-with-call-threshold=0' \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --capture=no
 test-sanitized: $(STAMP)
 	$(SANITIZED) tests/model/test_cpu_*.py tests/model/test_*_loss.py tests/train/test_cpu_updates.py \
 		tests/text/test_fast_wordpiece.py

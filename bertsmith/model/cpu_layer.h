@@ -59,10 +59,10 @@ void normalise_sum(
   normalise(row, width, norm, to);
 }
 
-// Queries of the rows asked for, keys and values of all, but of none for lone queries; gives the hidden
-// states of the rows asked for.
+// Makes queries of the rows asked for, and keys and values of all, but of none for lone queries, in the
+// threads around it, which wait for each other at its end -> the hidden states of the rows asked for.
 template <typename Number, typename Matrix>
-Grid<const Number> queries_keys_values(
+Grid<const Number> make_queries_keys_values(
     const Stream<Number>& stream, int64_t first, int64_t end, const Layer<Number, Matrix>& layer,
     Rows<Number, Matrix>& rows) {
   const int64_t width = layer.hidden(), start = stream.firsts[first];
@@ -82,11 +82,12 @@ Grid<const Number> queries_keys_values(
           stream.hidden.from(stream.rows[asked_start + i]).first + h,
           std::min(BAND<Number>, width - h), rows.asked.at(i, h));
   const Left<Number> asked = rows.asked;
-  const Matrix queries = layer.queries(), others = layer.keys_values();
+  const Matrix queries = layer.queries(), keys_values = layer.keys_values();
   weigh(asked, num_asked, queries, rows.rounded, with_bias(rows.queries, queries.bias));
   if (!stream.is_lone) {
     STAGE("queries, keys and values", 2 * num_rows * width * width);
-    weigh(hidden, num_rows, others, rows.rounded, with_bias(rows.keys_values, others.bias));
+    weigh(
+        hidden, num_rows, keys_values, rows.rounded, with_bias(rows.keys_values, keys_values.bias));
   }
   return rows.asked;
 }
@@ -104,7 +105,7 @@ void transform(
   };
   auto added_up = [&](const Matrix& by) { return with_bias(rows.totals, by.bias); };
 
-  const Grid<const Number> residual = queries_keys_values(stream, first, end, layer, rows);
+  const Grid<const Number> residual = make_queries_keys_values(stream, first, end, layer, rows);
   STAGE("attention", products_of_attention(layer, stream, first, end));
   if constexpr (std::is_same_v<Matrix, Panels<Number>>)
     if (stream.is_lone) lone_contexts(stream, layer, rows, room);

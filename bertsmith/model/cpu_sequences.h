@@ -24,10 +24,14 @@ struct Sequences {
   }
   int64_t length(int64_t number) const { return lasts[number] - firsts[number] + 1; }
 
-  // The first sequences of chunks that are nearly equal, as few as there are for no more rows each than so
-  // many; and the end. A chunk has at most a longest sequence more.
+  // The first sequences of chunks, and the end: as many as there are of no more rows than so many, or of
+  // one sequence, but nearly equal. The stream is cut into so many equal parts, and a sequence is of the
+  // part that its middle lies in: a chunk of several has less than twice a part.
   std::vector<int64_t> chunks(int64_t most_rows) const {
-    const int64_t total = lasts[count - 1] + 1, num_chunks = (total + most_rows - 1) / most_rows;
+    const int64_t total = lasts[count - 1] + 1;
+    int64_t num_chunks = 1;
+    for (int64_t n = 1, start = 0; n < count; n++)
+      if (lasts[n] + 1 - start > most_rows) start = firsts[n], num_chunks++;
     auto chunk_of = [&](int64_t n) { return (firsts[n] + lasts[n]) * num_chunks / (2 * total); };
     std::vector<int64_t> borders{0};
     for (int64_t n = 1; n < count; n++)

@@ -29,14 +29,15 @@ FLOAT16_OPTION = "-DIMITATED_FLOAT16"
 
 
 def compiler_that_imitates(kind: Imitated) -> list[str]:
-    """As CXX names it: the one it names now, which reads a header before every source.
+    """As CXX names it: the one it names now, which reads a header before every source, once.
 
     What is kept of a build bears the name of all these words.
     """
     given = shlex.split(os.environ.get("CXX", "")) or ["g++"]
     header = Path(__file__).with_name(f"{kind}.h")
     digest = hashlib.sha256(header.read_bytes()).hexdigest()
-    return [*given, "-include", str(header), f"{IMITATION}_OF_{kind.upper()}={digest[:16]}"]
+    imitation = ["-include", str(header), f"{IMITATION}_OF_{kind.upper()}={digest[:16]}"]
+    return given if imitation[-1] in given else [*given, *imitation]
 
 
 def imitate(kind: Imitated) -> None:
@@ -50,7 +51,8 @@ def imitate(kind: Imitated) -> None:
     is_broad = torch.backends.cpu.get_cpu_capability() == "AVX512"
     command = compiler_that_imitates(kind)
     if not (is_broad and all(map(has.get, _NEEDED[kind])) and shutil.which(command[0])):
-        pytest.exit(f"nothing stands in for {kind}: no g++, or too old a processor", returncode=0)
+        reason = f"no {command[0]}, or too old a processor"
+        pytest.exit(f"nothing stands in for {kind}: {reason}", returncode=0)
     os.environ["CXX"] = shlex.join(command)
     imitated = {**has, **dict.fromkeys(_GIVEN[kind], True)}
     torch.cpu.get_capabilities = lambda: imitated

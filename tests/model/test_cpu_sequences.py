@@ -1,8 +1,9 @@
-"""Chunks of a packed stream are whole sequences and nearly equal, however long these are."""
+"""Chunks of a packed stream, by a function of cpu_sequences.h: whole sequences, nearly equal."""
 
 from __future__ import annotations
 
 import ctypes
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 from bertsmith.model.cpu_layer import SOURCE
 from bertsmith.native import library
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
 CHUNKS = f"""
 #include "{SOURCE.parent / "cpu_sequences.h"}"
@@ -28,8 +31,8 @@ extern "C" int64_t chunks(
 def chunks(tmp_path: Path) -> ctypes._CFuncPtr:
     """The function of cpu_sequences.h."""
     (source := tmp_path / "chunks.cpp").write_text(CHUNKS)
-    if (built := library(source)) is None:
-        pytest.skip("no compiler here")
+    built = library(source)
+    assert built is not None
     built.chunks.restype = ctypes.c_int64
     return built.chunks
 
@@ -43,9 +46,19 @@ def borders_of(chunks: ctypes._CFuncPtr, lengths: np.ndarray, most_rows: int) ->
     return borders[: chunks(*places[:2], *sizes, places[2])]
 
 
+def fewest_chunks(lengths: np.ndarray, most_rows: int) -> int:
+    """Of no more rows, or of one sequence."""
+    num_chunks, rows = 1, 0
+    for length in lengths.tolist():
+        if rows and rows + length > most_rows:
+            num_chunks, rows = num_chunks + 1, 0
+        rows += length
+    return num_chunks
+
+
 @pytest.mark.parametrize("most_rows", [1, 96, 384, 100_000])
 @pytest.mark.parametrize("seed", range(20))
-def test_as_few_as_there_are_for_so_many_rows_and_nearly_equal(
+def test_a_chunk_of_several_sequences_has_less_than_twice_an_equal_part(
     chunks: ctypes._CFuncPtr, seed: int, most_rows: int
 ) -> None:
     generator = np.random.default_rng(seed)
@@ -55,13 +68,19 @@ def test_as_few_as_there_are_for_so_many_rows_and_nearly_equal(
     assert borders[0] == 0
     assert borders[-1] == count
     assert (np.diff(borders) > 0).all()
-    fewest = -(-int(lengths.sum()) // most_rows)
-    assert len(borders) - 1 <= fewest
+    num_parts = fewest_chunks(lengths, most_rows)
+    assert len(borders) - 1 <= num_parts
     rows = np.add.reduceat(lengths, borders[:-1])
-    assert (rows <= lengths.sum() / fewest + lengths.max()).all()
+    assert (rows[np.diff(borders) > 1] * num_parts < 2 * lengths.sum()).all()
 
 
-def test_of_equal_sequences_none_is_left_over_alone(chunks: ctypes._CFuncPtr) -> None:
-    of_128, of_one = np.full(10, 128, np.int64), np.ones(1_000, np.int64)
-    assert sorted(np.diff(borders_of(chunks, of_128, 384))) == [2, 2, 3, 3]
-    assert sorted(np.diff(borders_of(chunks, of_one, 384))) == [333, 333, 334]
+@pytest.mark.parametrize(
+    ("count", "length", "expected"),
+    [(10, 128, {2, 3}), (1_000, 1, {333, 334}), (10, 256, {1}), (3, 200, {1}), (2, 900, {1})],
+)
+def test_chunks_of_equal_sequences_differ_by_one_at_most(
+    chunks: ctypes._CFuncPtr, count: int, length: int, expected: set[int]
+) -> None:
+    borders = borders_of(chunks, np.full(count, length, np.int64), 384)
+    assert len(borders) - 1 == fewest_chunks(np.full(count, length), 384)
+    assert set(np.diff(borders).tolist()) == expected
