@@ -145,7 +145,7 @@ def processor() -> str:
     return " ".join([name, *known])
 
 
-def _commit() -> str:
+def commit_here() -> str:
     """Of the code that is measured; rows that a run has just added make it no other code.
 
     Empty where there is no git, or no repository.
@@ -164,7 +164,7 @@ def _git(*words: str) -> str:
 
 def append_row(benchmark: str, row: Mapping[str, object]) -> None:
     """Adds one run to `benchmarks/results/{benchmark}.jsonl`."""
-    commit = _commit()
+    commit = commit_here()
     head = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit,
