@@ -26,9 +26,11 @@ def mixed(words):
 
 @triton.jit
 def keeps(words, columns, BAR: tl.constexpr):
-    """(Q, S) true where an element is kept: `dropout.keep_factors` of (Q,) words, (S,) columns."""
-    columns = columns.to(tl.uint32, bitcast=True) * _COLUMN
-    draws = mixed(words.to(tl.uint32, bitcast=True)[:, None] ^ columns[None, :])
+    """True where an element is kept: `dropout.keep_factors` of words and columns.
+
+    Of (Q, 1) and (1, S), or of (1, Q) and (S, 1): what is given has the shape that both make.
+    """
+    draws = mixed(words.to(tl.uint32, bitcast=True) ^ columns.to(tl.uint32, bitcast=True) * _COLUMN)
     return draws >= 2 * BAR  # the plain one drops the last bit of both
 
 

@@ -14,10 +14,10 @@ Legend: T rows, N sequences, H hidden size, A heads, K = H/A.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,6 +30,10 @@ from bertsmith.model.stream import Stream
 WIDEST_HEADS = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
 """K at most, by type: tiles of wider heads do not fit into a multiprocessor's registers."""
 LAUNCH_OPTIONS = {"num_warps": 4, "num_stages": 3}
+SHORT_KEYS = (64, 128)
+"""Keys that one program holds on the way back, of sequences that have no more."""
+SHORT_OPTIONS = {"num_warps": 4, "num_stages": 1}
+_SHORT_TILE = 32
 _FEWEST_COLUMNS = 16  # of a tile that the matrix units multiply
 _FEWEST_ROWS_A_SUM = 8  # that a program is to sum up in the mean
 
@@ -84,7 +88,7 @@ def forward(asked: Asked) -> tuple[Tensor, Tensor]:
     qkv = asked.qkv
     context = asked.stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
     log_sums = qkv.new_empty((asked.rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
-    asked.launch(flash_kernels.attention_forward, context, log_sums)
+    asked.launch(flash_kernels.attention_forward, asked.of_tiles, context, log_sums)
     return context, log_sums
 
 
@@ -100,7 +104,8 @@ def backward_and_sum(
     asked: Asked, made: Sequence[Tensor], gradient: Tensor
 ) -> tuple[Tensor, Tensor]:
     """As `backward`, and what it gives summed over all rows: (3H,) float32, of a bias."""
-    num_programs = asked.grid[0] * asked.grid[1]
+    plan = asked.of_short or asked.of_tiles
+    num_programs = plan.grid[0] * plan.grid[1]
     if num_programs * _FEWEST_ROWS_A_SUM > len(gradient):
         # Of many short sequences the programs' sums are as much as what they are the sums of.
         grad_qkv = backward(asked, made, gradient)
@@ -112,15 +117,27 @@ def backward_and_sum(
 def _backward(
     asked: Asked, made: Sequence[Tensor], gradient: Tensor, sums: Tensor | None
 ) -> Tensor:
-    from bertsmith.model import flash_kernels
+    from bertsmith.model import flash_kernels, flash_short_kernel
 
     context, log_sums = made
     grad_qkv = asked.stream.room_for_rows(asked.qkv.shape[1], asked.qkv)  # (T, 3H)
-    inner = torch.empty_like(log_sums)  # (A, T)
-    kept = (context, log_sums, gradient, inner, grad_qkv, sums)
-    asked.launch(flash_kernels.attention_backward_of_queries, *kept)  # makes the inner products
-    asked.launch(flash_kernels.attention_backward_of_keys, *kept[1:])
+    if asked.of_short is not None:
+        kept = (context, log_sums, gradient, grad_qkv, sums)
+        asked.launch(flash_short_kernel.attention_backward, asked.of_short, *kept)
+        return grad_qkv
+    inner = torch.empty_like(log_sums)  # (A, T), the first of the two makes it
+    kept = (log_sums, gradient, inner, grad_qkv, sums)
+    asked.launch(flash_kernels.attention_backward_of_queries, asked.of_tiles, context, *kept)
+    asked.launch(flash_kernels.attention_backward_of_keys, asked.of_tiles, *kept)
     return grad_qkv
+
+
+class Plan(NamedTuple):
+    """How kernels are built and launched."""
+
+    constants: dict[str, int | str]
+    options: dict[str, int]
+    grid: tuple[int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,21 +150,29 @@ class Asked:
     rules: AttentionRules
 
     @cached_property
-    def constants(self) -> dict[str, int | str]:
-        """What the kernels are built for."""
-        probability = 0.0 if self.words is None else self.rules.probability
+    def of_tiles(self) -> Plan:
+        """A program for each sequence, tile of the longest, and head."""
         head_size = _head_size(self.qkv, self.rules)
-        return kernel_constants(self.qkv.dtype, head_size, self.rules, probability)
+        constants = kernel_constants(self.qkv.dtype, head_size, self.rules, self._probability)
+        num_tiles = -(-self.stream.longest // int(constants["TILE"]))
+        grid = len(self.stream.first_rows), num_tiles, self.rules.num_heads
+        return Plan(constants, LAUNCH_OPTIONS, grid)
 
     @cached_property
-    def grid(self) -> tuple[int, int, int]:
-        """A program for each sequence, tile of the longest, and head."""
-        num_tiles = -(-self.stream.longest // int(self.constants["TILE"]))
-        return len(self.stream.first_rows), num_tiles, self.rules.num_heads
+    def of_short(self) -> Plan | None:
+        """On the way back a program for each sequence and head; None where one is too long."""
+        constants = short_constants(self.qkv.dtype, self.of_tiles.constants, self.stream.longest)
+        if constants is None:
+            return None
+        num_sequences, _, num_heads = self.of_tiles.grid
+        return Plan(constants, SHORT_OPTIONS, (num_sequences, 1, num_heads))
 
-    def launch(self, kernel: Any, *tensors: Tensor | None) -> None:
+    @property
+    def _probability(self) -> float:
+        return 0.0 if self.words is None else self.rules.probability
+
+    def launch(self, kernel: Any, plan: Plan, *tensors: Tensor | None) -> None:
         """Runs a kernel, which is told these tensors too."""
-        probability = 0.0 if self.words is None else self.rules.probability
         arguments = (
             self.qkv,
             self.words,
@@ -156,9 +181,9 @@ class Asked:
             *tensors,
             len(self.qkv),
             1.0 / math.sqrt(_head_size(self.qkv, self.rules)),
-            1.0 / (1.0 - probability),
+            1.0 / (1.0 - self._probability),
         )
-        gpu_kernels.launch(kernel, self.grid, arguments, self.constants, LAUNCH_OPTIONS)
+        gpu_kernels.launch(kernel, plan.grid, arguments, plan.constants, plan.options)
 
 
 def kernel_constants(
@@ -176,6 +201,16 @@ def kernel_constants(
         "TILE": 64 if dtype != torch.float32 and span <= 64 else 32,
         "PRECISION": "tf32" if is_rounded else "ieee",
     }
+
+
+def short_constants(
+    dtype: torch.dtype, constants: Mapping[str, int | str], longest: int
+) -> dict[str, int | str] | None:
+    """The same of the kernel that holds all keys; None where registers do not hold so many."""
+    if dtype == torch.float32 or int(constants["SPAN"]) > 64 or longest > SHORT_KEYS[-1]:
+        return None
+    keys = next(each for each in SHORT_KEYS if longest <= each)
+    return {**constants, "TILE": _SHORT_TILE, "KEYS": keys}
 
 
 def _head_size(qkv: Tensor, rules: AttentionRules) -> int:

@@ -1,5 +1,7 @@
 """Attention of a packed stream in Triton: one kernel forward, two backward, no scores in memory.
 
+Of sequences that are short `flash_short_kernel` is the one backward.
+
 Each program holds a tile of one sequence and one head, and walks over the tiles it can see. Dropout
 masks are drawn again wherever they are needed, from the same words and columns as everywhere, so
 they are the very masks of `attention`; no sum is shared between programs, so every run of a step
@@ -20,66 +22,15 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from bertsmith.model.dropout import HEAD_BITS
-from bertsmith.model.dropout_kernels import keeps
-
-_HEAD_BITS = tl.constexpr(HEAD_BITS)
-_LOG2_E = tl.constexpr(1.4426950408889634)
-LEFT_TO_RIGHT, RIGHT_TO_LEFT = tl.constexpr(1), tl.constexpr(2)
-
-
-@triton.jit
-def _keeps(words, keys, head, BAR: tl.constexpr):
-    """(Q, S) true where a probability is kept; attention's columns are (head, key)."""
-    return keeps(words, (head << _HEAD_BITS) | keys, BAR)
-
-
-@triton.jit
-def _sees(queries, keys, length, DIRECTION: tl.constexpr):
-    """(Q, S) true where a token of the sequence looks at one that it may see."""
-    visible = (queries < length)[:, None] & (keys < length)[None, :]
-    if DIRECTION == LEFT_TO_RIGHT:
-        visible = visible & (keys[None, :] <= queries[:, None])
-    if DIRECTION == RIGHT_TO_LEFT:
-        visible = visible & (keys[None, :] >= queries[:, None])
-    return visible
-
-
-@triton.jit
-def _scores(q, k, sees, scale, PRECISION: tl.constexpr):
-    """(Q, S) scores in units of log 2; of keys that are not seen minus infinity."""
-    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * (scale * _LOG2_E)
-    return tl.where(sees, scores, -float("inf"))
-
-
-@triton.jit
-def _tile(matrix, start, places, length, stride, column, HEAD: tl.constexpr, SPAN: tl.constexpr):
-    """Rows of one sequence, columns of one head, (places, SPAN); zero beyond either's end."""
-    columns = tl.arange(0, SPAN)
-    cells = places[:, None] * stride + columns[None, :]
-    is_real = (places < length)[:, None] & (columns < HEAD)[None, :]
-    return tl.load(matrix + start * stride + column + cells, mask=is_real, other=0.0)
-
-
-@triton.jit
-def _put(
-    matrix, tile, start, places, length, stride, column, HEAD: tl.constexpr, SPAN: tl.constexpr
-):
-    """Writes what `_tile` reads."""
-    columns = tl.arange(0, SPAN)
-    cells = places[:, None] * stride + columns[None, :]
-    is_real = (places < length)[:, None] & (columns < HEAD)[None, :]
-    tl.store(
-        matrix + start * stride + column + cells, tile.to(matrix.dtype.element_ty), mask=is_real
-    )
-
-
-@triton.jit
-def _put_sums(sums, tile, width, column, HEAD: tl.constexpr, SPAN: tl.constexpr):
-    """The sum of a tile's rows, to this program's place in (N * tiles, 3H)."""
-    columns = tl.arange(0, SPAN)
-    row = (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)).to(tl.int64)
-    tl.store(sums + row * 3 * width + column + columns, tl.sum(tile, 0), mask=columns < HEAD)
+from bertsmith.model.flash_tiles import (
+    LEFT_TO_RIGHT,
+    RIGHT_TO_LEFT,
+    draws,
+    put,
+    put_sum,
+    scored,
+    tile,
+)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -112,7 +63,7 @@ def attention_forward(
     if first < length:
         width = HEADS * HEAD
         queries = first + tl.arange(0, TILE)
-        q = _tile(qkv, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
+        q = tile(qkv, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
         if BAR > 0:
             query_words = tl.load(words + start + queries, mask=queries < length, other=0)
         begin, end = 0, length
@@ -120,29 +71,33 @@ def attention_forward(
             end = tl.minimum(length, first + TILE)
         if DIRECTION == RIGHT_TO_LEFT:
             begin = first
+        # Not the constant: numbers would be rounded first, and chosen half a word at a time.
+        zero = 0.0 * gain
         highest = tl.full([TILE], -float("inf"), tl.float32)
         total = tl.zeros([TILE], tl.float32)
         context = tl.zeros([TILE, SPAN], tl.float32)
         for key in range(begin, end, TILE):
             keys = key + tl.arange(0, TILE)
-            k = _tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
-            v = _tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
-            sees = _sees(queries, keys, length, DIRECTION)
-            scores = _scores(q, k, sees, scale, PRECISION)
+            k = tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
+            v = tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
+            scores = scored(
+                q, k, queries[:, None], keys[None, :], length, scale, DIRECTION, PRECISION
+            )
             higher = tl.maximum(highest, tl.max(scores, 1))
-            # A row past the end sees nothing, and has no highest score to be measured from.
+            # A row that sees nothing has no highest score to be measured from.
             ground = tl.where(higher == -float("inf"), 0.0, higher)
             weights = tl.exp2(scores - ground[:, None])
             shrink = tl.exp2(highest - ground)
             total = total * shrink + tl.sum(weights, 1)
             if BAR > 0:
-                weights = tl.where(_keeps(query_words, keys, head, BAR), weights, 0.0)
+                is_kept = draws(query_words[:, None], keys[None, :], head, BAR)
+                weights = tl.where(is_kept, weights, zero)
             context = context * shrink[:, None]
             context += tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
             highest = higher
         total = tl.where(queries < length, total, 1.0)
         context = context * (gain / total)[:, None]
-        _put(contexts, context, start, queries, length, width, head * HEAD, HEAD, SPAN)
+        put(contexts, context, start, queries, length, width, head * HEAD, HEAD, SPAN)
         at = log_sums + head.to(tl.int64) * num_rows + start + queries
         tl.store(at, highest + tl.log2(total), mask=queries < length)
 
@@ -183,11 +138,11 @@ def attention_backward_of_queries(
     if first < length:
         queries = first + tl.arange(0, TILE)
         at = head.to(tl.int64) * num_rows + start + queries
-        q = _tile(qkv, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
-        context = _tile(contexts, start, queries, length, width, head * HEAD, HEAD, SPAN)
-        grad = _tile(grad_contexts, start, queries, length, width, head * HEAD, HEAD, SPAN)
+        q = tile(qkv, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
+        context = tile(contexts, start, queries, length, width, head * HEAD, HEAD, SPAN)
+        grad = tile(grad_contexts, start, queries, length, width, head * HEAD, HEAD, SPAN)
         log_sum = tl.load(log_sums + at, mask=queries < length, other=0.0)
-        product = tl.sum(context.to(tl.float32) * grad.to(tl.float32), 1)
+        product = tl.sum(context.to(tl.float32) * grad.to(tl.float32), 1) / gain
         tl.store(inner + at, product, mask=queries < length)
         if BAR > 0:
             query_words = tl.load(words + start + queries, mask=queries < length, other=0)
@@ -198,21 +153,22 @@ def attention_backward_of_queries(
             begin = first
         for key in range(begin, end, TILE):
             keys = key + tl.arange(0, TILE)
-            k = _tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
-            v = _tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
-            sees = _sees(queries, keys, length, DIRECTION)
-            scores = _scores(q, k, sees, scale, PRECISION)
+            k = tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
+            v = tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
+            scores = scored(
+                q, k, queries[:, None], keys[None, :], length, scale, DIRECTION, PRECISION
+            )
             weights = tl.exp2(scores - log_sum[:, None])
             grad_weights = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
             if BAR > 0:
-                is_kept = _keeps(query_words, keys, head, BAR)
-                grad_weights = tl.where(is_kept, grad_weights * gain, 0.0)
+                is_kept = draws(query_words[:, None], keys[None, :], head, BAR)
+                grad_weights = tl.where(is_kept, grad_weights, 0.0)
             grad_scores = weights * (grad_weights - product[:, None])
             grad_q += tl.dot(grad_scores.to(k.dtype), k, input_precision=PRECISION)
-        grad_q *= scale
-        _put(grad_qkv, grad_q, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
+        grad_q *= scale * gain
+        put(grad_qkv, grad_q, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
     if sums is not None:
-        _put_sums(sums, grad_q, width, head * HEAD, HEAD, SPAN)
+        put_sum(sums, tl.sum(grad_q, 0), width, head * HEAD, HEAD, SPAN)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -248,8 +204,9 @@ def attention_backward_of_keys(
     grad_v = tl.zeros([TILE, SPAN], tl.float32)
     if first < length:
         keys = first + tl.arange(0, TILE)
-        k = _tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
-        v = _tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
+        k = tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
+        v = tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
+        zero = 0.0 * gain  # as on the way there
         begin, end = 0, length
         if DIRECTION == LEFT_TO_RIGHT:
             begin = first
@@ -258,26 +215,28 @@ def attention_backward_of_keys(
         for query in range(begin, end, TILE):
             queries = query + tl.arange(0, TILE)
             at = head.to(tl.int64) * num_rows + start + queries
-            q = _tile(qkv, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
-            grad = _tile(grad_contexts, start, queries, length, width, head * HEAD, HEAD, SPAN)
+            q = tile(qkv, start, queries, length, 3 * width, head * HEAD, HEAD, SPAN)
+            grad = tile(grad_contexts, start, queries, length, width, head * HEAD, HEAD, SPAN)
             log_sum = tl.load(log_sums + at, mask=queries < length, other=0.0)
             product = tl.load(inner + at, mask=queries < length, other=0.0)
-            sees = _sees(queries, keys, length, DIRECTION)
-            scores = _scores(q, k, sees, scale, PRECISION)
+            scores = scored(
+                q, k, queries[:, None], keys[None, :], length, scale, DIRECTION, PRECISION
+            )
             weights = tl.exp2(scores - log_sum[:, None])
             grad_weights = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
             kept = weights
             if BAR > 0:
                 query_words = tl.load(words + start + queries, mask=queries < length, other=0)
-                is_kept = _keeps(query_words, keys, head, BAR)
-                kept = tl.where(is_kept, weights * gain, 0.0)
-                grad_weights = tl.where(is_kept, grad_weights * gain, 0.0)
+                is_kept = draws(query_words[:, None], keys[None, :], head, BAR)
+                kept = tl.where(is_kept, weights, zero)
+                grad_weights = tl.where(is_kept, grad_weights, 0.0)
             grad_scores = weights * (grad_weights - product[:, None])
             grad_v += tl.dot(tl.trans(kept.to(grad.dtype)), grad, input_precision=PRECISION)
             grad_k += tl.dot(tl.trans(grad_scores.to(q.dtype)), q, input_precision=PRECISION)
-        grad_k *= scale
-        _put(grad_qkv, grad_k, start, keys, length, 3 * width, column, HEAD, SPAN)
-        _put(grad_qkv, grad_v, start, keys, length, 3 * width, width + column, HEAD, SPAN)
+        grad_k *= scale * gain
+        grad_v *= gain
+        put(grad_qkv, grad_k, start, keys, length, 3 * width, column, HEAD, SPAN)
+        put(grad_qkv, grad_v, start, keys, length, 3 * width, width + column, HEAD, SPAN)
     if sums is not None:
-        _put_sums(sums, grad_k, width, column, HEAD, SPAN)
-        _put_sums(sums, grad_v, width, width + column, HEAD, SPAN)
+        put_sum(sums, tl.sum(grad_k, 0), width, column, HEAD, SPAN)
+        put_sum(sums, tl.sum(grad_v, 0), width, width + column, HEAD, SPAN)

@@ -1,7 +1,10 @@
 """GELU's way back in Triton: one pass over memory, in which a bias's gradient is summed too.
 
 Each program adds up its own rows in their order, so every run gives the same bits; the caller adds
-up what few programs left.
+up what few programs left. The error function is a polynomial, 1.5e-7 from it at most: the library's
+chooses between two for every number, and takes longer than memory does.
+
+Source: Abramowitz and Stegun 1964, Handbook of Mathematical Functions, 7.1.26.
 
 Legend: T rows; WIDTH columns; ROWS and COLUMNS of a tile; P programs that share the rows.
 """
@@ -11,8 +14,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-_ROOT_HALF = tl.constexpr(0.7071067811865476)
 _NORMAL = tl.constexpr(0.3989422804014327)  # 1 / sqrt(2 pi)
+_BELL = tl.constexpr(-0.7213475204444817)  # -log2(e) / 2
+_NEAR = tl.constexpr(0.23164188)  # 0.3275911 / sqrt(2)
+
+
+@triton.jit
+def _slope(value):
+    """GELU's: the normal distribution's share below a value, and value times its density."""
+    bell = tl.exp2(value * value * _BELL)
+    near = 1.0 / (tl.abs(value) * _NEAR + 1.0)
+    tail = ((1.061405429 * near - 1.453152027) * near + 1.421413741) * near - 0.284496736
+    tail = 0.5 * bell * (tail * near + 0.254829592) * near
+    return tl.where(value < 0.0, tail, 1.0 - tail) + value * _NORMAL * bell
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -32,8 +46,7 @@ def gelu_backward(
         cells = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
         value = tl.load(inner + cells, mask=is_real, other=0.0).to(tl.float32)
         grad = tl.load(gradient + cells, mask=is_real, other=0.0).to(tl.float32)
-        below = 0.5 * (1.0 + tl.erf(value * _ROOT_HALF))
-        grad = grad * (below + value * _NORMAL * tl.exp(-0.5 * value * value))
+        grad = grad * _slope(value)
         tl.store(gradient + cells, grad.to(gradient.dtype.element_ty), mask=is_real)
         total += grad
     tl.store(sums + tl.program_id(0) * WIDTH + columns, tl.sum(total, 0), mask=is_column)

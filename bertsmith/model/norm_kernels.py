@@ -63,7 +63,7 @@ def _total(output, residual, cells, is_real, words, columns, gain, BAR: tl.const
     product = tl.load(output + cells, mask=is_real, other=0.0).to(tl.float32)
     kept = is_real
     if BAR > 0:
-        kept = keeps(words, columns, BAR)
+        kept = keeps(words[:, None], columns[None, :], BAR)
         product = tl.where(kept, product * gain, 0.0)
     return tl.load(residual + cells, mask=is_real, other=0.0).to(tl.float32) + product, kept
 
@@ -213,7 +213,7 @@ def embed_and_norm(
     normed += _column(bias, columns, WIDTH)
     if BAR > 0:
         words = mixed(tl.load(keys + rows, mask=is_row, other=0) ^ site)
-        normed = tl.where(keeps(words, columns, BAR), normed * gain, 0.0)
+        normed = tl.where(keeps(words[:, None], columns[None, :], BAR), normed * gain, 0.0)
     tl.store(states + cells, normed.to(states.dtype.element_ty), mask=is_real)
     tl.store(means + rows, mean, mask=is_row)
     tl.store(scales + rows, scale, mask=is_row)
@@ -255,7 +255,7 @@ def embed_and_norm_backward(
         grad = tl.load(gradient + cells, mask=is_real, other=0.0).to(tl.float32)
         if BAR > 0:
             words = mixed(tl.load(keys + rows, mask=is_row, other=0) ^ site)
-            grad = tl.where(keeps(words, columns, BAR), grad * gain, 0.0)
+            grad = tl.where(keeps(words[:, None], columns[None, :], BAR), grad * gain, 0.0)
         of_weight += grad * normed
         of_bias += grad
         grad = _through_norm(grad * factor, normed, scale, WIDTH)

@@ -17,26 +17,32 @@ from bertsmith.model import block_attention, flash_attention
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import Direction
 from bertsmith.model.dropout import site_words
+from bertsmith.model.flash_attention import Asked
 from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed
 
 LENGTHS = [5, 64, 1, 33, 70]  # of 173 rows, which are filled up to 176
+SHORT, LONG = [5, 64, 1, 33], [33, 130, 1]
 DIRECTIONS: list[Direction] = ["bidirectional", "left_to_right", "right_to_left"]
 HEADS = [(2, 16, 0.0, "float32"), (3, 24, 0.3, "float32"), (1, 64, 0.1, "float16")]
 """How many, their size, dropout, and what they are computed in."""
 CASES = [
-    *itertools.product(DIRECTIONS, HEADS),
-    ("bidirectional", (2, 8, 0.1, "float32")),
-    ("bidirectional", (1, 128, 0.1, "float16")),
+    *itertools.product(DIRECTIONS, HEADS, [LENGTHS]),
+    *itertools.product(DIRECTIONS, HEADS[2:], [SHORT, LONG]),
+    ("bidirectional", (2, 8, 0.1, "float32"), LENGTHS),
+    ("bidirectional", (2, 16, 0.0, "float16"), LENGTHS),
+    ("bidirectional", (1, 128, 0.1, "float16"), LENGTHS),
 ]
 
 
-def errors(direction: Direction, heads: tuple[int, int, float, str]) -> list[float]:
-    """Of contexts and gradients, against the blocks in float64, as shares of their size."""
+def errors(
+    direction: Direction, heads: tuple[int, int, float, str], lengths: list[int]
+) -> list[float]:
+    """Of contexts, gradients and their sums, as shares of their size in float64 by the blocks."""
     num_heads, head_size, probability, name = heads
     dtype = getattr(torch, name)
     rules = AttentionRules(num_heads=num_heads, direction=direction, probability=probability)
-    stream = Stream.of(random_packed(LENGTHS, 60), dropout=(5, 2), is_rounded=True)
+    stream = Stream.of(random_packed(lengths, 60), dropout=(5, 2), is_rounded=True)
     num_rows, width = len(stream.token_ids), num_heads * head_size
     words = site_words(stream.row_keys, 3, 0) if probability else None
     generator = torch.Generator().manual_seed(head_size)
@@ -44,17 +50,25 @@ def errors(direction: Direction, heads: tuple[int, int, float, str]) -> list[flo
     if name == "float32":
         qkv[:, :width] *= 30.0  # scores whose exponentials are beyond float32
     qkv, weights = qkv.to(dtype), torch.randn((num_rows, width), generator=generator).to(dtype)
-    found = []
-    for attend, computed in (
-        (block_attention.attend, torch.float64),
-        (flash_attention.attend, dtype),
-    ):
-        inputs = qkv.to(computed).requires_grad_()
-        context = attend(inputs, words, stream, rules)
-        (context * weights.to(computed)).sum().backward()
-        assert inputs.grad is not None
-        found.append((context.detach().double(), inputs.grad.double()))
-    return [float((b - a).norm() / a.norm()) for a, b in zip(*found, strict=True)]
+    inputs = qkv.double().requires_grad_()
+    context = block_attention.attend(inputs, words, stream, rules)
+    (context * weights.double()).sum().backward()
+    assert inputs.grad is not None
+    expected = context.detach(), inputs.grad, _but_keys(inputs.grad.sum(0))
+    inputs = qkv.clone().requires_grad_()
+    context = flash_attention.attend(inputs, words, stream, rules)
+    (context * weights).sum().backward()
+    assert inputs.grad is not None
+    asked = Asked(qkv=qkv.contiguous(), words=words, stream=stream, rules=rules)
+    made = flash_attention.forward(asked)
+    _, total = flash_attention.backward_and_sum(asked, made, weights)
+    found = context.detach(), inputs.grad, _but_keys(total)
+    return [float((b - a).norm() / a.norm()) for a, b in zip(expected, found, strict=True)]
+
+
+def _but_keys(total: torch.Tensor) -> torch.Tensor:
+    """What moves all keys alike moves no probability: the sum of their gradients is rounding."""
+    return torch.cat(total.chunk(3)[::2])
 
 
 if __name__ == "__main__":

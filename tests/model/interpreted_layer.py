@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from bertsmith.model import flash_attention, gpu_embeddings, gpu_layer, gpu_norm
@@ -46,16 +47,41 @@ class OfEmbeddings(NamedTuple):
     rate: float
 
 
+class OfGelu(NamedTuple):
+    """GELU's way back on its own: of values as far from zero as that."""
+
+    farthest: float
+
+
 CASES = [
+    OfGelu(farthest=0.5),
+    OfGelu(farthest=9.0),
     *(OfLayer(*each) for each in itertools.product([(2, 32), (3, 48)], RATES, [False, True])),
     *(OfEmbeddings(*each) for each in itertools.product([32, 48], [0.0, 0.1])),
 ]
 
 
-def errors(case: OfLayer | OfEmbeddings) -> list[float]:
-    """Of states and gradients, against operators in float64, as shares of their size."""
+def errors(case: OfLayer | OfEmbeddings | OfGelu) -> list[float]:
+    """Of states and gradients, against operators in float64, as shares of their size.
+
+    Of GELU the largest of them all, and that of the sums as such a share.
+    """
+    if isinstance(case, OfGelu):
+        (expected, found), (expected_sum, found_sum) = of_gelu(case.farthest)
+        largest = float((found.double() - expected).abs().max())
+        return [largest, float((found_sum.double() - expected_sum).norm() / expected_sum.norm())]
     pairs = of_layer(*case) if isinstance(case, OfLayer) else of_embeddings(*case)
     return [float((other.double() - one).norm() / one.norm()) for one, other in pairs]
+
+
+def of_gelu(farthest: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Slopes, and their sums over rows."""
+    inner = torch.linspace(-farthest, farthest, 80 * 48).reshape(80, 48)
+    exact = inner.double().requires_grad_()
+    functional.gelu(exact).sum().backward()
+    assert exact.grad is not None
+    slopes, total = gpu_layer._gelu_backward(inner, torch.ones_like(inner))
+    return [(exact.grad, slopes), (exact.grad.sum(0), total)]
 
 
 def of_embeddings(width: int, rate: float) -> list[tuple[torch.Tensor, torch.Tensor]]:

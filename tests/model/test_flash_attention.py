@@ -10,7 +10,13 @@ import torch
 
 from bertsmith.model import flash_attention
 from bertsmith.model.block_attention import AttentionRules
-from bertsmith.model.flash_attention import LAUNCH_OPTIONS, WIDEST_HEADS, kernel_constants
+from bertsmith.model.flash_attention import (
+    LAUNCH_OPTIONS,
+    SHORT_OPTIONS,
+    WIDEST_HEADS,
+    kernel_constants,
+    short_constants,
+)
 from tests.model.interpreted_attention import CASES
 from tests.model.triton_kernels import SHARED_BYTES, built, interpreted
 
@@ -58,6 +64,45 @@ def test_kernels_compile_for_gpus_that_are_not_here(
     compiled = built(kernel, capability, types, constants, LAUNCH_OPTIONS)
     assert compiled.metadata.shared <= SHARED_BYTES
     assert compiled.asm["cubin"]
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("longest", [64, 128])
+@pytest.mark.parametrize("probability", [0.1, 0.0])
+@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right"])
+def test_the_kernel_of_short_sequences_compiles_too(capability, longest, probability, direction):
+    kernel = importlib.import_module("bertsmith.model.flash_short_kernel").attention_backward
+    rules = AttentionRules(num_heads=12, direction=direction, probability=probability)
+    tiled = kernel_constants(torch.bfloat16, 64, rules, probability)
+    constants = short_constants(torch.bfloat16, tiled, longest)
+    if not probability:
+        constants["words"] = None
+    types = {**dict.fromkeys(kernel.arg_names, "*bf16"), **POINTERS, **NUMBERS}
+    compiled = built(kernel, capability, types, constants, SHORT_OPTIONS)
+    assert compiled.metadata.shared <= SHARED_BYTES
+    assert compiled.asm["cubin"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "head_size", "longest", "keys"),
+    [
+        (torch.bfloat16, 64, 1, 64),
+        (torch.bfloat16, 64, 64, 64),
+        (torch.float16, 32, 65, 128),
+        (torch.bfloat16, 64, 128, 128),
+        (torch.bfloat16, 64, 129, None),
+        (torch.bfloat16, 128, 64, None),
+        (torch.float32, 64, 64, None),
+    ],
+)
+def test_one_program_holds_all_keys_where_it_can(dtype, head_size, longest, keys):
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
+    tiled = kernel_constants(dtype, head_size, rules, 0.1)
+    constants = short_constants(dtype, tiled, longest)
+    assert (None if constants is None else constants["KEYS"]) == keys
+    if constants is not None:  # launched by their order
+        names = importlib.import_module("bertsmith.model.flash_short_kernel")
+        assert names.attention_backward.arg_names[-len(constants) :] == list(constants)
 
 
 def test_on_a_cpu_the_blocks_remain():

@@ -222,7 +222,24 @@ def test_dropout_on_a_gpu_gives_the_cpus_hidden_states() -> None:
 def test_attention_without_scores_in_memory_equals_the_blocks(
     direction: str, dtype: torch.dtype, num_heads: int, probability: float
 ) -> None:
-    lengths = [*LENGTHS, 300, 64, 65]
+    _assert_attention_equals_the_blocks(
+        [*LENGTHS, 300, 64, 65], direction, dtype, num_heads, probability
+    )
+
+
+@pytest.mark.compiled
+@DIRECTIONS
+@pytest.mark.parametrize("lengths", [[128, 1, 65, 128, 100], [64, 5, 33, 64]])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_attention_of_short_sequences_equals_the_blocks(
+    direction: str, dtype: torch.dtype, lengths: list[int]
+) -> None:
+    _assert_attention_equals_the_blocks(lengths, direction, dtype, 12, 0.1)
+
+
+def _assert_attention_equals_the_blocks(
+    lengths: list[int], direction: str, dtype: torch.dtype, num_heads: int, probability: float
+) -> None:
     rules = AttentionRules(num_heads=num_heads, direction=direction, probability=probability)
     stream = Stream.of(random_packed(lengths, 60), device="cuda", dropout=(11, 5), is_rounded=True)
     num_rows = len(stream.token_ids)

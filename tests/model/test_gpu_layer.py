@@ -24,7 +24,7 @@ from bertsmith.model.config import sized
 from bertsmith.model.init import initialise
 from bertsmith.model.layer import Layer
 from bertsmith.model.stream import Stream
-from tests.model.interpreted_layer import CASES, OfLayer, cast, embedded, outcome_of
+from tests.model.interpreted_layer import CASES, OfGelu, OfLayer, cast, embedded, outcome_of
 from tests.model.plain import random_packed
 from tests.model.triton_kernels import SHARED_BYTES, built, interpreted
 
@@ -54,8 +54,12 @@ def test_states_gradients_and_dropout_are_those_of_operators(
     errors: list[list[float]], number: int
 ) -> None:
     assert len(errors) == len(CASES)
-    assert len(errors[number]) == (15 if isinstance(CASES[number], OfLayer) else 6)
-    assert all(error < 2e-5 for error in errors[number])  # of float32; none is NaN
+    case = CASES[number]
+    counts = {OfLayer: 15, OfGelu: 2}
+    assert len(errors[number]) == counts.get(type(case), 6)
+    # Of float32, whose own slope of GELU by torch is up to 3e-7 away; none is NaN.
+    within = 5e-7 if isinstance(case, OfGelu) else 2e-5
+    assert all(error < within for error in errors[number])
 
 
 KERNELS = {
