@@ -9,8 +9,9 @@ folder. Each benchmark is a program of its own, so that none sees the threads, k
 another; its own `--help` says how to run it on real text. One that fails is named at the end, and
 the others follow. `tokenization` and `finetuning` read real text, and run where BERTSMITH_DATA
 names its folder. `benchmarks.cloze` and `benchmarks.perplexity` ask a trained model,
-`benchmarks.finetuning` fine-tunes for hours, `benchmarks.gpu` measures a CUDA GPU, and
-`benchmarks.gpu_step` shows where a step on one goes.
+`benchmarks.finetuning` fine-tunes for hours, `benchmarks.gpu` measures a CUDA GPU,
+`benchmarks.gpu_step` shows where a step on one goes, and `benchmarks.gpu_instructions` what kernels
+are made of, without one. `benchmarks.before_after` runs any of these by two commits' code in turn.
 """
 
 from __future__ import annotations

@@ -59,13 +59,13 @@ def _through_norm(grad, normed, scale, WIDTH: tl.constexpr):
 
 @triton.jit
 def _total(output, residual, cells, is_real, words, columns, gain, BAR: tl.constexpr):
-    """The residual + dropout(output) of a tile, float32; and where dropout keeps."""
+    """The residual + dropout(output) of a tile, float32; and dropout's factors, or ones."""
     product = tl.load(output + cells, mask=is_real, other=0.0).to(tl.float32)
-    kept = is_real
+    factors = tl.full(cells.shape, 1.0, tl.float32)
     if BAR > 0:
-        kept = keeps(words[:, None], columns[None, :], BAR)
-        product = tl.where(kept, product * gain, 0.0)
-    return tl.load(residual + cells, mask=is_real, other=0.0).to(tl.float32) + product, kept
+        factors = tl.where(keeps(words[:, None], columns[None, :], BAR), gain, 0.0)
+        product *= factors
+    return tl.load(residual + cells, mask=is_real, other=0.0).to(tl.float32) + product, factors
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -139,7 +139,7 @@ def add_and_norm_backward(
         row_words = rows
         if BAR > 0:
             row_words = tl.load(words + rows, mask=is_row, other=0)
-        total, kept = _total(output, residual, cells, is_real, row_words, columns, gain, BAR)
+        total, factors = _total(output, residual, cells, is_real, row_words, columns, gain, BAR)
         mean = tl.load(means + rows, mask=is_row, other=0.0)
         scale = tl.load(scales + rows, mask=is_row, other=0.0)
         normed = tl.where(is_real, (total - mean[:, None]) * scale[:, None], 0.0)
@@ -149,7 +149,7 @@ def add_and_norm_backward(
         grad = _through_norm(grad * factor, normed, scale, WIDTH)
         tl.store(grad_residual + cells, grad.to(grad_residual.dtype.element_ty), mask=is_real)
         if BAR > 0:
-            grad = tl.where(kept, grad * gain, 0.0)
+            grad *= factors
             tl.store(grad_output + cells, grad.to(grad_output.dtype.element_ty), mask=is_real)
         of_output += tl.where(is_real, grad, 0.0)
     _put_sums(sums, 0, of_weight, columns, WIDTH)

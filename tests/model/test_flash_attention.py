@@ -8,6 +8,7 @@ import importlib
 import pytest
 import torch
 
+from benchmarks.gpu_instructions import TYPES, built
 from bertsmith.model import flash_attention
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.flash_attention import (
@@ -18,13 +19,10 @@ from bertsmith.model.flash_attention import (
     short_constants,
 )
 from tests.model.interpreted_attention import CASES
-from tests.model.triton_kernels import SHARED_BYTES, built, interpreted
+from tests.model.triton_kernels import SHARED_BYTES, interpreted
 
 pytest.importorskip("triton")
 
-POINTERS = {"words": "*i32", "first_rows": "*i64", "last_rows": "*i64", "log_sums": "*fp32",
-            "inner": "*fp32", "sums": "*fp32"}  # fmt: skip
-NUMBERS = {"num_rows": "i32", "scale": "fp32", "gain": "fp32"}
 # float32 and float16 have 24 and 11 bits, and scores of 100 lose six of them.
 WITHIN = {"float32": 2e-5, "float16": 2e-3}
 
@@ -60,7 +58,7 @@ def test_kernels_compile_for_gpus_that_are_not_here(
     constants = kernel_constants(precision, head_size, rules, probability)
     if not probability:
         constants["words"] = None
-    types = {**dict.fromkeys(kernel.arg_names, f"*{dtype}"), **POINTERS, **NUMBERS}
+    types = {**dict.fromkeys(kernel.arg_names, f"*{dtype}"), **TYPES}
     compiled = built(kernel, capability, types, constants, LAUNCH_OPTIONS)
     assert compiled.metadata.shared <= SHARED_BYTES
     assert compiled.asm["cubin"]
@@ -77,8 +75,7 @@ def test_the_kernel_of_short_sequences_compiles_too(capability, longest, probabi
     constants = short_constants(torch.bfloat16, tiled, longest)
     if not probability:
         constants["words"] = None
-    types = {**dict.fromkeys(kernel.arg_names, "*bf16"), **POINTERS, **NUMBERS}
-    compiled = built(kernel, capability, types, constants, SHORT_OPTIONS)
+    compiled = built(kernel, capability, TYPES, constants, SHORT_OPTIONS)
     assert compiled.metadata.shared <= SHARED_BYTES
     assert compiled.asm["cubin"]
 

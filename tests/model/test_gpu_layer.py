@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from benchmarks.gpu_instructions import TYPES, built
 from bertsmith.model import (
     attention,
     embeddings,
@@ -26,21 +27,11 @@ from bertsmith.model.layer import Layer
 from bertsmith.model.stream import Stream
 from tests.model.interpreted_layer import CASES, OfGelu, OfLayer, cast, embedded, outcome_of
 from tests.model.plain import random_packed
-from tests.model.triton_kernels import SHARED_BYTES, built, interpreted
+from tests.model.triton_kernels import SHARED_BYTES, interpreted
 
 pytest.importorskip("triton")
 
 LENGTHS = [5, 128, 1, 61, 61, 100, 2, 97]
-POINTERS = {
-    "keys": "*i32", "words": "*i32", "means": "*fp32", "scales": "*fp32", "sums": "*fp32",
-    "weight": "*fp32", "bias": "*fp32", "grad_totals": "*fp32", "token_ids": "*i64",
-    "segment_ids": "*i64", "positions": "*i64",
-}  # fmt: skip
-NUMBERS = {
-    "num_rows": "i32", "stride": "i32", "first": "i32", "second": "i32", "third": "i32",
-    "epsilon": "fp32", "gain": "fp32", "site": "i32", "num_tokens": "i32", "num_segments": "i32",
-    "num_places": "i32",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +71,8 @@ def test_kernels_compile_for_gpus_that_are_not_here(capability: int, width: int,
     tile, options = KERNELS[name]
     file, _, function = name.partition(".")
     kernel = getattr(importlib.import_module(f"bertsmith.model.{file}"), function)
-    given = {**gpu_norm.constants(width, 0.1), **tile}
-    constants = {each: given[each] for each in kernel.arg_names if each in given}
-    types = {**dict.fromkeys(kernel.arg_names, "*bf16"), **POINTERS, **NUMBERS}
+    constants = {**gpu_norm.constants(width, 0.1), **tile}
+    types = {**TYPES, "inner": "*bf16"}
     options = options or gpu_norm.backward_options(width)
     compiled = built(kernel, capability, types, constants, options)
     assert compiled.metadata.shared <= SHARED_BYTES

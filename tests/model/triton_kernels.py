@@ -1,4 +1,4 @@
-"""What a GPU's kernels are asked without one: to run interpreted, and to be built."""
+"""What is asked of kernels in Triton without a GPU: to run interpreted, and to fit into one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -28,26 +26,3 @@ def interpreted(module: str) -> list[list[float]]:
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def built(
-    kernel: Any,
-    capability: int,
-    types: Mapping[str, str],
-    constants: Mapping[str, Any],
-    options: Mapping[str, int],
-) -> Any:
-    """A kernel for such a GPU: by the types of its arguments, all pointers being aligned."""
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource, compile
-
-    signature = {
-        each: "constexpr" if each in constants else types[each] for each in kernel.arg_names
-    }
-    aligned = {
-        (number,): [["tt.divisibility", 16]]
-        for number, argument in enumerate(kernel.arg_names)
-        if signature[argument].startswith("*")
-    }
-    source = ASTSource(fn=kernel, signature=signature, constexprs=dict(constants), attrs=aligned)
-    return compile(source, target=GPUTarget("cuda", capability, 32), options=dict(options))

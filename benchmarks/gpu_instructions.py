@@ -1,0 +1,220 @@
+"""What the kernels of a GPU are made of, without one: instructions, registers and spills.
+
+    python -m benchmarks.gpu_instructions --capability 90 --most 12
+
+Triton builds its kernels on any machine, and brings NVIDIA's assembler and disassembler. Kernels
+that no memory waits for take about as long as they have instructions: on an H100 those of attention
+issued 44% to 53% of what its processors could, whatever they computed. Printed for each kernel, in
+bf16, of BASE's width, dropout 0.1: its instructions within its innermost loop and outside of it, a
+loop's turns of one sequence of 128 tokens and what all warps of its programs issue for that and one
+head; registers, bytes that were spilled; and which instructions the loop has. No row is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertsmith.model import flash_attention, gpu_layer, gpu_norm
+from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.config import BASE
+
+LENGTH = 128
+PROBABILITY = 0.1
+TYPES = {
+    "words": "*i32", "keys": "*i32", "first_rows": "*i64", "last_rows": "*i64",
+    "token_ids": "*i64", "segment_ids": "*i64", "positions": "*i64",
+    "log_sums": "*fp32", "inner": "*fp32", "sums": "*fp32", "means": "*fp32", "scales": "*fp32",
+    "weight": "*fp32", "bias": "*fp32", "grad_totals": "*fp32",
+    "num_rows": "i32", "stride": "i32", "first": "i32", "second": "i32", "third": "i32",
+    "site": "i32", "num_tokens": "i32", "num_segments": "i32", "num_places": "i32",
+    "scale": "fp32", "gain": "fp32", "epsilon": "fp32",
+}  # fmt: skip
+"""Of the kernels' arguments; all others point to numbers in bf16."""
+_INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?);")
+_TARGET = re.compile(r"\bBRA\b.*?(0x[0-9a-f]+)")
+_PREDICATE = re.compile(r"^@!?U?P\w+ ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """One, and how it is launched."""
+
+    name: str
+    """Its module's and its own."""
+    constants: Mapping[str, int | str | None]
+    options: Mapping[str, int]
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Where they are not those of `TYPES`."""
+    programs: int = 0
+    """Of one sequence and head; 0: it knows none."""
+    turns: int = 1
+    """Of the loop, in each program."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What became of one."""
+
+    outside: int
+    """Instructions that stand in no loop."""
+    loop: Counter[str]
+    """By name, those of the longest."""
+    registers: int
+    spilled_bytes: int
+
+
+def main() -> None:
+    """Prints every kernel's figures."""
+    options = _options()
+    for kernel in kernels():
+        print("\n".join(lines(kernel, made(kernel, options.capability), options.most)), flush=True)
+
+
+def kernels() -> Iterator[Kernel]:
+    """As a layer of BASE launches them."""
+    rules = AttentionRules(
+        num_heads=BASE.num_attention_heads, direction="bidirectional", probability=PROBABILITY
+    )
+    head_size = BASE.hidden_size // BASE.num_attention_heads
+    tiled = flash_attention.kernel_constants(torch.bfloat16, head_size, rules, PROBABILITY)
+    count = LENGTH // int(tiled["TILE"])
+    for name in ("forward", "backward_of_queries", "backward_of_keys"):
+        yield Kernel(
+            name=f"flash_kernels.attention_{name}",
+            constants=tiled,
+            options=flash_attention.LAUNCH_OPTIONS,
+            programs=count,
+            turns=count,
+        )
+    short = flash_attention.short_constants(torch.bfloat16, tiled, LENGTH)
+    assert short is not None
+    yield Kernel(
+        name="flash_short_kernel.attention_backward",
+        constants=short,
+        options=flash_attention.SHORT_OPTIONS,
+        programs=1,
+        turns=LENGTH // int(short["TILE"]),
+    )
+    yield Kernel(
+        name="gelu_kernels.gelu_backward",
+        constants={"WIDTH": BASE.intermediate_size, **gpu_layer.GELU_TILE},
+        options=gpu_layer.OPTIONS,
+        types={"inner": "*bf16"},
+    )
+    norm = gpu_norm.constants(BASE.hidden_size, PROBABILITY)
+    for name, tile, launched in (
+        ("add_and_norm", gpu_norm.TILE, gpu_norm.OPTIONS),
+        ("add_and_norm_backward", gpu_norm.BACKWARD_TILE, gpu_norm.backward_options(768)),
+    ):
+        yield Kernel(name=f"norm_kernels.{name}", constants={**norm, **tile}, options=launched)
+
+
+def built(
+    function: Any,  # Triton names no type for one
+    capability: int,
+    types: Mapping[str, str],
+    constants: Mapping[str, int | str | None],
+    options: Mapping[str, int],
+) -> Any:
+    """A kernel for such a GPU: by the types of its arguments, all pointers being aligned."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    types = {**dict.fromkeys(function.arg_names, "*bf16"), **types}
+    constants = {each: constants[each] for each in function.arg_names if each in constants}
+    signature = {
+        each: "constexpr" if each in constants else types[each] for each in function.arg_names
+    }
+    aligned = {
+        (number,): [["tt.divisibility", 16]]
+        for number, argument in enumerate(function.arg_names)
+        if signature[argument].startswith("*")
+    }
+    source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=aligned)
+    return compile(source, target=GPUTarget("cuda", capability, 32), options=dict(options))
+
+
+def made(kernel: Kernel, capability: int) -> Made:
+    """Builds one and looks at its machine code."""
+    module, _, name = kernel.name.partition(".")
+    function = getattr(importlib.import_module(f"bertsmith.model.{module}"), name)
+    types = {**TYPES, **kernel.types}
+    made_of = built(function, capability, types, kernel.constants, kernel.options).asm
+    architecture = f"sm_{capability}a" if capability >= 90 else f"sm_{capability}"
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+        file.write(made_of["ptx"])
+        file.flush()
+        told = _run("ptxas", "-v", f"--gpu-name={architecture}", file.name, "-o", "/dev/null")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as code:
+        code.write(made_of["cubin"])
+        code.flush()
+        outside, loop = split(_run("cuobjdump", "-sass", code.name).splitlines())
+    registers, spilled = (
+        int(re.findall(pattern, told)[-1])
+        for pattern in (r"Used (\d+) registers", r"(\d+) bytes spill stores")
+    )
+    return Made(outside=outside, loop=loop, registers=registers, spilled_bytes=spilled)
+
+
+def split(listing: Sequence[str]) -> tuple[int, Counter[str]]:
+    """A disassembler's lines -> instructions outside of the longest loop, and those in it."""
+    found = [match for line in listing if (match := _INSTRUCTION.match(line))]
+    places = {int(match[1], 16): number for number, match in enumerate(found)}
+    loops = []
+    for number, match in enumerate(found):
+        target = _TARGET.search(match[2])
+        if target and places.get(int(target[1], 16), number) < number:  # itself: the code's end
+            loops.append((places[int(target[1], 16)], number + 1))
+    first, last = max(loops, key=lambda each: each[1] - each[0], default=(0, 0))
+    names = [_PREDICATE.sub("", match[2]).split()[0].split(".")[0] for match in found]
+    return len(names) - (last - first), Counter(names[first:last])
+
+
+def lines(kernel: Kernel, figures: Made, most: int) -> Iterator[str]:
+    """A kernel's, as text."""
+    body = figures.loop.total()
+    yield (
+        f"{kernel.name}: {figures.outside} instructions and {body} in its loop, "
+        f"{figures.registers} registers, {figures.spilled_bytes} bytes spilled"
+    )
+    if kernel.programs:
+        issued = kernel.options["num_warps"] * (figures.outside + kernel.turns * body)
+        yield f"  of {LENGTH} tokens and one head: {kernel.programs * issued:,} of all warps"
+    if body:
+        common = figures.loop.most_common(most)
+        yield "  " + ", ".join(f"{name} {count}" for name, count in common)
+
+
+def _run(tool: str, *words: str) -> str:
+    """What a tool of Triton's prints, errors among it. Raises RuntimeError where it fails."""
+    from triton.backends import nvidia
+
+    path = Path(next(iter(nvidia.__path__)), "bin", tool)
+    ran = subprocess.run([path, *words], capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"{tool}: {ran.stderr.strip()}")
+    return ran.stdout + ran.stderr
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--capability", type=int, default=90, choices=[80, 86, 89, 90])
+    parser.add_argument("--most", type=int, default=12, help="names of instructions shown")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
