@@ -11,7 +11,8 @@ the others follow. `tokenization` and `finetuning` read real text, and run where
 names its folder. `benchmarks.cloze` and `benchmarks.perplexity` ask a trained model,
 `benchmarks.finetuning` fine-tunes for hours, `benchmarks.gpu` measures a CUDA GPU,
 `benchmarks.gpu_step` shows where a step on one goes, and `benchmarks.gpu_instructions` what kernels
-are made of, without one. `benchmarks.before_after` runs any of these by two commits' code in turn.
+are made of, without one. `benchmarks.before_after` runs pretraining, finetuning or inference by two
+commits' code in turn.
 """
 
 from __future__ import annotations

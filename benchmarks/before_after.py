@@ -3,13 +3,14 @@
     python -m benchmarks.before_after HEAD~3 -- benchmarks.pretraining --size mini --rounds 5
     python -m benchmarks.before_after HEAD~3 --after HEAD -- benchmarks.inference --size base
 
-The code before is unpacked from git into a temporary folder; the code after is this working tree,
-or is unpacked too. The benchmark runs as a whole, a program of its own each time: `--pairs` times
-with either code, which take turns to be first (A B, B A, ...). Ours alone is measured, unless the
-command names a `--system`. Two processes of the same code differ, by where their memory lies, and a
-shared machine's minutes do: so each run is compared with its neighbour in time, and told are the
-median of the ratios, the smallest and the largest. `HEAD` beside a tree without changes shows how
-far luck alone goes.
+For `benchmarks.pretraining`, `benchmarks.finetuning.speed` and `benchmarks.inference`; files are
+named by absolute paths. The code before is unpacked from git into a temporary folder; the code
+after is this working tree, or is unpacked too. The benchmark runs as a whole, a program of its own
+each time: `--pairs` times with either code, which take turns to be first (A B, B A, ...). Ours
+alone is measured, unless the command names a `--system`. Two processes of the same code differ, by
+where their memory lies, and a shared machine's minutes do: so each run is compared with its
+neighbour in time, and told are the median of the ratios, the smallest and the largest. `HEAD`
+beside a tree without changes shows how far luck alone goes.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def main() -> None:
                 after = unpacked(ROOT, options.after, Path(folder, "after"))
             measured = in_turn(before, after, options.benchmark, options.pairs)
         except ValueError as error:
-            sys.exit(str(error))
+            print(error, file=sys.stderr)
+            sys.exit(2)
     ratios = {name: [new / old for old, new in pairs] for name, pairs in measured.items()}
     print("\n".join(table(ratios)))
     append_row(
@@ -78,7 +80,11 @@ def main() -> None:
 
 def unpacked(root: Path, commit: str, folder: Path) -> Code:
     """A commit's files in `folder`. Raises ValueError where there is no such commit."""
-    found = _git(root, "rev-parse", "--verify", "--short", f"{commit}^{{commit}}").decode().strip()
+    name = f"{commit}^{{commit}}"
+    try:
+        found = _git(root, "rev-parse", "--verify", "--short", name).decode().strip()
+    except ValueError as error:
+        raise ValueError(f"{commit!r} is no commit of {root}: {error}") from error
     with tarfile.open(fileobj=io.BytesIO(_git(root, "archive", "--format=tar", found))) as archive:
         archive.extractall(folder, filter="data")
     return Code(commit=found, folder=folder)
@@ -112,7 +118,7 @@ def run(code: Code, benchmark: Sequence[str]) -> Speeds:
         ran = subprocess.run(
             [sys.executable, "-m", *benchmark],
             cwd=code.folder,
-            env={**os.environ, "PYTHONPATH": str(code.folder), ROWS_VARIABLE: rows},
+            env={**os.environ, **_paths(code), ROWS_VARIABLE: rows},
             capture_output=True,
             text=True,
             check=False,
@@ -120,8 +126,12 @@ def run(code: Code, benchmark: Sequence[str]) -> Speeds:
         command = f"`python -m {' '.join(benchmark)}` of {code.commit}"
         if ran.returncode:
             raise ValueError(f"{command} failed:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
-        lines = [line for file in sorted(Path(rows).iterdir()) for line in file.open()]
-    speeds = {name: speed for line in lines for name, speed in speeds_of(json.loads(line))}
+        texts = [file.read_text(encoding="utf-8") for file in sorted(Path(rows).iterdir())]
+    rows_made = [json.loads(line) for text in texts for line in text.splitlines()]
+    found = [each for row in rows_made for each in speeds_of(row)]
+    speeds = dict(found)
+    if len(speeds) < len(found):
+        raise ValueError(f"{command} measured one thing twice; name less")
     if not speeds:
         raise ValueError(f"{command} appended no row with one of {', '.join(POWERS)}")
     return speeds
@@ -154,6 +164,15 @@ def table(ratios: Mapping[str, Sequence[float]]) -> Iterable[str]:
         yield f"| {name} | {median(each):.3f} | {min(each):.3f} | {max(each):.3f} |"
 
 
+def _paths(code: Code) -> dict[str, str]:
+    """Variables that name folders: the code's own first, and data from anywhere."""
+    others = os.environ.get("PYTHONPATH", "")
+    found = {"PYTHONPATH": os.pathsep.join(filter(None, [str(code.folder), others]))}
+    if data := os.environ.get("BERTSMITH_DATA"):
+        found["BERTSMITH_DATA"] = str(Path(data).resolve())
+    return found
+
+
 def _told(old: Speeds, new: Speeds) -> str:
     return ", ".join(f"{new[name] / old[name]:.3f}" for name in new)
 
@@ -172,11 +191,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("before", metavar="COMMIT")
     parser.add_argument("--after", metavar="COMMIT", help="default: this tree")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("benchmark", nargs="+", metavar="MODULE ...", help="behind --")
+    parser.add_argument("benchmark", nargs="+", metavar="MODULE", help="and its options, behind --")
     options = parser.parse_args()
     if options.pairs < 1:
         parser.error(f"--pairs: {options.pairs}; at least one is needed")
-    if "--system" not in options.benchmark:
+    if not any(word.split("=")[0] == "--system" for word in options.benchmark):
         options.benchmark += ["--system", OURS]
     return options
 

@@ -2,20 +2,21 @@
 
     python -m benchmarks.gpu_instructions --capability 90 --most 12
 
-Triton builds its kernels on any machine, and brings NVIDIA's assembler and disassembler. Kernels
-that no memory waits for take about as long as they have instructions: on an H100 those of attention
-issued 44% to 53% of what its processors could, whatever they computed. Printed for each kernel, in
-bf16, of BASE's width, dropout 0.1: its instructions within its innermost loop and outside of it, a
-loop's turns of one sequence of 128 tokens and what all warps of its programs issue for that and one
-head; registers, bytes that were spilled; and which instructions the loop has. No row is kept.
+Triton builds its kernels on any machine, and brings NVIDIA's assembler and disassembler. Of kernels
+that do not wait for memory instructions are a guess at the time: on an H100 the three of attention
+issued 44% to 53% of what its processors could. Printed for each kernel, in bf16, of BASE's width,
+dropout 0.1: its instructions in its longest loop and outside of it, what all warps of its programs
+issue for one sequence of 128 tokens and one head, registers, bytes that were spilled, and which
+instructions the loop has. No row is kept.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import re
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,7 +68,7 @@ class Made:
     """What became of one."""
 
     outside: int
-    """Instructions that stand in no loop."""
+    """Instructions that do not stand in the longest loop."""
     loop: Counter[str]
     """By name, those of the longest."""
     registers: int
@@ -77,6 +78,8 @@ class Made:
 def main() -> None:
     """Prints every kernel's figures."""
     options = _options()
+    if importlib.util.find_spec("triton") is None:
+        sys.exit("Triton is not installed: `pip install triton` brings it")
     for kernel in kernels():
         print("\n".join(lines(kernel, made(kernel, options.capability), options.most)), flush=True)
 
@@ -115,7 +118,11 @@ def kernels() -> Iterator[Kernel]:
     norm = gpu_norm.constants(BASE.hidden_size, PROBABILITY)
     for name, tile, launched in (
         ("add_and_norm", gpu_norm.TILE, gpu_norm.OPTIONS),
-        ("add_and_norm_backward", gpu_norm.BACKWARD_TILE, gpu_norm.backward_options(768)),
+        (
+            "add_and_norm_backward",
+            gpu_norm.BACKWARD_TILE,
+            gpu_norm.backward_options(BASE.hidden_size),
+        ),
     ):
         yield Kernel(name=f"norm_kernels.{name}", constants={**norm, **tile}, options=launched)
 

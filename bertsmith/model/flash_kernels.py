@@ -25,10 +25,10 @@ import triton.language as tl
 from bertsmith.model.flash_tiles import (
     LEFT_TO_RIGHT,
     RIGHT_TO_LEFT,
-    draws,
+    keeps_weight,
     put,
     put_sum,
-    scored,
+    scores_of,
     tile,
 )
 
@@ -80,7 +80,7 @@ def attention_forward(
             keys = key + tl.arange(0, TILE)
             k = tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
             v = tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
-            scores = scored(
+            scores = scores_of(
                 q, k, queries[:, None], keys[None, :], length, scale, DIRECTION, PRECISION
             )
             higher = tl.maximum(highest, tl.max(scores, 1))
@@ -90,7 +90,7 @@ def attention_forward(
             shrink = tl.exp2(highest - ground)
             total = total * shrink + tl.sum(weights, 1)
             if BAR > 0:
-                is_kept = draws(query_words[:, None], keys[None, :], head, BAR)
+                is_kept = keeps_weight(query_words[:, None], keys[None, :], head, BAR)
                 weights = tl.where(is_kept, weights, zero)
             context = context * shrink[:, None]
             context += tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
@@ -155,13 +155,13 @@ def attention_backward_of_queries(
             keys = key + tl.arange(0, TILE)
             k = tile(qkv, start, keys, length, 3 * width, width + head * HEAD, HEAD, SPAN)
             v = tile(qkv, start, keys, length, 3 * width, 2 * width + head * HEAD, HEAD, SPAN)
-            scores = scored(
+            scores = scores_of(
                 q, k, queries[:, None], keys[None, :], length, scale, DIRECTION, PRECISION
             )
             weights = tl.exp2(scores - log_sum[:, None])
             grad_weights = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
             if BAR > 0:
-                is_kept = draws(query_words[:, None], keys[None, :], head, BAR)
+                is_kept = keeps_weight(query_words[:, None], keys[None, :], head, BAR)
                 grad_weights = tl.where(is_kept, grad_weights, 0.0)
             grad_scores = weights * (grad_weights - product[:, None])
             grad_q += tl.dot(grad_scores.to(k.dtype), k, input_precision=PRECISION)
@@ -219,7 +219,7 @@ def attention_backward_of_keys(
             grad = tile(grad_contexts, start, queries, length, width, head * HEAD, HEAD, SPAN)
             log_sum = tl.load(log_sums + at, mask=queries < length, other=0.0)
             product = tl.load(inner + at, mask=queries < length, other=0.0)
-            scores = scored(
+            scores = scores_of(
                 q, k, queries[:, None], keys[None, :], length, scale, DIRECTION, PRECISION
             )
             weights = tl.exp2(scores - log_sum[:, None])
@@ -227,7 +227,7 @@ def attention_backward_of_keys(
             kept = weights
             if BAR > 0:
                 query_words = tl.load(words + start + queries, mask=queries < length, other=0)
-                is_kept = draws(query_words[:, None], keys[None, :], head, BAR)
+                is_kept = keeps_weight(query_words[:, None], keys[None, :], head, BAR)
                 kept = tl.where(is_kept, weights, zero)
                 grad_weights = tl.where(is_kept, grad_weights, 0.0)
             grad_scores = weights * (grad_weights - product[:, None])

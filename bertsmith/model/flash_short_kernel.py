@@ -14,7 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from bertsmith.model.flash_tiles import draws, put, put_sum, scored, tile
+from bertsmith.model.flash_tiles import keeps_weight, put, put_sum, scores_of, tile
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -61,13 +61,15 @@ def attention_backward(
         grad = tile(grad_contexts, start, queries, length, width, first, HEAD, SPAN)
         log_sum = tl.load(log_sums + at, mask=queries < length, other=0.0)
         product = tl.sum(context.to(tl.float32) * grad.to(tl.float32), 1) / gain
-        scores = scored(k, q, queries[None, :], keys[:, None], length, scale, DIRECTION, PRECISION)
+        scores = scores_of(
+            k, q, queries[None, :], keys[:, None], length, scale, DIRECTION, PRECISION
+        )
         weights = tl.exp2(scores - log_sum[None, :])
         grad_weights = tl.dot(v, tl.trans(grad), input_precision=PRECISION)
         kept = weights
         if BAR > 0:
             query_words = tl.load(words + start + queries, mask=queries < length, other=0)
-            is_kept = draws(query_words[None, :], keys[:, None], head, BAR)
+            is_kept = keeps_weight(query_words[None, :], keys[:, None], head, BAR)
             kept = tl.where(is_kept, weights, zero)
             grad_weights = tl.where(is_kept, grad_weights, 0.0)
         grad_scores = (weights * (grad_weights - product[None, :])).to(q.dtype)

@@ -20,13 +20,13 @@ LEFT_TO_RIGHT, RIGHT_TO_LEFT = tl.constexpr(1), tl.constexpr(2)
 
 
 @triton.jit
-def draws(words, keys, head, BAR: tl.constexpr):
+def keeps_weight(words, keys, head, BAR: tl.constexpr):
     """True where a probability is kept, by the queries' words; its columns are (head, key)."""
     return keeps(words, (head << _HEAD_BITS) | keys, BAR)
 
 
 @triton.jit
-def scored(
+def scores_of(
     left,
     right,
     queries,
@@ -38,9 +38,9 @@ def scored(
 ):
     """Products of two tiles' rows in units of log 2; of keys that are not seen minus infinity.
 
-    A row beyond the sequence's end sees what its place would: nothing is kept of it.
+    A query beyond the sequence's end sees what its place would: nothing is kept of it.
     """
-    # Added in the instruction that scales; a tile of truth values took one of every five.
+    # Added in the instruction that scales; a tile of truth values would take several for each.
     unseen = tl.where(keys < length, 0.0, -float("inf"))
     found = tl.dot(left, tl.trans(right), input_precision=PRECISION) * (scale * _LOG2_E) + unseen
     if DIRECTION == LEFT_TO_RIGHT:

@@ -2,7 +2,7 @@
 
 Each program adds up its own rows in their order, so every run gives the same bits; the caller adds
 up what few programs left. The normal distribution comes of a polynomial, 7.5e-8 from it at most:
-the library's error function chooses between two for every number, and takes longer than memory.
+the library's error function chooses between two for every number, in twice the instructions.
 
 Source: Abramowitz and Stegun 1964, Handbook of Mathematical Functions, 26.2.17.
 

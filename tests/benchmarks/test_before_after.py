@@ -95,11 +95,13 @@ def test_the_table_has_the_median_and_the_ends():
     assert list(table({"mini": [0.9, 1.3, 1.1]}))[-1] == "| mini | 1.100 | 0.900 | 1.300 |"
 
 
-def test_a_commit_that_is_not_there_is_told_in_a_line(repository, monkeypatch):
+def test_a_commit_that_is_not_there_is_told_in_a_line(repository, monkeypatch, capsys):
     monkeypatch.setattr(before_after, "ROOT", repository)
     monkeypatch.setattr(sys, "argv", ["before_after", "none", "--", "pace"])
-    with pytest.raises(SystemExit, match="none"):
+    with pytest.raises(SystemExit) as ended:
         before_after.main()
+    assert ended.value.code == 2
+    assert f"'none' is no commit of {repository}" in capsys.readouterr().err
 
 
 def test_a_benchmark_that_fails_is_told_with_its_words(repository):
@@ -126,3 +128,31 @@ def test_no_pair_is_no_measurement(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         before_after.main()
     assert "at least one is needed" in capsys.readouterr().err
+
+
+def test_one_name_for_two_speeds_is_refused(repository):
+    text = (repository / "pace.py").read_text().replace('"\\n"', '"\\n" + json.dumps(row)')
+    (repository / "pace.py").write_text(text)
+    with pytest.raises(ValueError, match="measured one thing twice"):
+        run(Code(commit="abc", folder=repository), ["pace"])
+
+
+@pytest.mark.parametrize("words", [["--system", "peer"], ["--system=peer"]])
+def test_a_system_that_is_named_is_measured_alone(words, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["before_after", "HEAD", "--", "pace", *words])
+    assert before_after._options().benchmark == ["pace", *words]
+
+
+def test_folders_are_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BERTSMITH_DATA", "data")
+    monkeypatch.setenv("PYTHONPATH", "/others")
+    found = before_after._paths(Code(commit="", folder=Path("/code")))
+    assert found == {"PYTHONPATH": "/code:/others", "BERTSMITH_DATA": str(tmp_path / "data")}
+
+
+def test_help_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["before_after", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        before_after.main()
+    assert "COMMIT MODULE" in capsys.readouterr().out
