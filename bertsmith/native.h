@@ -1,8 +1,5 @@
-// What the C++ files of this package share: vectors of numbers, float32 and bfloat16 in memory, e^x,
-// and the draws of dropout. compiler.py builds them; native.py says how wide a vector is,
-// VECTOR_BYTES.
-//
-// Source: the hash is that of bertsmith/randomness.py, mix32.
+// What the C++ files of this package share: vectors of numbers, float32 and bfloat16 in memory, and
+// e^x. compiler.py builds them; native.py says how wide a vector is, VECTOR_BYTES.
 
 #pragma once
 
@@ -10,7 +7,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -47,12 +43,6 @@ typedef uint16_t Halves __attribute__((vector_size(VECTOR_BYTES / 2)));
 constexpr int LANES = VECTOR_BYTES / 4;
 // What a function returns: it found no memory to work in.
 constexpr float NO_ROOM = -1.0f, DONE = 0.0f;
-
-// What is kept of dropout, and how much more it counts.
-struct Dropout {
-  uint32_t bar;  // an element is kept where 31 drawn bits are no less
-  float kept;
-};
 
 template <typename Count>
 inline Count rounded_up(Count count) {
@@ -217,32 +207,6 @@ inline float highest_of(const float* scores, int64_t wide) {
   Floats most = load(scores);
   for (int64_t i = LANES; i < wide; i += LANES) most = higher(load(scores + i), most);
   return highest_in(most);
-}
-
-inline Words mix32(Words words) {
-  words = (words ^ (words >> 16)) * 0x7FEB352Du;
-  words = (words ^ (words >> 15)) * 0x846CA68Bu;
-  return words ^ (words >> 16);
-}
-
-// What a row's dropout is drawn from at one place in the network.
-inline int32_t word_at(uint32_t site, int32_t row_key) {
-  return int32_t(mix32(Words{} + (uint32_t(row_key) ^ site))[0]);
-}
-
-template <int... NUMBERS>
-inline Words counted(std::integer_sequence<int, NUMBERS...>) {
-  return Words{uint32_t(NUMBERS)...};
-}
-
-// Of the columns from `first` on: 0 where they are dropped, or what makes up for it.
-inline Floats keep_factors(int32_t word, uint32_t first, const Dropout& dropout) {
-  // Each column times a number; what the lanes have of it is known to the compiler.
-  const Words columns = counted(std::make_integer_sequence<int, LANES>()) * 0x85EBCA77u;
-  Words draws = mix32(uint32_t(word) ^ (columns + first * 0x85EBCA77u)) >> 1;
-  Integers is_kept = draws >= dropout.bar;
-  const Floats kept = Floats{} + dropout.kept;
-  return is_kept ? kept : Floats{};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu_dropout.h"
 #include "cpu_products.h"
 #include "cpu_rows.h"
 

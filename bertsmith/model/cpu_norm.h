@@ -13,6 +13,7 @@
 #pragma once
 
 #include "cpu_bands.h"
+#include "cpu_dropout.h"
 #include "cpu_rows.h"
 
 namespace {

@@ -12,6 +12,7 @@
 
 #include <omp.h>
 
+#include "cpu_dropout.h"
 #include "cpu_rows.h"
 #include "cpu_shared_products.h"
 #include "cpu_weight_gradients.h"

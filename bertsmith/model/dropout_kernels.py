@@ -28,10 +28,15 @@ def mixed(words):
 def keeps(words, columns, BAR: tl.constexpr):
     """True where an element is kept: `dropout.keep_factors` of words and columns.
 
-    Of (Q, 1) and (1, S), or of (1, Q) and (S, 1): what is given has the shape that both make.
+    Of (Q, 1) and (1, S), or of (1, Q) and (S, 1): what is given has the shape that both make. The
+    first fold of the hash is of each word and each column, which comes to the same; the last one
+    turns the lower half of a draw by the upper, which matters only where that is the bound's.
     """
-    draws = mixed(words.to(tl.uint32, bitcast=True) ^ columns.to(tl.uint32, bitcast=True) * _COLUMN)
-    return draws >= 2 * BAR  # the plain one drops the last bit of both
+    words = words.to(tl.uint32, bitcast=True)
+    columns = columns.to(tl.uint32, bitcast=True) * _COLUMN
+    draws = ((words ^ (words >> 16)) ^ (columns ^ (columns >> 16))) * _FIRST
+    draws = (draws ^ (draws >> 15)) * _SECOND
+    return (draws ^ (2 * BAR >> 16)) >= 2 * BAR  # the plain one drops the last bit of both
 
 
 @triton.jit(do_not_specialize=["num_rows", "stride", "first", "second", "third"])

@@ -8,8 +8,9 @@ from torch import nn
 
 from bertsmith.compiler import without_native
 from bertsmith.model import cpu_norm
-from bertsmith.model.dropout import site_words
+from bertsmith.model.dropout import keep_factors, site_words
 from bertsmith.model.elementwise import add_and_norm, norm_and_drop
+from tests.model.draws import PROBABILITIES, words_at_the_bound
 
 # float32 has 24 bits and loses a few in its sums; bfloat16 rounds once, to 1/512 at most.
 WITHIN = {torch.float32: 2e-6, torch.bfloat16: 0.003}
@@ -67,6 +68,19 @@ def test_values_gradients_and_dropout_are_those_of_the_definition(
         assert ours.shape == right.shape
         assert (ours.double() - right).norm() <= WITHIN[dtype] * right.norm()
     assert [each.dtype for each in found[1:4]] == [dtype, torch.float32, torch.float32]
+
+
+@pytest.mark.parametrize("probability", PROBABILITIES)
+def test_draws_at_the_bound_are_those_of_the_definition(probability):
+    """A draw is compared before its last fold, which the bound makes up for."""
+    words, columns = words_at_the_bound(probability), torch.arange(32, dtype=torch.int32)
+    norm = nn.LayerNorm(32)
+    nn.init.zeros_(norm.weight)
+    nn.init.ones_(norm.bias)
+    kept = norm_and_drop(torch.randn(len(words), 32), words, probability, norm) > 0
+    expected = keep_factors(words[:, None], columns, probability, torch.float32) > 0
+    assert torch.equal(kept, expected)
+    assert 0.0 < expected[:, 0].float().mean() < 1.0
 
 
 def test_it_is_these_functions_that_norm(monkeypatch):
