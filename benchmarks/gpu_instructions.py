@@ -100,15 +100,19 @@ def kernels() -> Iterator[Kernel]:
             programs=count,
             turns=count,
         )
-    short = flash_attention.short_constants(torch.bfloat16, tiled, LENGTH)
-    assert short is not None
-    yield Kernel(
-        name="flash_short_kernel.attention_backward",
-        constants=short,
-        options=flash_attention.SHORT_OPTIONS,
-        programs=1,
-        turns=LENGTH // int(short["TILE"]),
-    )
+    for name, tile in (
+        ("forward", flash_attention.SHORT_TILE),
+        ("backward", flash_attention.SHORT_TILE_BACK),
+    ):
+        short = flash_attention.short_constants(torch.bfloat16, tiled, LENGTH, tile)
+        assert short is not None
+        yield Kernel(
+            name=f"flash_short_kernels.attention_{name}",
+            constants=short,
+            options=flash_attention.SHORT_OPTIONS,
+            programs=1,
+            turns=LENGTH // tile,
+        )
     yield Kernel(
         name="gelu_kernels.gelu_backward",
         constants={"WIDTH": BASE.intermediate_size, **gpu_layer.GELU_TILE},
@@ -116,7 +120,7 @@ def kernels() -> Iterator[Kernel]:
         types={"inner": "*bf16"},
     )
     norm = gpu_norm.constants(BASE.hidden_size, PROBABILITY)
-    for name, tile, launched in (
+    for name, rows, launched in (
         ("add_and_norm", gpu_norm.TILE, gpu_norm.OPTIONS),
         (
             "add_and_norm_backward",
@@ -124,7 +128,7 @@ def kernels() -> Iterator[Kernel]:
             gpu_norm.backward_options(BASE.hidden_size),
         ),
     ):
-        yield Kernel(name=f"norm_kernels.{name}", constants={**norm, **tile}, options=launched)
+        yield Kernel(name=f"norm_kernels.{name}", constants={**norm, **rows}, options=launched)
 
 
 def built(

@@ -31,9 +31,10 @@ WIDEST_HEADS = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
 """K at most, by type: tiles of wider heads do not fit into a multiprocessor's registers."""
 LAUNCH_OPTIONS = {"num_warps": 4, "num_stages": 3}
 SHORT_KEYS = (64, 128)
-"""Keys that one program holds on the way back, of sequences that have no more."""
+"""Keys that one program holds, of sequences that have no more."""
 SHORT_OPTIONS = {"num_warps": 4, "num_stages": 1}
-_SHORT_TILE = 32
+SHORT_TILE, SHORT_TILE_BACK = 64, 32
+"""Its queries at a time."""
 _FEWEST_COLUMNS = 16  # of a tile that the matrix units multiply
 _FEWEST_ROWS_A_SUM = 8  # that a program is to sum up in the mean
 
@@ -83,12 +84,15 @@ class _FlashAttention(torch.autograd.Function):
 
 def forward(asked: Asked) -> tuple[Tensor, Tensor]:
     """As `attend`, without autograd: (T, H) contexts, and what `backward` asks for with them."""
-    from bertsmith.model import flash_kernels
+    from bertsmith.model import flash_kernels, flash_short_kernels
 
     qkv = asked.qkv
     context = asked.stream.room_for_rows(qkv.shape[1] // 3, qkv)  # (T, H)
     log_sums = qkv.new_empty((asked.rules.num_heads, len(qkv)), dtype=torch.float32)  # (A, T)
-    asked.launch(flash_kernels.attention_forward, asked.of_tiles, context, log_sums)
+    if short := asked.of_short(SHORT_TILE):
+        asked.launch(flash_short_kernels.attention_forward, short, context, log_sums)
+    else:
+        asked.launch(flash_kernels.attention_forward, asked.of_tiles, context, log_sums)
     return context, log_sums
 
 
@@ -104,7 +108,7 @@ def backward_and_sum(
     asked: Asked, made: Sequence[Tensor], gradient: Tensor
 ) -> tuple[Tensor, Tensor]:
     """As `backward`, and what it gives summed over all rows: (3H,) float32, of a bias."""
-    plan = asked.of_short or asked.of_tiles
+    plan = asked.of_short(SHORT_TILE_BACK) or asked.of_tiles
     num_programs = plan.grid[0] * plan.grid[1]
     if num_programs * _FEWEST_ROWS_A_SUM > len(gradient):
         # Of many short sequences the programs' sums are as much as what they are the sums of.
@@ -117,13 +121,13 @@ def backward_and_sum(
 def _backward(
     asked: Asked, made: Sequence[Tensor], gradient: Tensor, sums: Tensor | None
 ) -> Tensor:
-    from bertsmith.model import flash_kernels, flash_short_kernel
+    from bertsmith.model import flash_kernels, flash_short_kernels
 
     context, log_sums = made
     grad_qkv = asked.stream.room_for_rows(asked.qkv.shape[1], asked.qkv)  # (T, 3H)
-    if asked.of_short is not None:
+    if short := asked.of_short(SHORT_TILE_BACK):
         kept = (context, log_sums, gradient, grad_qkv, sums)
-        asked.launch(flash_short_kernel.attention_backward, asked.of_short, *kept)
+        asked.launch(flash_short_kernels.attention_backward, short, *kept)
         return grad_qkv
     inner = torch.empty_like(log_sums)  # (A, T), the first of the two makes it
     kept = (log_sums, gradient, inner, grad_qkv, sums)
@@ -158,10 +162,13 @@ class Asked:
         grid = len(self.stream.first_rows), num_tiles, self.rules.num_heads
         return Plan(constants, LAUNCH_OPTIONS, grid)
 
-    @cached_property
-    def of_short(self) -> Plan | None:
-        """On the way back a program for each sequence and head; None where one is too long."""
-        constants = short_constants(self.qkv.dtype, self.of_tiles.constants, self.stream.longest)
+    def of_short(self, tile: int) -> Plan | None:
+        """A program for each sequence and head; None where one is too long.
+
+        `tile`: queries at a time.
+        """
+        tiled = self.of_tiles.constants
+        constants = short_constants(self.qkv.dtype, tiled, self.stream.longest, tile)
         if constants is None:
             return None
         num_sequences, _, num_heads = self.of_tiles.grid
@@ -204,13 +211,13 @@ def kernel_constants(
 
 
 def short_constants(
-    dtype: torch.dtype, constants: Mapping[str, int | str], longest: int
+    dtype: torch.dtype, constants: Mapping[str, int | str], longest: int, tile: int
 ) -> dict[str, int | str] | None:
-    """The same of the kernel that holds all keys; None where registers do not hold so many."""
+    """The same of kernels that hold all keys; None where registers do not hold so many."""
     if dtype == torch.float32 or int(constants["SPAN"]) > 64 or longest > SHORT_KEYS[-1]:
         return None
     keys = next(each for each in SHORT_KEYS if longest <= each)
-    return {**constants, "TILE": _SHORT_TILE, "KEYS": keys}
+    return {**constants, "TILE": tile, "KEYS": keys}
 
 
 def _head_size(qkv: Tensor, rules: AttentionRules) -> int:

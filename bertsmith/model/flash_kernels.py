@@ -1,6 +1,6 @@
 """Attention of a packed stream in Triton: one kernel forward, two backward, no scores in memory.
 
-Of sequences that are short `flash_short_kernel` is the one backward.
+Sequences that are short go through `flash_short_kernels`, one forward and one backward.
 
 Each program holds a tile of one sequence and one head, and walks over the tiles it can see. Dropout
 masks are drawn again wherever they are needed, from the same words and columns as everywhere, so

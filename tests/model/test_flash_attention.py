@@ -14,6 +14,8 @@ from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.flash_attention import (
     LAUNCH_OPTIONS,
     SHORT_OPTIONS,
+    SHORT_TILE,
+    SHORT_TILE_BACK,
     WIDEST_HEADS,
     kernel_constants,
     short_constants,
@@ -67,12 +69,14 @@ def test_kernels_compile_for_gpus_that_are_not_here(
 @pytest.mark.parametrize("capability", [80, 90])
 @pytest.mark.parametrize("longest", [64, 128])
 @pytest.mark.parametrize("probability", [0.1, 0.0])
-@pytest.mark.parametrize("direction", ["bidirectional", "left_to_right"])
-def test_the_kernel_of_short_sequences_compiles_too(capability, longest, probability, direction):
-    kernel = importlib.import_module("bertsmith.model.flash_short_kernel").attention_backward
+@pytest.mark.parametrize(("name", "tile"), [("forward", SHORT_TILE), ("backward", SHORT_TILE_BACK)])
+def test_the_kernels_of_short_sequences_compile_too(capability, longest, probability, name, tile):
+    kernels = importlib.import_module("bertsmith.model.flash_short_kernels")
+    kernel = getattr(kernels, f"attention_{name}")
+    direction = "left_to_right" if probability else "right_to_left"
     rules = AttentionRules(num_heads=12, direction=direction, probability=probability)
     tiled = kernel_constants(torch.bfloat16, 64, rules, probability)
-    constants = short_constants(torch.bfloat16, tiled, longest)
+    constants = short_constants(torch.bfloat16, tiled, longest, tile)
     if not probability:
         constants["words"] = None
     compiled = built(kernel, capability, TYPES, constants, SHORT_OPTIONS)
@@ -95,11 +99,12 @@ def test_the_kernel_of_short_sequences_compiles_too(capability, longest, probabi
 def test_one_program_holds_all_keys_where_it_can(dtype, head_size, longest, keys):
     rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.1)
     tiled = kernel_constants(dtype, head_size, rules, 0.1)
-    constants = short_constants(dtype, tiled, longest)
+    constants = short_constants(dtype, tiled, longest, 32)
     assert (None if constants is None else constants["KEYS"]) == keys
     if constants is not None:  # launched by their order
-        names = importlib.import_module("bertsmith.model.flash_short_kernel")
-        assert names.attention_backward.arg_names[-len(constants) :] == list(constants)
+        kernels = importlib.import_module("bertsmith.model.flash_short_kernels")
+        for kernel in (kernels.attention_forward, kernels.attention_backward):
+            assert kernel.arg_names[-len(constants) :] == list(constants)
 
 
 def test_on_a_cpu_the_blocks_remain():

@@ -1,9 +1,10 @@
-"""Attention's way back of short sequences in Triton: one kernel, one pass over each sequence.
+"""Attention of short sequences in Triton: one kernel there and one back, one pass over each.
 
-A program holds all keys of one sequence and one head, and walks over its queries: so scores,
-exponentials and dropout's draws, which `flash_kernels` makes twice on its way back, are made once,
-and nothing is read twice. Their tiles stand the other way round, (S, Q), as the products for keys
-and values take them from registers. The gradients are the same but for the order of sums.
+A program holds all keys of one sequence and one head, and walks over its queries. So a softmax sees
+its scores at once, and scores, exponentials and dropout's draws, which `flash_kernels` makes twice
+on its way back, are made once there; nothing is read twice. On the way back their tiles stand the
+other way round, (S, Q), as the products for keys and values take them from registers. What they
+give is the same but for the order of sums.
 
 Legend: as `flash_kernels`; KEYS rows of keys S, the longest sequence at most; TILE rows of queries
 Q. A program is (sequence, 0, head).
@@ -15,6 +16,57 @@ import triton
 import triton.language as tl
 
 from bertsmith.model.flash_tiles import keeps_weight, put, put_sum, scores_of, tile
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def attention_forward(
+    qkv,
+    words,
+    first_rows,
+    last_rows,
+    contexts,
+    log_sums,
+    num_rows,
+    scale,
+    gain,
+    HEADS: tl.constexpr,
+    HEAD: tl.constexpr,
+    SPAN: tl.constexpr,
+    DIRECTION: tl.constexpr,
+    BAR: tl.constexpr,
+    TILE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """Contexts (T, H), and for later (A, T) what `flash_kernels.attention_forward` keeps too."""
+    start = tl.load(first_rows + tl.program_id(0))
+    length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
+    head = tl.program_id(2)
+    width = HEADS * HEAD
+    first = head * HEAD
+    keys = tl.arange(0, KEYS)
+    k = tile(qkv, start, keys, length, 3 * width, width + first, HEAD, SPAN)
+    v = tile(qkv, start, keys, length, 3 * width, 2 * width + first, HEAD, SPAN)
+    zero = 0.0 * gain  # as in `flash_kernels`
+    for query in range(0, length, TILE):
+        queries = query + tl.arange(0, TILE)
+        q = tile(qkv, start, queries, length, 3 * width, first, HEAD, SPAN)
+        scores = scores_of(
+            q, k, queries[:, None], keys[None, :], length, scale, DIRECTION, PRECISION
+        )
+        # From one to the other end each query sees a key; beyond it nothing is written.
+        highest = tl.max(scores, 1)
+        weights = tl.exp2(scores - highest[:, None])
+        total = tl.sum(weights, 1)
+        if BAR > 0:
+            query_words = tl.load(words + start + queries, mask=queries < length, other=0)
+            is_kept = keeps_weight(query_words[:, None], keys[None, :], head, BAR)
+            weights = tl.where(is_kept, weights, zero)
+        context = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
+        context = context * (gain / total)[:, None]
+        put(contexts, context, start, queries, length, width, first, HEAD, SPAN)
+        at = log_sums + head.to(tl.int64) * num_rows + start + queries
+        tl.store(at, highest + tl.log2(total), mask=queries < length)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
