@@ -1,12 +1,12 @@
 """What the kernels of a GPU are made of, without one: instructions, registers and spills.
 
-    python -m benchmarks.gpu_instructions --capability 90 --most 12
+    python -m benchmarks.gpu_instructions --capability 90 --length 128 --most 12
 
 Triton builds its kernels on any machine, and brings NVIDIA's assembler and disassembler. Of kernels
 that do not wait for memory instructions are a guess at the time: on an H100 the three of attention
 issued 44% to 53% of what its processors could. Printed for each kernel, in bf16, of BASE's width,
 dropout 0.1: its instructions in its longest loop and outside of it, what all warps of its programs
-issue for one sequence of 128 tokens and one head, registers, bytes that were spilled, and which
+issue for one sequence of so many tokens and one head, registers, bytes that were spilled, and which
 instructions the loop has. No row is kept.
 """
 
@@ -30,7 +30,6 @@ from bertsmith.model import flash_attention, gpu_layer, gpu_norm
 from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import BASE
 
-LENGTH = 128
 PROBABILITY = 0.1
 TYPES = {
     "words": "*i32", "keys": "*i32", "first_rows": "*i64", "last_rows": "*i64",
@@ -80,18 +79,18 @@ def main() -> None:
     options = _options()
     if importlib.util.find_spec("triton") is None:
         sys.exit("Triton is not installed: `pip install triton` brings it")
-    for kernel in kernels():
+    for kernel in kernels(options.length):
         print("\n".join(lines(kernel, made(kernel, options.capability), options.most)), flush=True)
 
 
-def kernels() -> Iterator[Kernel]:
-    """As a layer of BASE launches them."""
+def kernels(length: int) -> Iterator[Kernel]:
+    """As a layer of BASE launches them for sequences of so many tokens."""
     rules = AttentionRules(
         num_heads=BASE.num_attention_heads, direction="bidirectional", probability=PROBABILITY
     )
     head_size = BASE.hidden_size // BASE.num_attention_heads
     tiled = flash_attention.kernel_constants(torch.bfloat16, head_size, rules, PROBABILITY)
-    count = LENGTH // int(tiled["TILE"])
+    count = length // int(tiled["TILE"])
     for name in ("forward", "backward_of_queries", "backward_of_keys"):
         yield Kernel(
             name=f"flash_kernels.attention_{name}",
@@ -104,14 +103,14 @@ def kernels() -> Iterator[Kernel]:
         ("forward", flash_attention.SHORT_TILE),
         ("backward", flash_attention.SHORT_TILE_BACK),
     ):
-        short = flash_attention.short_constants(torch.bfloat16, tiled, LENGTH, tile)
+        short = flash_attention.short_constants(torch.bfloat16, tiled, length, tile)
         assert short is not None
         yield Kernel(
             name=f"flash_short_kernels.attention_{name}",
             constants=short,
             options=flash_attention.SHORT_OPTIONS,
             programs=1,
-            turns=LENGTH // tile,
+            turns=length // tile,
         )
     yield Kernel(
         name="gelu_kernels.gelu_backward",
@@ -201,7 +200,7 @@ def lines(kernel: Kernel, figures: Made, most: int) -> Iterator[str]:
     )
     if kernel.programs:
         issued = kernel.options["num_warps"] * (figures.outside + kernel.turns * body)
-        yield f"  of {LENGTH} tokens and one head: {kernel.programs * issued:,} of all warps"
+        yield f"  of one sequence and one head: {kernel.programs * issued:,} of all warps"
     if body:
         common = figures.loop.most_common(most)
         yield "  " + ", ".join(f"{name} {count}" for name, count in common)
@@ -223,6 +222,7 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--capability", type=int, default=90, choices=[80, 86, 89, 90])
+    parser.add_argument("--length", type=int, default=128, choices=flash_attention.SHORT_KEYS)
     parser.add_argument("--most", type=int, default=12, help="names of instructions shown")
     return parser.parse_args()
 

@@ -42,8 +42,8 @@ inline Floats keep_factors(int32_t word, uint32_t first, const Dropout& dropout)
   // Each column times a number; what the lanes have of it is known to the compiler.
   const Words lanes = counted(std::make_integer_sequence<int, LANES>()) * 0x85EBCA77u;
   const Words columns = lanes + first * 0x85EBCA77u;
-  // The first fold of word and columns each, which comes to the same. The last one turns a draw's lower
-  // half by the upper, which matters only where that is the bound's.
+  // The first fold of word and columns each, which comes to the same. The last one changes a draw's lower
+  // half alone, by its upper one; lower halves decide where upper ones are equal, so the bound's serves.
   const uint32_t folded = uint32_t(word) ^ (uint32_t(word) >> 16), bound = 2 * dropout.bar;
   const Words draws = mixed(columns ^ (columns >> 16) ^ folded);
   Integers is_kept = (draws ^ (bound >> 16)) >= bound;

@@ -29,7 +29,7 @@ HEAD_BITS = 16
 
 
 class NativeDropout(ctypes.Structure):
-    """`Dropout` of native.h: what is kept, and how much more it counts."""
+    """`Dropout` of cpu_dropout.h: what is kept, and how much more it counts."""
 
     _fields_ = (("bar", ctypes.c_uint32), ("kept", ctypes.c_float))
 

@@ -29,8 +29,9 @@ def keeps(words, columns, BAR: tl.constexpr):
     """True where an element is kept: `dropout.keep_factors` of words and columns.
 
     Of (Q, 1) and (1, S), or of (1, Q) and (S, 1): what is given has the shape that both make. The
-    first fold of the hash is of each word and each column, which comes to the same; the last one
-    turns the lower half of a draw by the upper, which matters only where that is the bound's.
+    first fold of the hash is of each word and each column, which comes to the same. The last one
+    changes the lower half of a draw alone, by its upper one; and lower halves decide where upper
+    ones are equal, so that the bound's serves.
     """
     words = words.to(tl.uint32, bitcast=True)
     columns = columns.to(tl.uint32, bitcast=True) * _COLUMN

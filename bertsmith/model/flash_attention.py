@@ -1,9 +1,9 @@
 """Self-attention of a packed stream on a GPU: no scores in memory, no padding, no blocks.
 
-The kernels of `flash_kernels` read queries, keys and values where the projection wrote them and
-write contexts where the next one reads them. Values, gradients and dropout masks are those of
-`block_attention`, which stays the definition and takes what these do not: other devices, float64,
-very wide heads, and a GPU without Triton.
+The kernels of `flash_kernels` and `flash_short_kernels` read queries, keys and values where the
+projection wrote them and write contexts where the next one reads them. Values, gradients and
+dropout masks are those of `block_attention`, which stays the definition and takes what these do
+not: other devices, float64, very wide heads, and a GPU without Triton.
 
 Differs: a row that sees one key only has a query gradient of exactly zero there, and of rounding
 alone here.
@@ -34,7 +34,7 @@ SHORT_KEYS = (64, 128)
 """Keys that one program holds, of sequences that have no more."""
 SHORT_OPTIONS = {"num_warps": 4, "num_stages": 1}
 SHORT_TILE, SHORT_TILE_BACK = 64, 32
-"""Its queries at a time."""
+"""Queries that such a program takes at a time, there and back."""
 _FEWEST_COLUMNS = 16  # of a tile that the matrix units multiply
 _FEWEST_ROWS_A_SUM = 8  # that a program is to sum up in the mean
 
@@ -163,7 +163,7 @@ class Asked:
         return Plan(constants, LAUNCH_OPTIONS, grid)
 
     def of_short(self, tile: int) -> Plan | None:
-        """A program for each sequence and head; None where one is too long.
+        """A program for each sequence and head; None where it does not hold all keys.
 
         `tile`: queries at a time.
         """

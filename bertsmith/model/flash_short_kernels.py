@@ -1,10 +1,10 @@
 """Attention of short sequences in Triton: one kernel there and one back, one pass over each.
 
 A program holds all keys of one sequence and one head, and walks over its queries. So a softmax sees
-its scores at once, and scores, exponentials and dropout's draws, which `flash_kernels` makes twice
-on its way back, are made once there; nothing is read twice. On the way back their tiles stand the
-other way round, (S, Q), as the products for keys and values take them from registers. What they
-give is the same but for the order of sums.
+its scores at once; on the way back scores, exponentials and dropout's draws, which `flash_kernels`
+makes twice there, are made once, and their tiles stand the other way round, (S, Q), as the products
+for keys and values take them from registers. Nothing is read twice. What they give is the same but
+for roundings and the order of sums.
 
 Legend: as `flash_kernels`; KEYS rows of keys S, the longest sequence at most; TILE rows of queries
 Q. A program is (sequence, 0, head).
@@ -54,7 +54,7 @@ def attention_forward(
         scores = scores_of(
             q, k, queries[:, None], keys[None, :], length, scale, DIRECTION, PRECISION
         )
-        # From one to the other end each query sees a key; beyond it nothing is written.
+        # A query of the sequence sees a key at least; what others make is no number, nor written.
         highest = tl.max(scores, 1)
         weights = tl.exp2(scores - highest[:, None])
         total = tl.sum(weights, 1)

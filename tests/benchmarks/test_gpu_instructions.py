@@ -35,13 +35,13 @@ def test_a_kernels_figures_are_those_of_all_its_warps():
     told = lines(kernel, Made(outside=4, loop=split(LISTING)[1], registers=9, spilled_bytes=0), 1)
     assert list(told) == [
         "a.b: 4 instructions and 4 in its loop, 9 registers, 0 bytes spilled",
-        "  of 128 tokens and one head: 128 of all warps",
+        "  of one sequence and one head: 128 of all warps",
         "  BRA 2",
     ]
 
 
 def test_a_kernel_is_built_and_looked_at_without_a_gpu():
-    short = next(each for each in kernels() if each.name.endswith("kernels.attention_backward"))
+    short = next(each for each in kernels(128) if each.name.endswith("kernels.attention_backward"))
     assert (short.programs, short.turns) == (1, 4)
     found = made(short, 90)
     assert found.loop["HGMMA"] + found.loop["HMMA"] > 0

@@ -37,6 +37,7 @@ def differing(probability: float) -> list[float]:
     """How many draws differ, either way; and the smaller share of kept and dropped ones."""
     words = words_at_the_bound(probability)
     num_rows = len(words)
+    assert num_rows <= ROWS
     found = torch.zeros((2, num_rows * COLUMNS), dtype=torch.int32)
     _kept[(1,)](words, found, num_rows, int(probability * 2**31), ROWS, COLUMNS)
     columns = torch.arange(COLUMNS, dtype=torch.int32)

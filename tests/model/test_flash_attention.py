@@ -73,7 +73,7 @@ def test_kernels_compile_for_gpus_that_are_not_here(
 def test_the_kernels_of_short_sequences_compile_too(capability, longest, probability, name, tile):
     kernels = importlib.import_module("bertsmith.model.flash_short_kernels")
     kernel = getattr(kernels, f"attention_{name}")
-    direction = "left_to_right" if probability else "right_to_left"
+    direction = "bidirectional" if probability else "right_to_left"
     rules = AttentionRules(num_heads=12, direction=direction, probability=probability)
     tiled = kernel_constants(torch.bfloat16, 64, rules, probability)
     constants = short_constants(torch.bfloat16, tiled, longest, tile)
