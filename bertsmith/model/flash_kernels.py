@@ -29,6 +29,7 @@ from bertsmith.model.flash_tiles import (
     put,
     put_sum,
     scores_of,
+    sequence,
     tile,
 )
 
@@ -56,8 +57,7 @@ def attention_forward(
 
     And for later (A, T): log2 of the sum of each query's 2^score, scores counted in units of log 2.
     """
-    start = tl.load(first_rows + tl.program_id(0))
-    length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
+    start, length = sequence(first_rows, last_rows)
     first = tl.program_id(1) * TILE
     head = tl.program_id(2)
     if first < length:
@@ -129,8 +129,7 @@ def attention_backward_of_queries(
 
     With `sums` (N * tiles, 3H) float32 also that gradient's sum over each tile's rows.
     """
-    start = tl.load(first_rows + tl.program_id(0))
-    length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
+    start, length = sequence(first_rows, last_rows)
     first = tl.program_id(1) * TILE
     head = tl.program_id(2)
     width = HEADS * HEAD
@@ -194,8 +193,7 @@ def attention_backward_of_keys(
     PRECISION: tl.constexpr,
 ):
     """The gradients of one tile of keys and of their values, and their `sums` as above."""
-    start = tl.load(first_rows + tl.program_id(0))
-    length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
+    start, length = sequence(first_rows, last_rows)
     first = tl.program_id(1) * TILE
     head = tl.program_id(2)
     width = HEADS * HEAD

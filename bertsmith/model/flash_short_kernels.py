@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from bertsmith.model.flash_tiles import keeps_weight, put, put_sum, scores_of, tile
+from bertsmith.model.flash_tiles import keeps_weight, put, put_sum, scores_of, sequence, tile
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -39,8 +39,7 @@ def attention_forward(
     KEYS: tl.constexpr,
 ):
     """Contexts (T, H), and for later (A, T) what `flash_kernels.attention_forward` keeps too."""
-    start = tl.load(first_rows + tl.program_id(0))
-    length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
+    start, length = sequence(first_rows, last_rows)
     head = tl.program_id(2)
     width = HEADS * HEAD
     first = head * HEAD
@@ -93,8 +92,7 @@ def attention_backward(
     KEYS: tl.constexpr,
 ):
     """The gradients of queries, keys and values; with `sums` (N, 3H) float32 their sums too."""
-    start = tl.load(first_rows + tl.program_id(0))
-    length = (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
+    start, length = sequence(first_rows, last_rows)
     head = tl.program_id(2)
     width = HEADS * HEAD
     first = head * HEAD

@@ -20,6 +20,13 @@ LEFT_TO_RIGHT, RIGHT_TO_LEFT = tl.constexpr(1), tl.constexpr(2)
 
 
 @triton.jit
+def sequence(first_rows, last_rows):
+    """Where this program's sequence starts in the stream, int64, and its length, int32."""
+    start = tl.load(first_rows + tl.program_id(0))
+    return start, (tl.load(last_rows + tl.program_id(0)) + 1 - start).to(tl.int32)
+
+
+@triton.jit
 def keeps_weight(words, keys, head, BAR: tl.constexpr):
     """True where a probability is kept, by the queries' words; its columns are (head, key)."""
     return keeps(words, (head << _HEAD_BITS) | keys, BAR)

@@ -58,12 +58,18 @@ def _through_norm(grad, normed, scale, WIDTH: tl.constexpr):
 
 
 @triton.jit
+def _factors(words, columns, gain, BAR: tl.constexpr):
+    """(ROWS, SPAN) `gain` where dropout keeps, zero where it does not."""
+    return tl.where(keeps(words[:, None], columns[None, :], BAR), gain, 0.0)
+
+
+@triton.jit
 def _total(output, residual, cells, is_real, words, columns, gain, BAR: tl.constexpr):
     """The residual + dropout(output) of a tile, float32; and dropout's factors, or ones."""
     product = tl.load(output + cells, mask=is_real, other=0.0).to(tl.float32)
     factors = tl.full(cells.shape, 1.0, tl.float32)
     if BAR > 0:
-        factors = tl.where(keeps(words[:, None], columns[None, :], BAR), gain, 0.0)
+        factors = _factors(words, columns, gain, BAR)
         product *= factors
     return tl.load(residual + cells, mask=is_real, other=0.0).to(tl.float32) + product, factors
 
@@ -213,7 +219,7 @@ def embed_and_norm(
     normed += _column(bias, columns, WIDTH)
     if BAR > 0:
         words = mixed(tl.load(keys + rows, mask=is_row, other=0) ^ site)
-        normed = tl.where(keeps(words[:, None], columns[None, :], BAR), normed * gain, 0.0)
+        normed *= _factors(words, columns, gain, BAR)
     tl.store(states + cells, normed.to(states.dtype.element_ty), mask=is_real)
     tl.store(means + rows, mean, mask=is_row)
     tl.store(scales + rows, scale, mask=is_row)
@@ -255,7 +261,7 @@ def embed_and_norm_backward(
         grad = tl.load(gradient + cells, mask=is_real, other=0.0).to(tl.float32)
         if BAR > 0:
             words = mixed(tl.load(keys + rows, mask=is_row, other=0) ^ site)
-            grad = tl.where(keeps(words[:, None], columns[None, :], BAR), grad * gain, 0.0)
+            grad *= _factors(words, columns, gain, BAR)
         of_weight += grad * normed
         of_bias += grad
         grad = _through_norm(grad * factor, normed, scale, WIDTH)
