@@ -2,8 +2,9 @@
 
 The stream's blocks are rectangles of a few sequences, and what lies past a sequence's end gets
 exactly zero weight. The backward pass is written out, because it needs less than automatic
-differentiation would keep: the heads and the probabilities, from which the dropout mask is drawn
-again. It does not know how the blocks were chosen.
+differentiation would keep: the heads, the probabilities and what dropout kept of them, which is
+drawn again where that is faster. Scales, of scores and of dropout, are factors of the products
+beside them. It does not know how the blocks were chosen.
 
 Source: Vaswani et al. 2017, section 3.2; google-research/bert, modeling.py, attention_layer.
 
@@ -23,11 +24,11 @@ from torch import Tensor
 
 from bertsmith.fusion import fused, is_fusing
 from bertsmith.model import block_cells
+from bertsmith.model.blocks import Block
 from bertsmith.model.config import Direction
-from bertsmith.model.dropout import HEAD_BITS, keep_factors
-from bertsmith.model.elementwise import widened
+from bertsmith.model.dropout import HEAD_BITS, kept
 from bertsmith.model.first_order import first_order
-from bertsmith.model.stream import Block, Stream
+from bertsmith.model.stream import Stream
 
 DIRECTION_NUMBERS: dict[Direction, int] = {
     "bidirectional": 0,
@@ -64,8 +65,7 @@ def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRu
 def attention_probabilities(qkv: Tensor, block: Block, rules: AttentionRules) -> Tensor:
     """(n, A, S, S) attention probabilities of one block, for looking at; without dropout."""
     queries, keys, _ = block_cells.heads_of(qkv, block, rules.num_heads).unbind(0)
-    scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
-    return _probabilities(scores, block.lengths, rules.direction, _scale(queries))
+    return _probabilities(_scores(queries, keys), _ends(block), rules.direction)
 
 
 class _Attention(torch.autograd.Function):
@@ -81,13 +81,12 @@ class _Attention(torch.autograd.Function):
         for block, cells in blocks:
             heads = block_cells.heads_of(qkv, block, rules.num_heads)  # (3, n, A, S, K)
             queries, keys, values = heads.unbind(0)
-            scores = queries @ keys.transpose(2, 3)  # (n, A, S, S)
-            probabilities = _probabilities(scores, block.lengths, rules.direction, _scale(queries))
-            dropped = _dropped(probabilities, _block_words(words, block), rules.probability)
-            block_cells.put((dropped @ values).transpose(1, 2), cells)  # (n, S, A, K)
-            # Where drawing again is many passes over memory, what it left is kept.
-            kept = None if words is None or _is_fusing(qkv) else dropped
-            kept_for_backward += [heads, probabilities, kept]
+            probabilities = _probabilities(_scores(queries, keys), _ends(block), rules.direction)
+            block_words = _block_words(words, block)
+            weights, mask = _dropout(probabilities, block_words, rules.probability)
+            contexts = _product(weights, values, _dropout_scale(words, rules))  # (n, A, S, K)
+            block_cells.put(contexts.transpose(1, 2), cells)
+            kept_for_backward += [heads, probabilities, mask]
         ctx.save_for_backward(words, *kept_for_backward)
         ctx.stream, ctx.rules = stream, rules
         ctx.blocks = [block for block, _ in blocks]
@@ -96,18 +95,20 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        words, *kept = ctx.saved_tensors
+        words, *saved = ctx.saved_tensors
         stream: Stream = ctx.stream
         grad_qkv = block_cells.room_for(gradients[0], 3 * gradients[0].shape[1], stream)  # (C, 3H)
         sizes = [len(block.rows) for block in ctx.blocks]
         parted = torch.split(grad_qkv[: sum(sizes)], sizes)
-        for block, cells, heads, probabilities, dropped in zip(
-            ctx.blocks, parted, kept[::3], kept[1::3], kept[2::3], strict=True
+        for block, cells, heads, probabilities, mask in zip(
+            ctx.blocks, parted, saved[::3], saved[1::3], saved[2::3], strict=True
         ):
             gradient = block_cells.gradient_of(gradients[0], block, heads)  # (n, A, S, K)
-            block_words = _block_words(words, block)
-            weights = (probabilities, dropped)
-            grad_heads = _backward(gradient, heads, weights, block_words, ctx.rules)
+            scale = _dropout_scale(words, ctx.rules)
+            grad_weights = _product(gradient, heads[2].transpose(2, 3), scale)  # (n, A, S, S)
+            given = mask, _block_words(words, block), ctx.rules.probability
+            weights, grad_scores = _softmax_backward(probabilities, grad_weights, *given)
+            grad_heads = _grad_heads(gradient, heads, weights, grad_scores, scale)
             block_cells.put(grad_heads.permute(1, 3, 0, 2, 4), cells)  # (n, S, 3, A, K)
         return block_cells.to_rows(grad_qkv, stream), None, None, None
 
@@ -124,49 +125,57 @@ def _parts(stream: Stream, cells: Tensor, num_heads: int) -> Iterator[tuple[Bloc
         if is_whole or count >= len(block.lengths):
             yield block, of_block
             continue
-        splits = (
-            torch.split(block.rows, count * block.width),
-            torch.split(block.lengths, count),
-            torch.split(of_block, count * block.width),
-        )
-        for rows, lengths, part in zip(*splits, strict=True):
-            yield Block(rows=rows, lengths=lengths, width=block.width), part
+        size = count * block.width
+        cells_of = zip(torch.split(block.rows, size), torch.split(of_block, size), strict=True)
+        for number, (rows, part) in enumerate(cells_of):
+            lengths = block.lengths[number * count : (number + 1) * count]
+            start = None if block.start is None else block.start + number * size
+            yield Block(rows=rows, lengths=lengths, width=block.width, start=start), part
 
 
-def _backward(
-    gradient: Tensor,
-    heads: Tensor,
-    weights: tuple[Tensor, Tensor | None],
-    words: Tensor | None,
-    rules: AttentionRules,
+def _grad_heads(
+    gradient: Tensor, heads: Tensor, weights: Tensor, grad_scores: Tensor, dropout_scale: float
 ) -> Tensor:
-    """Gradient of one block's context -> gradient of its heads, (3, n, A, S, K).
-
-    `weights` are the probabilities, and what dropout left of them, if it was kept.
-    """
-    queries, keys, values = heads.unbind(0)
-    grad_dropped = gradient @ values.transpose(2, 3)  # (n, A, S, S)
-    probabilities, dropped = weights
-    if dropped is not None:
-        grad_scores = _softmax_backward_of(probabilities, dropped, grad_dropped, _scale(queries))
-    else:
-        dropped, grad_scores = _softmax_backward(
-            probabilities, grad_dropped, words, rules.probability, _scale(queries)
-        )
+    """Gradients of one block's contexts and scores -> gradient of its heads, (3, n, A, S, K)."""
+    queries, keys, _ = heads.unbind(0)
+    scale = _scale(queries)
     grad_heads = torch.empty_like(heads)  # each product is written into its place, not copied there
-    _multiply(grad_scores, keys, grad_heads[0])  # (n, A, S, K)
-    _multiply(grad_scores.transpose(2, 3), queries, grad_heads[1])
-    _multiply(dropped.transpose(2, 3), gradient, grad_heads[2])
+    _multiply(grad_scores, keys, scale, grad_heads[0])  # (n, A, S, K)
+    _multiply(grad_scores.transpose(2, 3), queries, scale, grad_heads[1])
+    _multiply(weights.transpose(2, 3), gradient, dropout_scale, grad_heads[2])
     return grad_heads
 
 
-def _multiply(left: Tensor, right: Tensor, product: Tensor) -> None:
-    """Writes left @ right, matrices by sequence and head, into `product`."""
-    torch.bmm(left.flatten(0, 1), right.flatten(0, 1), out=product.flatten(0, 1))
+def _scores(queries: Tensor, keys: Tensor) -> Tensor:
+    """(n, A, S, S) scaled scores."""
+    return _product(queries, keys.transpose(2, 3), _scale(queries))
+
+
+def _product(left: Tensor, right: Tensor, scale: float) -> Tensor:
+    """Scale * left @ right, matrices by sequence and head, rounded once."""
+    product = left.new_empty((*left.shape[:-1], right.shape[-1]))
+    _multiply(left, right, scale, product)
+    return product
+
+
+def _multiply(left: Tensor, right: Tensor, scale: float, product: Tensor) -> None:
+    """The same, written into `product`, whatever stood there."""
+    matrices = product.flatten(0, 1)
+    matrices.baddbmm_(left.flatten(0, 1), right.flatten(0, 1), beta=0.0, alpha=scale)
 
 
 def _scale(queries: Tensor) -> float:
     return 1.0 / math.sqrt(queries.shape[-1])
+
+
+def _dropout_scale(words: Tensor | None, rules: AttentionRules) -> float:
+    """How much more counts what dropout keeps."""
+    return 1.0 if words is None else 1.0 / (1.0 - rules.probability)
+
+
+def _ends(block: Block) -> Tensor | None:
+    """(n,) the sequences' lengths; None where none ends before the block does."""
+    return block.lengths if block.start is None else None
 
 
 def _block_words(words: Tensor | None, block: Block) -> Tensor | None:
@@ -174,73 +183,80 @@ def _block_words(words: Tensor | None, block: Block) -> Tensor | None:
 
 
 @fused
-def _probabilities(scores: Tensor, lengths: Tensor, direction: Direction, scale: float) -> Tensor:
+def _probabilities(scores: Tensor, ends: Tensor | None, direction: Direction) -> Tensor:
     """Softmax over the keys a query may see, in the dtype of the scores."""
+    hidden = _hidden(scores, ends, direction)
+    if hidden is None:
+        return torch.softmax(scores, dim=-1)
+    # Added, for which a CPU has vectors; filling in where a mask says so it does one by one.
+    masked = torch.zeros_like(hidden, dtype=scores.dtype).masked_fill_(hidden, -torch.inf)
+    return torch.softmax(scores + masked, dim=-1)
+
+
+def _hidden(scores: Tensor, ends: Tensor | None, direction: Direction) -> Tensor | None:
+    """True for keys that a query may not see, (n or 1, 1, S or 1, S); None if there are none."""
     # Differs from the paper's code: hidden keys weigh exactly nothing, where it adds -10,000.
     positions = torch.arange(scores.shape[-1], device=scores.device)
-    hidden = (positions >= lengths[:, None])[:, None, None, :]  # (n, 1, 1, S)
+    past = None if ends is None else (positions >= ends[:, None])[:, None, None, :]  # (n, 1, 1, S)
+    if direction == "bidirectional":
+        return past
     if direction == "left_to_right":
-        hidden = hidden | (positions > positions[:, None])
-    if direction == "right_to_left":
-        # A query past the sequence's end would see nothing at all: it may see its own cell.
-        hidden = (hidden & (positions != positions[:, None])) | (positions < positions[:, None])
-    wide = widened(scores)
-    # Added, for which a CPU has vectors; filling in where a mask says so it does one by one.
-    masked = torch.zeros_like(hidden, dtype=wide.dtype).masked_fill_(hidden, -torch.inf)
-    return torch.softmax(torch.add(masked, wide, alpha=scale), dim=-1).to(scores.dtype)
+        later = positions > positions[:, None]
+        return later[None, None] if past is None else past | later
+    # A query past the sequence's end would see nothing at all: it may see its own cell.
+    earlier = positions < positions[:, None]
+    return (
+        earlier[None, None] if past is None else past & (positions != positions[:, None]) | earlier
+    )
+
+
+def _dropout(
+    probabilities: Tensor, words: Tensor | None, probability: float
+) -> tuple[Tensor, Tensor | None]:
+    """What dropout keeps of (n, A, S, S) probabilities, not scaled.
+
+    And its mask, where the backward pass is not to draw it again: in many passes over memory.
+    """
+    if words is None:
+        return probabilities, None
+    if _is_fusing(probabilities):
+        return _kept_of(probabilities, words, probability), None
+    mask = _mask(probabilities, words, probability)
+    return probabilities * mask, mask
 
 
 @fused
-def _dropped_fused(probabilities: Tensor, words: Tensor, probability: float) -> Tensor:
-    factors = _factors(probabilities, words, probability)
-    return (widened(probabilities) * factors).to(probabilities.dtype)
-
-
-def _dropped(probabilities: Tensor, words: Tensor | None, probability: float) -> Tensor:
-    return probabilities if words is None else _dropped_fused(probabilities, words, probability)
+def _kept_of(probabilities: Tensor, words: Tensor, probability: float) -> Tensor:
+    return probabilities * _mask(probabilities, words, probability)
 
 
 @fused
 def _softmax_backward(
     probabilities: Tensor,
-    grad_dropped: Tensor,
+    grad_weights: Tensor,
+    mask: Tensor | None,
     words: Tensor | None,
     probability: float,
-    scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """The dropped probabilities again, and the gradient of the scores."""
-    weights, gradient = widened(probabilities), widened(grad_dropped)
-    dropped = probabilities
+    """What was kept of the probabilities, and the gradient of the scaled scores."""
+    weights = probabilities
     if words is not None:
-        factors = _factors(probabilities, words, probability)
-        gradient = gradient * factors
-        dropped = (weights * factors).to(probabilities.dtype)
-    inner = (weights * gradient).sum(dim=-1, keepdim=True)  # (n, A, S, 1)
-    grad_scores = weights * (gradient - inner) * scale
-    return dropped, grad_scores.to(probabilities.dtype)
+        mask = _mask(probabilities, words, probability) if mask is None else mask
+        weights, grad_weights = weights * mask, grad_weights * mask
+    of_scores = torch._softmax_backward_data(grad_weights, probabilities, -1, probabilities.dtype)
+    return weights, of_scores
 
 
-def _softmax_backward_of(
-    probabilities: Tensor, dropped: Tensor, grad_dropped: Tensor, scale: float
-) -> Tensor:
-    """The gradient of the scores, in passes that write where they read."""
-    shares = widened(dropped) * widened(grad_dropped)
-    inner = shares.sum(dim=-1, keepdim=True)  # (n, A, S, 1)
-    grad_scores = shares.addcmul_(widened(probabilities), inner, value=-1.0).mul_(scale)
-    return grad_scores.to(probabilities.dtype)
+def _mask(values: Tensor, words: Tensor, probability: float) -> Tensor:
+    """1 and 0 for (n, A, S, S) values, in their dtype, from the (n, S) words of their queries."""
+    _, num_heads, _, width = values.shape
+    numbers = [
+        torch.arange(size, dtype=torch.int32, device=words.device) for size in (num_heads, width)
+    ]
+    columns = (numbers[0][:, None, None] << HEAD_BITS) | numbers[1]  # (A, 1, S)
+    return kept(words[:, None, :, None], columns, probability, values.dtype)
 
 
 def _is_fusing(rows: Tensor) -> bool:
     """Whether what stands between two products is one pass over memory."""
     return rows.device.type != "cpu" or is_fusing("cpu")
-
-
-def _factors(probabilities: Tensor, words: Tensor, probability: float) -> Tensor:
-    """Keep factors of (n, A, S, S) probabilities from the (n, S) words of their queries."""
-    _, num_heads, _, width = probabilities.shape
-    numbers = [
-        torch.arange(size, dtype=torch.int32, device=words.device) for size in (num_heads, width)
-    ]
-    columns = (numbers[0][:, None, None] << HEAD_BITS) | numbers[1]  # (A, 1, S)
-    dtype = torch.promote_types(probabilities.dtype, torch.float32)
-    return keep_factors(words[:, None, :, None], columns, probability, dtype)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bertsmith.fusion import fused
-from bertsmith.model.stream import Block, Stream, builds_kernels_by_size
+from bertsmith.fusion import fused, is_fusing
+from bertsmith.model.blocks import Block
+from bertsmith.model.stream import Stream, builds_kernels_by_size
 
 _MAX_WIDENED_WIDTH = 64
 
@@ -26,34 +27,44 @@ def heads_of(qkv: Tensor, block: Block, num_heads: int) -> Tensor:
     """
     is_widened = block.width <= _MAX_WIDENED_WIDTH and builds_kernels_by_size(qkv)
     dtype = torch.float32 if is_widened else qkv.dtype
-    return _to_heads(qkv, block.rows, block.lengths, num_heads, dtype)
+    return _to_heads(*_among(qkv, block), block.lengths, num_heads, dtype)
 
 
 @fused
 def _to_heads(
-    qkv: Tensor, rows: Tensor, lengths: Tensor, num_heads: int, dtype: torch.dtype
+    qkv: Tensor, rows: Tensor | None, lengths: Tensor, num_heads: int, dtype: torch.dtype
 ) -> Tensor:
-    num_sequences = lengths.shape[0]
-    width, head_size = rows.shape[0] // num_sequences, qkv.shape[1] // (3 * num_heads)
-    cells = qkv[rows].view(num_sequences, width, 3, num_heads, head_size)
-    return cells.permute(2, 0, 3, 1, 4).to(dtype).contiguous()
+    cells = qkv if rows is None else qkv[rows]  # (n * S, 3H)
+    in_heads = cells.view(lengths.shape[0], -1, 3, num_heads, qkv.shape[1] // (3 * num_heads))
+    return in_heads.permute(2, 0, 3, 1, 4).to(dtype).contiguous()
 
 
 def gradient_of(gradient: Tensor, block: Block, heads: Tensor) -> Tensor:
     """Gradient rows -> heads of one block, (n, A, S, K), zero past a sequence's end."""
     num_heads, dtype = heads.shape[2], heads.dtype
-    return _to_gradient_heads(gradient, block.rows, block.lengths, num_heads, dtype)
+    return _to_gradient_heads(*_among(gradient, block), block.lengths, num_heads, dtype)
 
 
 @fused
 def _to_gradient_heads(
-    gradient: Tensor, rows: Tensor, lengths: Tensor, num_heads: int, dtype: torch.dtype
+    gradient: Tensor, rows: Tensor | None, lengths: Tensor, num_heads: int, dtype: torch.dtype
 ) -> Tensor:
-    num_sequences = lengths.shape[0]
-    width, head_size = rows.shape[0] // num_sequences, gradient.shape[1] // num_heads
-    cells = gradient[rows].view(num_sequences, width, num_heads, head_size)
-    real = torch.arange(width, device=rows.device) < lengths[:, None]  # (n, S)
-    return (cells * real[:, :, None, None]).permute(0, 2, 1, 3).to(dtype).contiguous()
+    cells = gradient if rows is None else gradient[rows]  # (n * S, H)
+    in_heads = cells.view(lengths.shape[0], -1, num_heads, gradient.shape[1] // num_heads)
+    if rows is not None:
+        real = torch.arange(in_heads.shape[1], device=rows.device) < lengths[:, None]  # (n, S)
+        in_heads = in_heads * real[:, :, None, None]
+    return in_heads.permute(0, 2, 1, 3).to(dtype).contiguous()
+
+
+def _among(values: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
+    """The rows that a block's cells are among, and which; None: all of them, as they lie.
+
+    A kernel finds them anyway, and a view would be built another one.
+    """
+    if block.start is None or is_fusing(values.device.type):
+        return values, block.rows
+    return values.narrow(0, block.start, len(block.rows)), None
 
 
 def room_for(rows: Tensor, width: int, stream: Stream) -> Tensor:

@@ -70,16 +70,30 @@ def site_number(layer: int, site: int) -> int:
 
 
 def keep_factors(words: Tensor, columns: Tensor, probability: float, dtype: torch.dtype) -> Tensor:
-    """1 / (1 - p) where an element is kept and 0 where it is dropped, in `dtype`.
+    """1 / (1 - p) where an element is kept and 0 where it is dropped, in `dtype`."""
+    return kept(words, columns, probability, dtype).mul_(1.0 / (1.0 - probability))
+
+
+def kept(words: Tensor, columns: Tensor, probability: float, dtype: torch.dtype) -> Tensor:
+    """1 where an element is kept and 0 where it is dropped, in `dtype`.
 
     `words` and `columns` are int32 and broadcast against each other. Each element draws 31 bits, so
-    the rate is exact to 5e-10.
+    the rate is exact to 5e-10: the upper ones of `mix32(words ^ columns * COLUMN_MULTIPLIER)`. Of
+    that, both folds at its ends are made of fewer numbers here. The first is linear over XOR, so
+    words and columns are folded before they meet; and a draw compares with the bar as it does with
+    the bar's own upper half folded in, for where their upper halves differ these decide, and where
+    they do not it is the same.
     """
-    draws = mix32(words ^ (columns * signed32(COLUMN_MULTIPLIER)))
-    # The upper 31 bits, cut out: torch before 2.13 computes columns that it counts itself, and so
-    # draws, in 64 bits on a GPU, and above these 32 stands what belongs to no draw.
-    kept = draws.bitwise_right_shift_(1).bitwise_and_(2**31 - 1) >= int(probability * 2**31)
-    return kept.to(dtype).mul_(1.0 / (1.0 - probability))
+    first, second = (signed32(multiplier) for multiplier in MIX32_MULTIPLIERS)
+    columns = columns * signed32(COLUMN_MULTIPLIER)
+    mixed = (_folded(words, 16) ^ _folded(columns, 16)).mul_(first)
+    mixed = _folded(mixed, 15).mul_(second)
+    bar = int(probability * 2**31)
+    # Cut out, for torch before 2.13 computes columns that it counts itself, and so draws, in 64
+    # bits on a GPU, and above these 32 stands what belongs to no draw.
+    draws = mixed.bitwise_xor_(bar >> 15).bitwise_right_shift_(1).bitwise_and_(2**31 - 1)
+    # 1 and 0 without a comparison: a CPU turns no truth values into numbers by vectors.
+    return draws.sub_(bar).bitwise_right_shift_(31).add_(1).to(dtype)
 
 
 def dropped(hidden: Tensor, words: Tensor | None, probability: float) -> Tensor:

@@ -1,12 +1,11 @@
 """A packed batch of numpy arrays -> tensors on a device, laid out for attention.
 
-The stream is not padded. Attention's definition alone needs rectangles, so where it asks for them
-sequences are grouped by length into a few blocks, each nearly full or small; every other layer sees
-rows of real tokens, and where it is asked for a few spare ones, so that steps come in few sizes.
-This file knows no weights.
+The stream is not padded. Attention's definition alone needs rectangles, and where it asks for them
+sequences are grouped into `blocks`; every other layer sees rows of real tokens, and where it is
+asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
 
-Legend: T rows (tokens, then spare rows), N sequences, n sequences of one block, S the block's
-longest sequence.
+Legend: T rows (tokens, then spare rows), N sequences, n sequences of one rectangle or block, S the
+tokens of each.
 """
 
 from __future__ import annotations
@@ -21,29 +20,11 @@ import torch
 from torch import Tensor
 
 from bertsmith.batch import IntArray, PackedBatch, starts_of
+from bertsmith.model.blocks import Block, arranged_in_blocks
 from bertsmith.randomness import dropout_row_keys
 
-# A block may be this much larger than its real tokens before it is cut in two: quadratic work grows
-# by twice that share.
-MAX_BLOCK_WASTE = 1.15
-# A small block may be larger still, while its empty scores of a head are fewer than this: the calls
-# of another block take longer.
-MAX_SMALL_BLOCK_WASTE = 2.0
-MAX_BLOCK_WASTED_SCORES = 2**13
 # 128 bytes, counted in int64 elements.
 _CACHE_LINE = 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """Some sequences of the stream as a rectangle."""
-
-    rows: Tensor
-    """(n * S,) int64: the stream row of each cell; cells past a sequence's end repeat its first."""
-    lengths: Tensor
-    """(n,) int64: real cells of each sequence."""
-    width: int
-    """S."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,19 +119,17 @@ class Stream:
     @cached_property
     def _cells(self) -> tuple[tuple[Block, ...], Tensor]:
         """`blocks` and `cell_rows`, made together when either is first asked for."""
-        blocks, cell_rows = _blocks(self.lengths, starts_of(self.lengths))
-        num_cells = sum(len(rows) for rows, _, _ in blocks)
+        arranged, cell_rows = arranged_in_blocks(self.lengths)
+        num_cells = sum(len(block.rows) for block in arranged)
         arrays = [_filled_up(cell_rows, num_cells, len(self.token_ids) - self.num_tokens)]
-        arrays += [array for rows, lengths, _ in blocks for array in (rows, lengths)]
+        arrays += [array for block in arranged for array in (block.rows, block.lengths)]
         moved = tensors(arrays, self.token_ids.device)
-        of_blocks = zip(moved[1::2], moved[2::2], blocks, strict=True)
-        return (
-            tuple(
-                Block(rows=rows, lengths=lengths, width=width)
-                for rows, lengths, (_, _, width) in of_blocks
-            ),
-            moved[0],
+        of_blocks = zip(moved[1::2], moved[2::2], arranged, strict=True)
+        blocks = (
+            Block(rows=rows, lengths=lengths, width=block.width, start=block.start)
+            for rows, lengths, block in of_blocks
         )
+        return tuple(blocks), moved[0]
 
     @cached_property
     def rectangles(self) -> tuple[Rectangle, ...]:
@@ -263,42 +242,3 @@ def _rectangles(lengths: IntArray) -> tuple[Rectangle, ...]:
         Rectangle(start=int(starts[first]), num_sequences=end - first, length=int(lengths[first]))
         for first, end in pairwise(edges)
     )
-
-
-def _blocks(
-    lengths: IntArray, starts: IntArray
-) -> tuple[list[tuple[IntArray, IntArray, int]], IntArray]:
-    """Groups sequences by length: (rows, lengths, width) of each block, and each row's cell."""
-    width, total = int(lengths[0]), int(lengths.sum())
-    if (lengths == width).all():  # cells and rows are the same
-        return [(np.arange(total), lengths.astype(np.int64), width)], np.arange(total)
-    order = np.argsort(-lengths.astype(np.int64), kind="stable")
-    blocks: list[tuple[IntArray, IntArray, int]] = []
-    cell_rows: IntArray = np.empty(total, dtype=np.int64)
-    num_cells = 0
-    for members in _groups(lengths[order]):
-        block_lengths = lengths[order[members]].astype(np.int64)
-        block_starts = starts[order[members]]
-        width = int(block_lengths[0])
-        columns = np.arange(width)
-        real = columns < block_lengths[:, None]  # (n, S)
-        rows = block_starts[:, None] + np.where(real, columns, 0)  # (n, S)
-        cells = num_cells + np.arange(real.size).reshape(real.shape)
-        cell_rows[rows[real]] = cells[real]
-        num_cells += real.size
-        blocks.append((rows.reshape(-1), block_lengths, width))
-    return blocks, cell_rows
-
-
-def _groups(sorted_lengths: IntArray) -> list[slice]:
-    """Cuts lengths in falling order where the rectangle so far would become too empty."""
-    groups, start, real, scores = [], 0, 0, 0
-    for index, length in enumerate(sorted_lengths.tolist()):
-        width = int(sorted_lengths[start])
-        real, scores = real + length, scores + length**2
-        cells = (index + 1 - start) * width
-        is_small = cells * width - scores <= MAX_BLOCK_WASTED_SCORES
-        if cells > (MAX_SMALL_BLOCK_WASTE if is_small else MAX_BLOCK_WASTE) * real:
-            groups.append(slice(start, index))
-            start, real, scores = index, length, length**2
-    return [*groups, slice(start, len(sorted_lengths))]

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bertsmith.fusion import fused
+from bertsmith.fusion import fused, is_fusing
 from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss
 from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
@@ -30,6 +30,8 @@ CHUNK_LOGITS = 2**26
 GPU_CHUNK_LOGITS = 2**29
 """The same on a GPU, a gigabyte in bfloat16: gradients of few chunks are added up sooner. Masked
 rows of a step of BASE take a thirtieth of what its hidden states do."""
+_LOGITS_IN_CACHE = 2**20
+"""Of which a probability is made at once where each operator is a pass over them, on a CPU."""
 _LINE = 64
 """What a GPU's vocabulary is made a multiple of while it is multiplied by: its fast products read
 whole lines, and would leave BERT's 30,522 words to slower ones."""
@@ -161,11 +163,22 @@ def _with_gradients(
     if cpu_vocabulary_loss.suits(logits, bias, targets):
         total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)
     else:
-        total, correct, at_target = _scored_in_place(logits, bias, targets)  # at_target: (m, 1)
-        logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))
+        total, correct = _to_gradient(logits, bias, targets)
         by_bias = logits.new_ones(1, len(rows)) @ logits  # (1, V)
     gradient = logits  # (m, V); it stands where they were
     return (total, correct), (gradient @ embedding, gradient.T @ rows, by_bias)
+
+
+def _to_gradient(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """As `_scored`; the gradient takes the place of the (m, V) logits."""
+    is_one_pass = logits.device.type != "cpu" or is_fusing("cpu")
+    most = len(logits) if is_one_pass else max(1, _LOGITS_IN_CACHE // logits.shape[1])
+    parts = []
+    for rows, right in zip(torch.split(logits, most), torch.split(targets, most), strict=True):
+        total, correct, at_target = _scored_in_place(rows, bias, right)  # at_target: (rows, 1)
+        rows.scatter_(1, right[:, None], at_target.to(rows.dtype))
+        parts.append((total, correct))
+    return _added(parts)
 
 
 @fused
@@ -202,7 +215,13 @@ def _softmax_loss(
     return losses.sum(), (guesses[:, 0] == targets).sum(), weights.div_(sums), losses
 
 
-@fused
 def _scaled(values: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
-    # The factor is not rounded to the values' dtype: that would scale the whole gradient wrongly.
+    """The factor is not rounded to the values' dtype: that would scale all of them wrongly."""
+    if values.device.type == "cpu" and values.dtype == dtype and not is_fusing("cpu"):
+        return values * factor  # which takes a CPU's scalar as it is, and needs no wide copies
+    return _scaled_in_one_pass(values, factor, dtype)
+
+
+@fused
+def _scaled_in_one_pass(values: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
     return (widened(values) * factor).to(dtype)

@@ -129,8 +129,8 @@ def neighbours_seen(patch: pytest.MonkeyPatch) -> None:
 
 
 def neighbours_seen_in_training(patch: pytest.MonkeyPatch) -> None:
-    def probabilities(scores, lengths, direction, scale):
-        return torch.softmax(scores * scale, dim=-1)
+    def probabilities(scores, ends, direction):
+        return torch.softmax(scores, dim=-1)
 
     patch.setattr(block_attention, "_probabilities", probabilities)
 

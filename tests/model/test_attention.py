@@ -6,8 +6,7 @@ import torch
 
 from bertsmith.compiler import without_native
 from bertsmith.fusion import unfused
-from bertsmith.model import block_attention, inference_attention
-from bertsmith.model import stream as stream_file
+from bertsmith.model import block_attention, blocks, inference_attention
 from bertsmith.model.attention import attend
 from bertsmith.model.bert import Bert
 from bertsmith.model.block_attention import AttentionRules, attention_probabilities
@@ -40,7 +39,7 @@ def small_bert(config: BertConfig) -> Bert:
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Blocks as where their scores are many: cut when they are not nearly full."""
-    monkeypatch.setattr(stream_file, "MAX_BLOCK_WASTED_SCORES", -1)
+    monkeypatch.setattr(blocks, "MAX_BLOCK_WASTED_SCORES", -1)
 
 
 @pytest.mark.usefixtures("many_blocks")
@@ -222,9 +221,12 @@ def test_attention_gradient_with_dropout_is_that_of_the_same_mask():
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("scores", [1, 2 * 4 * 40**2, 10**9])
-def test_without_a_compiler_a_few_sequences_at_a_time_give_the_same(direction, scores, monkeypatch):
+@pytest.mark.parametrize("lengths", [LENGTHS, [37] * 7], ids=["mixed", "equal"])
+def test_without_a_compiler_a_few_sequences_at_a_time_give_the_same(
+    direction, scores, lengths, monkeypatch
+):
     rules = AttentionRules(num_heads=4, direction=direction, probability=0.3)
-    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    packed = random_packed(lengths, CONFIG.vocab_size)
     stream = Stream.of(packed, dropout=(1, 2), is_rounded=True)
     words = site_words(stream.row_keys, 1, 0)
     torch.manual_seed(0)
@@ -244,7 +246,7 @@ def test_without_a_compiler_a_few_sequences_at_a_time_give_the_same(direction, s
             whole = contexts_and_gradients()
         monkeypatch.setattr(block_attention, "_SCORES_IN_CACHE", scores)
         parts = list(block_attention._parts(stream, room, rules.num_heads))
-        num_parts = {1: len(LENGTHS), 10**9: len(stream.blocks)}.get(scores)
+        num_parts = {1: len(lengths), 10**9: len(stream.blocks)}.get(scores)
         assert num_parts is None or len(parts) == num_parts
         assert len(stream.blocks) <= len(parts)
         for found, expected in zip(contexts_and_gradients(), whole, strict=True):

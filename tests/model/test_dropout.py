@@ -8,9 +8,17 @@ from bertsmith import randomness
 from bertsmith.batch import PackedBatch
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import sized
-from bertsmith.model.dropout import dropped, keep_factors, mix32, site_words
+from bertsmith.model.dropout import (
+    COLUMN_MULTIPLIER,
+    dropped,
+    keep_factors,
+    kept,
+    mix32,
+    site_words,
+)
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Stream
+from tests.model.draws import PROBABILITIES, words_at_the_bound
 from tests.model.plain import random_packed
 
 CONFIG = replace(sized(2, 32, 4), vocab_size=60, max_position_embeddings=64)
@@ -20,6 +28,23 @@ def test_the_torch_hash_equals_its_numpy_twin_to_the_bit():
     words = np.arange(-(2**31), 2**31, 1_000_003, dtype=np.int64).astype(np.int32)
     ours = mix32(torch.from_numpy(words)).numpy()
     assert np.array_equal(ours, randomness.mix32(words.view(np.uint32)).view(np.int32))
+
+
+@pytest.mark.parametrize("probability", [0.0, *PROBABILITIES])
+def test_what_is_kept_are_the_draws_that_reach_the_bar(probability):
+    """At the bound too, and with columns: of the whole hash's upper 31 bits, in numpy."""
+    words = torch.cat([words_at_the_bound(probability), torch.arange(500, dtype=torch.int32)])
+    columns = torch.arange(70, dtype=torch.int32)
+    mixed = words.numpy().view(np.uint32)[:, None] ^ (
+        columns.numpy().view(np.uint32) * np.uint32(COLUMN_MULTIPLIER)
+    )
+    expected = randomness.mix32(mixed) >> np.uint32(1) >= np.uint32(int(probability * 2**31))
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        found = kept(words[:, None], columns, probability, dtype)
+        assert found.dtype == dtype
+        assert np.array_equal(found.float().numpy(), expected)
+    factors = keep_factors(words[:, None], columns, probability, torch.float64).numpy()
+    assert np.array_equal(factors, expected / (1.0 - probability))
 
 
 def test_masks_keep_their_rate_in_every_row_and_column():

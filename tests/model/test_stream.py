@@ -4,14 +4,12 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bertsmith.model.stream import (
+from bertsmith.model.blocks import (
     MAX_BLOCK_WASTE,
     MAX_BLOCK_WASTED_SCORES,
     MAX_SMALL_BLOCK_WASTE,
-    Stream,
-    builds_kernels_by_size,
-    rounded,
 )
+from bertsmith.model.stream import Stream, builds_kernels_by_size, rounded
 from tests.model.plain import random_packed
 
 

@@ -73,6 +73,29 @@ def test_loss_and_gradients_are_those_of_all_logits_at_once(is_plain):
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("num_rows", [0, 1, 7, ROWS])
+def test_a_few_rows_of_logits_at_a_time_give_the_gradients_of_all(dtype, num_rows, monkeypatch):
+    """As they are made where every operator is a pass over memory."""
+    tensors = inputs(dtype, rows=num_rows)
+    at_once = []
+    scored = vocabulary_loss._scored_in_place
+
+    def counted(logits, *others):
+        at_once.append(len(logits))
+        return scored(logits, *others)
+
+    with unfused(), without_native():
+        expected = loss_and_gradients(language_model_loss, tensors)
+        monkeypatch.setattr(vocabulary_loss, "_scored_in_place", counted)
+        monkeypatch.setattr(vocabulary_loss, "_LOGITS_IN_CACHE", 3 * WORDS + 1)
+        found = loss_and_gradients(language_model_loss, tensors)
+    assert (max(at_once), sum(at_once)) == (min(3, num_rows), num_rows)
+    torch.testing.assert_close(found[0], expected[0], rtol=1e-6, atol=0.0)  # added in another order
+    for one, right in zip(found[1:], expected[1:], strict=True):
+        assert torch.equal(one, right)
+
+
 @pytest.mark.skipif(not multiplies_float16(), reason="no products of float16 here")
 @pytest.mark.usefixtures("rows_a_chunk")
 def test_by_products_of_float16_it_is_nearly_the_same():
@@ -178,11 +201,13 @@ def test_rounded_types_round_each_product_once_and_sum_chunks_exactly(dtype, is_
 
 
 @every_way
-def test_the_factor_of_the_loss_is_not_rounded_to_the_type_of_the_gradient():
+@pytest.mark.parametrize("is_plain", FUSED)
+def test_the_factor_of_the_loss_is_not_rounded_to_the_type_of_the_gradient(is_plain):
     tensors, unit = inputs(torch.bfloat16, rows=300), torch.finfo(torch.bfloat16).eps
     factor = 1 + 0.49 * unit  # would be rounded to 1
     expected = loss_and_gradients(plain, exact(tensors), factor)
-    found = loss_and_gradients(language_model_loss, tensors, factor)
+    with unfused(is_plain):
+        found = loss_and_gradients(language_model_loss, tensors, factor)
     for one, right in zip(found[2:4], expected[2:4], strict=True):
         # Of many random roundings little is left in the mean.
         assert abs((one.double() * right).sum() / right.square().sum() - 1) < unit / 4

@@ -1,0 +1,91 @@
+"""Lengths of sequences -> blocks: rectangles of a few sequences each, nearly full or small.
+
+Sequences are grouped by length, so that attention's definition, which needs rectangles, works on
+few cells that are no token. It knows no batch and no weights.
+
+Legend: T rows, n sequences of one block, S the block's longest sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from bertsmith.batch import IntArray, starts_of
+
+# A block may be this much larger than its real tokens before it is cut in two: quadratic work grows
+# by twice that share.
+MAX_BLOCK_WASTE = 1.15
+# A small block may be larger still, while its empty scores of a head are fewer than this: the calls
+# of another block take longer.
+MAX_SMALL_BLOCK_WASTE = 2.0
+MAX_BLOCK_WASTED_SCORES = 2**13
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Some sequences of the stream as a rectangle."""
+
+    rows: Tensor
+    """(n * S,) int64: the stream row of each cell; cells past a sequence's end repeat its first."""
+    lengths: Tensor
+    """(n,) int64: real cells of each sequence."""
+    width: int
+    """S."""
+    start: int | None = None
+    """Where its cells are rows of the stream as they lie there, none of them past an end: the first
+    of these; else None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrangedBlock:
+    """The same in arrays, on no device yet."""
+
+    rows: IntArray
+    lengths: IntArray
+    width: int
+    start: int | None = None
+
+
+def arranged_in_blocks(lengths: IntArray) -> tuple[list[ArrangedBlock], IntArray]:
+    """Blocks in which every sequence lies once, and each row's cell, (T,), counted through them."""
+    width, total = int(lengths[0]), int(lengths.sum())
+    if (lengths == width).all():  # cells and rows are the same
+        as_they_lie: IntArray = np.arange(total)
+        whole = ArrangedBlock(
+            rows=as_they_lie, lengths=lengths.astype(np.int64), width=width, start=0
+        )
+        return [whole], as_they_lie
+    starts = starts_of(lengths)
+    order = np.argsort(-lengths.astype(np.int64), kind="stable")
+    blocks: list[ArrangedBlock] = []
+    cell_rows: IntArray = np.empty(total, dtype=np.int64)
+    num_cells = 0
+    for members in _groups(lengths[order]):
+        block_lengths = lengths[order[members]].astype(np.int64)
+        block_starts = starts[order[members]]
+        width = int(block_lengths[0])
+        columns = np.arange(width)
+        real = columns < block_lengths[:, None]  # (n, S)
+        rows = block_starts[:, None] + np.where(real, columns, 0)  # (n, S)
+        cells = num_cells + np.arange(real.size).reshape(real.shape)
+        cell_rows[rows[real]] = cells[real]
+        num_cells += real.size
+        blocks.append(ArrangedBlock(rows=rows.reshape(-1), lengths=block_lengths, width=width))
+    return blocks, cell_rows
+
+
+def _groups(sorted_lengths: IntArray) -> list[slice]:
+    """Cuts lengths in falling order where the rectangle so far would become too empty."""
+    groups, start, real, scores = [], 0, 0, 0
+    for index, length in enumerate(sorted_lengths.tolist()):
+        width = int(sorted_lengths[start])
+        real, scores = real + length, scores + length**2
+        cells = (index + 1 - start) * width
+        is_small = cells * width - scores <= MAX_BLOCK_WASTED_SCORES
+        if cells > (MAX_SMALL_BLOCK_WASTE if is_small else MAX_BLOCK_WASTE) * real:
+            groups.append(slice(start, index))
+            start, real, scores = index, length, length**2
+    return [*groups, slice(start, len(sorted_lengths))]
