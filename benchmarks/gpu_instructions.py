@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from bertsmith.model import flash_attention, gpu_layer, gpu_norm
-from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import BASE
 
 PROBABILITY = 0.1

@@ -92,6 +92,7 @@ _PRODUCTS = {
     "aten::bmm": (0, 1, -1),
     "aten::addmm": (1, 2, -1),
     "aten::baddbmm": (1, 2, -1),
+    "aten::baddbmm_": (1, 2, -1),
     "mkldnn::_linear_pointwise": (0, 1, 0),
 }
 """Operators that multiply matrices, which of their inputs are multiplied, and which size of the

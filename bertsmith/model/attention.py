@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.model import block_attention, cpu_attention, flash_attention
-from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import ATTENTION_OUTPUT_SITE, ATTENTION_SITE, site_words
 from bertsmith.model.inference_attention import attend_without_gradient

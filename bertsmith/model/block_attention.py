@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,33 +23,14 @@ from torch import Tensor
 
 from bertsmith.fusion import fused, is_fusing
 from bertsmith.model import block_cells
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.blocks import Block
 from bertsmith.model.config import Direction
 from bertsmith.model.dropout import HEAD_BITS, kept
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
 
-DIRECTION_NUMBERS: dict[Direction, int] = {
-    "bidirectional": 0,
-    "left_to_right": 1,
-    "right_to_left": 2,
-}
-"""How kernels are told."""
-
-
 _SCORES_IN_CACHE = 2**21
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttentionRules:
-    """What attention needs beside its inputs."""
-
-    num_heads: int
-    """A."""
-    direction: Direction
-    """Which keys a query may see."""
-    probability: float
-    """Dropout on the attention probabilities."""
 
 
 def attend(qkv: Tensor, words: Tensor | None, stream: Stream, rules: AttentionRules) -> Tensor:

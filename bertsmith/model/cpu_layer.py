@@ -25,7 +25,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
 from bertsmith.model.cpu_norm import NativeNorm

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.model import gpu_kernels
-from bertsmith.model.block_attention import DIRECTION_NUMBERS, AttentionRules
+from bertsmith.model.attention_rules import DIRECTION_NUMBERS, AttentionRules
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
 

@@ -23,7 +23,8 @@ import torch
 from bertsmith.batch import IntArray, PackedBatch
 from bertsmith.data.items import Item
 from bertsmith.fusion import unfused
-from bertsmith.model.block_attention import AttentionRules, attention_probabilities
+from bertsmith.model.attention_rules import AttentionRules
+from bertsmith.model.block_attention import attention_probabilities
 from bertsmith.model.config import BertConfig, Direction
 from bertsmith.model.finite import finite
 from bertsmith.model.objectives import PretrainModel

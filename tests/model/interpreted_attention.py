@@ -14,7 +14,7 @@ import json
 import torch
 
 from bertsmith.model import block_attention, flash_attention
-from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import Direction
 from bertsmith.model.dropout import site_words
 from bertsmith.model.flash_attention import Asked

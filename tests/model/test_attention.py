@@ -8,8 +8,9 @@ from bertsmith.compiler import without_native
 from bertsmith.fusion import unfused
 from bertsmith.model import block_attention, blocks, inference_attention
 from bertsmith.model.attention import attend
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.bert import Bert
-from bertsmith.model.block_attention import AttentionRules, attention_probabilities
+from bertsmith.model.block_attention import attention_probabilities
 from bertsmith.model.block_cells import heads_of
 from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.dropout import site_words

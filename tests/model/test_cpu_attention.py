@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensorMode
 from bertsmith.compiler import without_native
 from bertsmith.model import block_attention, cpu_attention
 from bertsmith.model.attention import SelfAttention, attend
-from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import BertConfig
 from bertsmith.model.stream import Stream
 from tests.builds import forget_builds, with_vectors_of

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from bertsmith.model import cpu_layer
-from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_attention import attend
 from bertsmith.model.int8_weights import Int8Weights

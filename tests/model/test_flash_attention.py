@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.gpu_instructions import TYPES, built
 from bertsmith.model import flash_attention
-from bertsmith.model.block_attention import AttentionRules
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.flash_attention import (
     LAUNCH_OPTIONS,
     SHORT_OPTIONS,

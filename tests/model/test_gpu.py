@@ -15,8 +15,8 @@ import torch
 from bertsmith import fusion
 from bertsmith.model import block_attention, flash_attention, vocabulary_loss
 from bertsmith.model.attention import attend
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.bert import Bert
-from bertsmith.model.block_attention import AttentionRules
 from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.dropout import dropped, keep_factors, mix32, site_words
 from bertsmith.model.embeddings import Table

@@ -14,8 +14,9 @@ from bertsmith.batch import PretrainBatch
 from bertsmith.data.config import Masking
 from bertsmith.data.masking import VocabularyFacts, mask
 from bertsmith.model import config as sizes
+from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.bert import Bert
-from bertsmith.model.block_attention import AttentionRules, attention_probabilities
+from bertsmith.model.block_attention import attention_probabilities
 from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.dropout import (
     ATTENTION_OUTPUT_SITE,
