@@ -73,6 +73,14 @@ def is_fusing(device_type: str) -> bool:
     return not _PLAIN.get() and is_available(device_type)
 
 
+def is_eager_on_cpu(tensor: Tensor) -> bool:
+    """True on a CPU where a fused function runs operator by operator.
+
+    Each is a pass over memory then, and pieces that its caches hold are faster than the whole.
+    """
+    return tensor.device.type == "cpu" and not is_fusing("cpu")
+
+
 @functools.cache
 def is_available(device_type: str) -> bool:
     """True when torch.compile builds kernels for the device and the user has not switched it off.

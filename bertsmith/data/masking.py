@@ -22,7 +22,7 @@ import numpy.typing as npt
 from bertsmith.batch import starts_of
 from bertsmith.data.config import Masking
 from bertsmith.data.inputs import Int32Array
-from bertsmith.randomness import Int64Array, Stream, hash64, integers, uniform
+from bertsmith.randomness import Int64Array, Stream, UInt64Array, hash64, integers, uniform
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -66,7 +66,7 @@ def mask(
     order_draws = hash64(
         seed, Stream.MASKS, _Purpose.ORDER, example_keys[unit_sequences], positions[unit_rows]
     )
-    order = np.lexsort((order_draws, unit_sequences))
+    order = _by_sequence_and_draw(unit_sequences, order_draws, len(lengths))
     is_taken = _take_while_they_fit(
         order, unit_sizes, unit_sequences, _num_predictions(lengths, masking)
     )
@@ -110,18 +110,36 @@ def _begins_word(
     return begins
 
 
+def _by_sequence_and_draw(
+    sequences: Int64Array, draws: UInt64Array, num_sequences: int
+) -> Int64Array:
+    """(U,) the units sorted by sequence, and in each by its draw, the first of equal ones first.
+
+    As `lexsort` does, in a third of the time: numbers of sequences are few, and sorted by digits.
+    """
+    by_draw = np.argsort(draws, kind="stable")
+    numbers = sequences[by_draw].astype(np.min_scalar_type(num_sequences))
+    order: Int64Array = by_draw[np.argsort(numbers, kind="stable")]
+    return order
+
+
 def _take_while_they_fit(
     order: Int64Array, sizes: Int64Array, sequences: Int64Array, numbers: Int64Array
 ) -> BoolArray:
     """(U,) the units taken: in `order`, each that fits what is left of its sequence's number.
 
     A word too long for the rest is passed over, as in the original. `order` sorts the units by
-    sequence; round r looks at the r-th unit of every sequence that still wants some.
+    sequence, and `sequences` rise; round r looks at the r-th unit of every sequence that still
+    wants some. Units of one token all fit, until there are enough.
     """
     is_taken = np.zeros(len(sizes), dtype=bool)
-    remaining = numbers.copy()
     counts = np.bincount(sequences, minlength=len(numbers))
     firsts = starts_of(counts)
+    if sizes.max(initial=0) <= 1:
+        is_first = np.arange(len(order)) - firsts[sequences] < numbers[sequences]
+        is_taken[order[is_first]] = True
+        return is_taken
+    remaining = numbers.copy()
     active = np.flatnonzero(counts)
     turn = 0
     while active.size:

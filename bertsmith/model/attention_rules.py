@@ -1,4 +1,4 @@
-"""How self-attention attends, for all that compute it.
+"""How self-attention attends, for all that compute it; it knows no computation.
 
 Legend: A heads.
 """
@@ -14,7 +14,7 @@ DIRECTION_NUMBERS: dict[Direction, int] = {
     "left_to_right": 1,
     "right_to_left": 2,
 }
-"""How kernels are told."""
+"""How kernels are told the direction."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 The stream's blocks are rectangles of a few sequences, and what lies past a sequence's end gets
 exactly zero weight. The backward pass is written out, because it needs less than automatic
-differentiation would keep: the heads, the probabilities and what dropout kept of them, which is
-drawn again where that is faster. Scales, of scores and of dropout, are factors of the products
-beside them. It does not know how the blocks were chosen.
+differentiation would keep: the heads, the probabilities and, where it is not drawn again, the
+dropout mask. Scales, of scores and of dropout, are factors of the products beside them. It does not
+know how the blocks were chosen.
 
 Source: Vaswani et al. 2017, section 3.2; google-research/bert, modeling.py, attention_layer.
 
@@ -21,12 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertsmith.fusion import fused, is_fusing
+from bertsmith.fusion import fused, is_eager_on_cpu
 from bertsmith.model import block_cells
 from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.blocks import Block
 from bertsmith.model.config import Direction
-from bertsmith.model.dropout import HEAD_BITS, kept
+from bertsmith.model.dropout import HEAD_BITS, keep_mask
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
 
@@ -99,7 +99,7 @@ def _parts(stream: Stream, cells: Tensor, num_heads: int) -> Iterator[tuple[Bloc
     Where every operator is a pass over memory of its own, a few sequences of a block at a time, so
     that their scores stay in the cache from one to the next.
     """
-    is_whole = _is_fusing(cells)
+    is_whole = not is_eager_on_cpu(cells)
     for block, of_block in zip(stream.blocks, stream.parted(cells), strict=True):
         count = max(1, _SCORES_IN_CACHE // (num_heads * block.width**2))
         if is_whole or count >= len(block.lengths):
@@ -132,7 +132,7 @@ def _scores(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def _product(left: Tensor, right: Tensor, scale: float) -> Tensor:
-    """Scale * left @ right, matrices by sequence and head, rounded once."""
+    """`scale` times left @ right, matrices by sequence and head; scaled before it is rounded."""
     product = left.new_empty((*left.shape[:-1], right.shape[-1]))
     _multiply(left, right, scale, product)
     return product
@@ -140,7 +140,9 @@ def _product(left: Tensor, right: Tensor, scale: float) -> Tensor:
 
 def _multiply(left: Tensor, right: Tensor, scale: float, product: Tensor) -> None:
     """The same, written into `product`, whatever stood there."""
-    matrices = product.flatten(0, 1)
+    matrices = product.view(-1, *product.shape[2:])
+    if product.device.type == "mps":  # which multiplies what stood there by 0, and may meet a NaN
+        matrices.zero_()
     matrices.baddbmm_(left.flatten(0, 1), right.flatten(0, 1), beta=0.0, alpha=scale)
 
 
@@ -154,7 +156,7 @@ def _dropout_scale(words: Tensor | None, rules: AttentionRules) -> float:
 
 
 def _ends(block: Block) -> Tensor | None:
-    """(n,) the sequences' lengths; None where none ends before the block does."""
+    """(n,) the sequences' lengths; None where all are known to be the block's width."""
     return block.lengths if block.start is None else None
 
 
@@ -165,17 +167,17 @@ def _block_words(words: Tensor | None, block: Block) -> Tensor | None:
 @fused
 def _probabilities(scores: Tensor, ends: Tensor | None, direction: Direction) -> Tensor:
     """Softmax over the keys a query may see, in the dtype of the scores."""
-    hidden = _hidden(scores, ends, direction)
-    if hidden is None:
+    unseen = _unseen(scores, ends, direction)
+    if unseen is None:
         return torch.softmax(scores, dim=-1)
     # Added, for which a CPU has vectors; filling in where a mask says so it does one by one.
-    masked = torch.zeros_like(hidden, dtype=scores.dtype).masked_fill_(hidden, -torch.inf)
+    masked = torch.zeros_like(unseen, dtype=scores.dtype).masked_fill_(unseen, -torch.inf)
     return torch.softmax(scores + masked, dim=-1)
 
 
-def _hidden(scores: Tensor, ends: Tensor | None, direction: Direction) -> Tensor | None:
+def _unseen(scores: Tensor, ends: Tensor | None, direction: Direction) -> Tensor | None:
     """True for keys that a query may not see, (n or 1, 1, S or 1, S); None if there are none."""
-    # Differs from the paper's code: hidden keys weigh exactly nothing, where it adds -10,000.
+    # Differs from the paper's code: unseen keys weigh exactly nothing, where it adds -10,000.
     positions = torch.arange(scores.shape[-1], device=scores.device)
     past = None if ends is None else (positions >= ends[:, None])[:, None, None, :]  # (n, 1, 1, S)
     if direction == "bidirectional":
@@ -185,9 +187,9 @@ def _hidden(scores: Tensor, ends: Tensor | None, direction: Direction) -> Tensor
         return later[None, None] if past is None else past | later
     # A query past the sequence's end would see nothing at all: it may see its own cell.
     earlier = positions < positions[:, None]
-    return (
-        earlier[None, None] if past is None else past & (positions != positions[:, None]) | earlier
-    )
+    if past is None:
+        return earlier[None, None]
+    return (past & (positions != positions[:, None])) | earlier
 
 
 def _dropout(
@@ -195,11 +197,11 @@ def _dropout(
 ) -> tuple[Tensor, Tensor | None]:
     """What dropout keeps of (n, A, S, S) probabilities, not scaled.
 
-    And its mask, where the backward pass is not to draw it again: in many passes over memory.
+    And the mask, unless the backward pass draws it again, which is cheap in one kernel.
     """
     if words is None:
         return probabilities, None
-    if _is_fusing(probabilities):
+    if not is_eager_on_cpu(probabilities):
         return _kept_of(probabilities, words, probability), None
     mask = _mask(probabilities, words, probability)
     return probabilities * mask, mask
@@ -234,9 +236,4 @@ def _mask(values: Tensor, words: Tensor, probability: float) -> Tensor:
         torch.arange(size, dtype=torch.int32, device=words.device) for size in (num_heads, width)
     ]
     columns = (numbers[0][:, None, None] << HEAD_BITS) | numbers[1]  # (A, 1, S)
-    return kept(words[:, None, :, None], columns, probability, values.dtype)
-
-
-def _is_fusing(rows: Tensor) -> bool:
-    """Whether what stands between two products is one pass over memory."""
-    return rows.device.type != "cpu" or is_fusing("cpu")
+    return keep_mask(words[:, None, :, None], columns, probability, values.dtype)

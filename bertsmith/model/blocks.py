@@ -35,8 +35,8 @@ class Block:
     width: int
     """S."""
     start: int | None = None
-    """Where its cells are rows of the stream as they lie there, none of them past an end: the first
-    of these; else None."""
+    """The first cell's stream row, if the cells are rows one after the other and all real; else
+    None."""
 
 
 @dataclass(frozen=True, kw_only=True)

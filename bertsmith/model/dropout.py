@@ -71,10 +71,10 @@ def site_number(layer: int, site: int) -> int:
 
 def keep_factors(words: Tensor, columns: Tensor, probability: float, dtype: torch.dtype) -> Tensor:
     """1 / (1 - p) where an element is kept and 0 where it is dropped, in `dtype`."""
-    return kept(words, columns, probability, dtype).mul_(1.0 / (1.0 - probability))
+    return keep_mask(words, columns, probability, dtype).mul_(1.0 / (1.0 - probability))
 
 
-def kept(words: Tensor, columns: Tensor, probability: float, dtype: torch.dtype) -> Tensor:
+def keep_mask(words: Tensor, columns: Tensor, probability: float, dtype: torch.dtype) -> Tensor:
     """1 where an element is kept and 0 where it is dropped, in `dtype`.
 
     `words` and `columns` are int32 and broadcast against each other. Each element draws 31 bits, so
@@ -92,7 +92,7 @@ def kept(words: Tensor, columns: Tensor, probability: float, dtype: torch.dtype)
     # Cut out, for torch before 2.13 computes columns that it counts itself, and so draws, in 64
     # bits on a GPU, and above these 32 stands what belongs to no draw.
     draws = mixed.bitwise_xor_(bar >> 15).bitwise_right_shift_(1).bitwise_and_(2**31 - 1)
-    # 1 and 0 without a comparison: a CPU turns no truth values into numbers by vectors.
+    # Without a comparison: torch turns no truth values into numbers by vectors on a CPU.
     return draws.sub_(bar).bitwise_right_shift_(31).add_(1).to(dtype)
 
 

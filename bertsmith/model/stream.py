@@ -5,7 +5,7 @@ sequences are grouped into `blocks`; every other layer sees rows of real tokens,
 asked for a few spare ones, so that steps come in few sizes. This file knows no weights.
 
 Legend: T rows (tokens, then spare rows), N sequences, n sequences of one rectangle or block, S the
-tokens of each.
+tokens of its longest.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bertsmith.fusion import fused, is_fusing
+from bertsmith.fusion import fused, is_eager_on_cpu
 from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss
 from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
@@ -30,8 +30,8 @@ CHUNK_LOGITS = 2**26
 GPU_CHUNK_LOGITS = 2**29
 """The same on a GPU, a gigabyte in bfloat16: gradients of few chunks are added up sooner. Masked
 rows of a step of BASE take a thirtieth of what its hidden states do."""
-_LOGITS_IN_CACHE = 2**20
-"""Of which a probability is made at once where each operator is a pass over them, on a CPU."""
+_LOGITS_IN_CACHE = 2**21
+"""As many are made probabilities at once where every operator is a pass over all of them."""
 _LINE = 64
 """What a GPU's vocabulary is made a multiple of while it is multiplied by: its fast products read
 whole lines, and would leave BERT's 30,522 words to slower ones."""
@@ -171,14 +171,17 @@ def _with_gradients(
 
 def _to_gradient(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """As `_scored`; the gradient takes the place of the (m, V) logits."""
-    is_one_pass = logits.device.type != "cpu" or is_fusing("cpu")
-    most = len(logits) if is_one_pass else max(1, _LOGITS_IN_CACHE // logits.shape[1])
-    parts = []
-    for rows, right in zip(torch.split(logits, most), torch.split(targets, most), strict=True):
-        total, correct, at_target = _scored_in_place(rows, bias, right)  # at_target: (rows, 1)
-        rows.scatter_(1, right[:, None], at_target.to(rows.dtype))
-        parts.append((total, correct))
-    return _added(parts)
+    if is_eager_on_cpu(logits):
+        most = max(1, _LOGITS_IN_CACHE // logits.shape[1])
+        pieces = zip(torch.split(logits, most), torch.split(targets, most), strict=True)
+        return _added([_piece_to_gradient(rows, bias, right) for rows, right in pieces])
+    return _piece_to_gradient(logits, bias, targets)
+
+
+def _piece_to_gradient(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    total, correct, at_target = _scored_in_place(logits, bias, targets)  # at_target: (m, 1)
+    logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))
+    return total, correct
 
 
 @fused
@@ -217,7 +220,7 @@ def _softmax_loss(
 
 def _scaled(values: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
     """The factor is not rounded to the values' dtype: that would scale all of them wrongly."""
-    if values.device.type == "cpu" and values.dtype == dtype and not is_fusing("cpu"):
+    if is_eager_on_cpu(values) and values.dtype == dtype:
         return values * factor  # which takes a CPU's scalar as it is, and needs no wide copies
     return _scaled_in_one_pass(values, factor, dtype)
 

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bertsmith import fusion
-from bertsmith.fusion import fused
+from bertsmith.fusion import fused, is_eager_on_cpu
 from bertsmith.train import cpu_updates
 from bertsmith.train.cpu_updates import NativeUpdates, Sleepers
 from bertsmith.train.gradient import Gradient
@@ -141,7 +140,7 @@ def _squared_norm(update: Update) -> Tensor:
     gradient = update.gradient.whole
     if update.sleepers is not None:
         update.sleepers.awake.fill_(1)
-    if not _lacks_compiler(gradient):
+    if not is_eager_on_cpu(gradient):
         return squared_norm_in_one_pass(gradient)
     chunks = torch.split(gradient, CHUNK_ELEMENTS)
     return torch.stack([squared_norm_in_one_pass(chunk) for chunk in chunks]).sum()
@@ -159,7 +158,7 @@ def adam(flat: Flat, gradient: Gradient, rates: TensorRates) -> None:
 
     In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
     """
-    if _lacks_compiler(gradient.whole):
+    if is_eager_on_cpu(gradient.whole):
         _adam_without_compiler(flat, gradient.whole, rates)
     else:
         adam_in_one_pass(flat, gradient.whole, rates)
@@ -205,15 +204,13 @@ def lamb(flat: Flat, gradient: Gradient, rates: TensorRates, sizes: Sequence[int
         flat.copy.copy_(flat.weight)
 
 
-def _lacks_compiler(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and not fusion.is_fusing("cpu")
-
-
 def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: TensorRates) -> None:
     # torch's kernel corrects by 1 - beta^t. A t beyond every memory makes that 1, and this step's
     # own corrections move into its rate, epsilon and decay: the same numbers in exact arithmetic.
     endless = torch.tensor(1e9)
     ratio = float(rates.correction1 / rates.correction2)
+    numbers = torch.finfo(flat.weight.dtype)
+    largest_subnormal = numbers.tiny * (1.0 - numbers.eps)
     for start in range(0, gradient.numel(), CHUNK_ELEMENTS):
         rows = slice(start, start + CHUNK_ELEMENTS)
         weight = flat.weight[rows]
@@ -232,9 +229,8 @@ def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: TensorRates) -> 
             amsgrad=False,
             maximize=False,
         )
-        largest_subnormal = torch.finfo(weight.dtype).tiny * (1.0 - torch.finfo(weight.dtype).eps)
         for moment in (flat.exp_avg[rows], flat.exp_avg_sq[rows]):  # `_without_subnormal_`, at once
-            torch.ops.aten.hardshrink.out(moment, largest_subnormal, out=moment)
+            torch.hardshrink(moment, largest_subnormal, out=moment)
         if flat.copy is not None:
             flat.copy[rows] = weight
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertsmith.data import masking as masking_file
 from bertsmith.data.config import Masking
 from bertsmith.data.masking import VocabularyFacts, mask
 from bertsmith.randomness import Stream, hash64, integers, uniform
@@ -218,3 +219,13 @@ def test_an_example_has_its_masks_in_any_company() -> None:
 def test_impossible_shares_are_refused_by_name(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=field):
         Masking(**{field: value})
+
+
+@pytest.mark.parametrize("num_sequences", [1, 3, 256, 257, 70_000])
+def test_units_are_sorted_as_lexsort_does_and_equal_draws_keep_their_order(num_sequences) -> None:
+    rng = np.random.default_rng(0)
+    sequences = np.sort(rng.integers(num_sequences, size=3000))
+    draws = rng.integers(2**64, size=3000, dtype=np.uint64)
+    draws[rng.integers(3000, size=1500)] = draws[0]
+    found = masking_file._by_sequence_and_draw(sequences, draws, num_sequences)
+    assert np.array_equal(found, np.lexsort((draws, sequences)))

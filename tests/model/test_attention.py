@@ -46,21 +46,24 @@ def many_blocks(monkeypatch):
 @pytest.mark.usefixtures("many_blocks")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("is_rounded", [False, True])
-def test_packed_encoder_equals_the_plain_definition_in_values_and_gradients(direction, is_rounded):
+@pytest.mark.parametrize("lengths", [LENGTHS, [11] * 13, [1]], ids=["mixed", "equal", "one token"])
+def test_packed_encoder_equals_the_plain_definition_in_values_and_gradients(
+    direction, is_rounded, lengths
+):
     bert = small_bert(replace(CONFIG, direction=direction))
-    packed = random_packed(LENGTHS, CONFIG.vocab_size)
+    packed = random_packed(lengths, CONFIG.vocab_size)
     weights = torch.randn(packed.num_tokens, CONFIG.hidden_size, dtype=torch.float64)
 
     stream = Stream.of(packed, is_rounded=is_rounded)
-    assert len(stream.blocks) > 1
-    assert stream.has_spare_rows is is_rounded  # 143 tokens, 144 rows
+    assert (len(stream.blocks) > 1) is (lengths == LENGTHS)
+    assert stream.has_spare_rows is (is_rounded and len(lengths) > 1)  # 143 tokens, 144 rows
     hidden = bert(stream)
     (hidden * weights).sum().backward()
     gradients = {name: p.grad.clone() for name, p in bert.named_parameters() if p.grad is not None}
     bert.zero_grad()
 
-    token_ids = torch.from_numpy(packed.token_ids).long().split(LENGTHS)
-    segment_ids = torch.from_numpy(packed.segment_ids).long().split(LENGTHS)
+    token_ids = torch.from_numpy(packed.token_ids).long().split(lengths)
+    segment_ids = torch.from_numpy(packed.segment_ids).long().split(lengths)
     plain = torch.cat(
         [plain_hidden(bert, t, s) for t, s in zip(token_ids, segment_ids, strict=True)]
     )
@@ -184,6 +187,24 @@ def test_without_gradients_spare_rows_are_zero():
     assert not context[41:].any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("lengths", [[5, 70, 1], [66, 66]], ids=str)
+def test_what_stood_in_fresh_memory_is_in_no_number(dtype, lengths):
+    stream = Stream.of(random_packed(lengths, 60), dropout=(1, 2), is_rounded=True)
+    words = site_words(stream.row_keys, 1, 0)
+    rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.3)
+    qkv = torch.randn(len(stream.token_ids), 3 * 32).to(dtype).requires_grad_()
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    torch.use_deterministic_algorithms(True)  # fresh memory is full of NaN
+    try:
+        contexts = attend(qkv, words, stream, rules)
+        contexts.sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert contexts.isfinite().all()
+    assert qkv.grad.isfinite().all()
+
+
 def test_a_sequence_never_sees_its_neighbours():
     bert = small_bert(CONFIG)
     packed = random_packed([9, 12], CONFIG.vocab_size)
@@ -243,7 +264,7 @@ def test_without_a_compiler_a_few_sequences_at_a_time_give_the_same(
 
     with unfused():
         with monkeypatch.context() as drawn_again:
-            drawn_again.setattr(block_attention, "_is_fusing", lambda rows: True)
+            drawn_again.setattr(block_attention, "is_eager_on_cpu", lambda rows: False)
             whole = contexts_and_gradients()
         monkeypatch.setattr(block_attention, "_SCORES_IN_CACHE", scores)
         parts = list(block_attention._parts(stream, room, rules.num_heads))

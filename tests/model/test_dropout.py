@@ -6,13 +6,15 @@ import torch
 
 from bertsmith import randomness
 from bertsmith.batch import PackedBatch
+from bertsmith.fusion import fused, unfused
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import sized
 from bertsmith.model.dropout import (
     COLUMN_MULTIPLIER,
+    HEAD_BITS,
     dropped,
     keep_factors,
-    kept,
+    keep_mask,
     mix32,
     site_words,
 )
@@ -30,17 +32,19 @@ def test_the_torch_hash_equals_its_numpy_twin_to_the_bit():
     assert np.array_equal(ours, randomness.mix32(words.view(np.uint32)).view(np.int32))
 
 
+@pytest.mark.parametrize("is_plain", [True, pytest.param(False, marks=pytest.mark.compiled)])
 @pytest.mark.parametrize("probability", [0.0, *PROBABILITIES])
-def test_what_is_kept_are_the_draws_that_reach_the_bar(probability):
+def test_what_is_kept_are_the_draws_that_reach_the_bar(probability, is_plain):
     """At the bound too, and with columns: of the whole hash's upper 31 bits, in numpy."""
     words = torch.cat([words_at_the_bound(probability), torch.arange(500, dtype=torch.int32)])
-    columns = torch.arange(70, dtype=torch.int32)
+    columns = torch.tensor([*range(70), *(3 << HEAD_BITS | key for key in range(70))]).int()
     mixed = words.numpy().view(np.uint32)[:, None] ^ (
         columns.numpy().view(np.uint32) * np.uint32(COLUMN_MULTIPLIER)
     )
     expected = randomness.mix32(mixed) >> np.uint32(1) >= np.uint32(int(probability * 2**31))
     for dtype in (torch.float32, torch.bfloat16, torch.float64):
-        found = kept(words[:, None], columns, probability, dtype)
+        with unfused(is_plain):
+            found = fused(keep_mask)(words[:, None], columns, probability, dtype)
         assert found.dtype == dtype
         assert np.array_equal(found.float().numpy(), expected)
     factors = keep_factors(words[:, None], columns, probability, torch.float64).numpy()

@@ -17,16 +17,23 @@ from tests.model.plain import random_packed
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=40))
 @example([10] + [1] * 90)
 @example([20] * 12 + [12] * 20)
+@example([7] * 5)
 def test_every_row_has_one_cell_and_blocks_are_nearly_full_or_small(lengths):
     stream = Stream.of(random_packed(lengths, 50))
     cells = torch.cat([block.rows for block in stream.blocks])
     assert torch.equal(cells[stream.cell_rows], torch.arange(sum(lengths)))
     assert sum(len(block.lengths) for block in stream.blocks) == len(lengths)
+    are_equal = len(set(lengths)) == 1
+    starts = [block.start for block in stream.blocks]
+    assert starts == ([0] if are_equal else [None] * len(starts))
     for block in stream.blocks:
         assert block.rows.numel() == len(block.lengths) * block.width
         waste = block.rows.numel() / block.lengths.sum().item()
         scores = block.rows.numel() * block.width - block.lengths.square().sum().item()
         is_small = scores <= MAX_BLOCK_WASTED_SCORES
+        if block.start is not None:
+            assert torch.equal(block.rows, block.start + torch.arange(len(block.rows)))
+            assert (block.lengths == block.width).all()
         assert waste <= (MAX_SMALL_BLOCK_WASTE if is_small else MAX_BLOCK_WASTE)
 
 
