@@ -87,7 +87,8 @@ def test_figures_are_of_our_systems_at_any_depth_and_a_time_counts_inverse():
 
 def test_the_figures_are_those_that_benchmarks_append():
     for name in ("pretraining", "finetuning_speed", "inference"):
-        *_, last = (before_after.ROOT / f"benchmarks/results/{name}.jsonl").open()
+        rows = (before_after.ROOT / f"benchmarks/results/{name}.jsonl").open()
+        *_, last = (row for row in rows if '"bertsmith"' in row)  # some are of a peer alone
         assert dict(speeds_of(json.loads(last))), name
 
 
