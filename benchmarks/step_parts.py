@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,6 +37,7 @@ from benchmarks.machine import CPU, append_row, device_facts, matrix_rate
 from benchmarks.parts import HEAD as LOSS
 from benchmarks.parts import LAYERS, Part, line, parts_of, ranges
 from benchmarks.processes import apart
+from benchmarks.settled import settled_seconds
 from benchmarks.systems import Setup, ours
 from benchmarks.timed import opened, since, stages_of, timed
 from bertsmith.cli import ENVIRONMENT
@@ -105,23 +105,19 @@ def main() -> None:
 
 
 def profiled(trial: Trial) -> Profiled:
-    """Takes steps with the profiler and without it, in turn."""
+    """Takes steps without the profiler, until memory has settled, and one with it, in turn."""
     plain: list[float] = []
     steps: list[tuple[float, int, dict[str, Part]]] = []
     rates: list[float] = []
-    numbers = itertools.count()
     clocks = {part: timed(source) for part, source in OPENED.items()}
     with ranges():
-        take = MAKERS[trial.kind](trial)
+        ready = map(MAKERS[trial.kind](trial), itertools.count())
         for _ in range(WARM_UP):
-            take(next(numbers))()
+            next(ready)()
         for _ in range(trial.rounds):
             rates.append(matrix_rate(rounds=3))
-            step = take(next(numbers))
-            began = time.perf_counter()
-            step()
-            plain.append(time.perf_counter() - began)
-            step = take(next(numbers))
+            plain.append(settled_seconds(ready))
+            step = next(ready)
             before = {part: stages_of(clock) for part, clock in clocks.items()}
             with profile(record_shapes=True) as profiler, record_function(_STEP):
                 tokens = step()
