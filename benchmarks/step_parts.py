@@ -8,7 +8,7 @@ of 6 to 128 tokens (40 in the mean), on a CPU, dropout 0.1, in bf16 where the ha
 it, each in a process of its own. torch's profiler names the operators, and the table in `parts.py`
 says which part of the step each belongs to; layers in one call, and the loss, have a clock of their
 own (`timed.h`). The parts add up to the profiled step. Shown is the step of median time. Beside it
-stand a step without the profiler, which keeps that clock (a median too), and the floor: every
+stand as many tokens without the profiler, which keeps that clock (a median), and the floor: every
 matrix product of torch's and of what has the clock, at the matrix rate measured in the same run.
 Uncounted are other functions in C++: the pooler, the recurrence, attention beside layers by
 operators, the loss in float16.
@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ from benchmarks.machine import CPU, append_row, device_facts, matrix_rate
 from benchmarks.parts import HEAD as LOSS
 from benchmarks.parts import LAYERS, Part, line, parts_of, ranges
 from benchmarks.processes import apart
-from benchmarks.settled import settled_seconds
+from benchmarks.settled import Taken, settled
 from benchmarks.systems import Setup, ours
 from benchmarks.timed import opened, since, stages_of, timed
 from bertsmith.cli import ENVIRONMENT
@@ -78,10 +79,12 @@ class Profiled:
 
     parts: Mapping[str, Part]
     """Of the step of median time, under the profiler."""
-    seconds: float
-    """A step without the profiler, a median."""
     tokens: int
     """Of that step."""
+    seconds: float
+    """Of as many tokens without the profiler: the median of steps, by the token."""
+    most_faults: int
+    """Pages that one of the latter met anew, at most."""
     matrix_flops_per_second: float
 
 
@@ -106,7 +109,7 @@ def main() -> None:
 
 def profiled(trial: Trial) -> Profiled:
     """Takes steps without the profiler, until memory has settled, and one with it, in turn."""
-    plain: list[float] = []
+    plain: list[Taken] = []
     steps: list[tuple[float, int, dict[str, Part]]] = []
     rates: list[float] = []
     clocks = {part: timed(source) for part, source in OPENED.items()}
@@ -116,7 +119,7 @@ def profiled(trial: Trial) -> Profiled:
             next(ready)()
         for _ in range(trial.rounds):
             rates.append(matrix_rate(rounds=3))
-            plain.append(settled_seconds(ready))
+            plain.append(settled(ready))
             step = next(ready)
             before = {part: stages_of(clock) for part, clock in clocks.items()}
             with profile(record_shapes=True) as profiler, record_function(_STEP):
@@ -129,8 +132,9 @@ def profiled(trial: Trial) -> Profiled:
     middle = sorted(steps, key=lambda step: step[0])[len(steps) // 2]
     return Profiled(
         parts=middle[2],
-        seconds=sorted(plain)[len(plain) // 2],
         tokens=middle[1],
+        seconds=middle[1] * statistics.median(each.seconds / each.tokens for each in plain),
+        most_faults=max(each.faults for each in plain),
         matrix_flops_per_second=max(rates),
     )
 
@@ -203,6 +207,7 @@ def row_of(size: str, trial: Trial, found: Profiled) -> dict[str, Any]:
         "precision": choose_precision("auto", CPU),
         "matrix_flops_per_second": found.matrix_flops_per_second,
         "plain_seconds": found.seconds,
+        "plain_faults": found.most_faults,
         "profiled_seconds": sum(part.seconds for part in found.parts.values()),
         "floor_seconds": flops / found.matrix_flops_per_second,
         "parts": {name: asdict(part) for name, part in found.parts.items()},

@@ -141,9 +141,14 @@ def _product(left: Tensor, right: Tensor, scale: float) -> Tensor:
 def _multiply(left: Tensor, right: Tensor, scale: float, product: Tensor) -> None:
     """The same, written into `product`, whatever stood there."""
     matrices = product.view(-1, *product.shape[2:])
-    if product.device.type == "mps":  # which multiplies what stood there by 0, and may meet a NaN
+    if _reads_what_stood(product):
         matrices.zero_()
     matrices.baddbmm_(left.flatten(0, 1), right.flatten(0, 1), beta=0.0, alpha=scale)
+
+
+def _reads_what_stood(product: Tensor) -> bool:
+    """MPS multiplies it by beta, and nothing times a NaN is one (PyTorch's issue 187521)."""
+    return product.device.type == "mps"
 
 
 def _scale(queries: Tensor) -> float:
@@ -151,7 +156,7 @@ def _scale(queries: Tensor) -> float:
 
 
 def _dropout_scale(words: Tensor | None, rules: AttentionRules) -> float:
-    """How much more counts what dropout keeps."""
+    """What weights that dropout kept are multiplied by."""
     return 1.0 if words is None else 1.0 / (1.0 - rules.probability)
 
 
@@ -197,7 +202,8 @@ def _dropout(
 ) -> tuple[Tensor, Tensor | None]:
     """What dropout keeps of (n, A, S, S) probabilities, not scaled.
 
-    And the mask, unless the backward pass draws it again, which is cheap in one kernel.
+    And the mask, on a CPU where every operator is a pass; elsewhere it is drawn again on the way
+    back, and takes no memory meanwhile.
     """
     if words is None:
         return probabilities, None

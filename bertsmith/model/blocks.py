@@ -35,8 +35,8 @@ class Block:
     width: int
     """S."""
     start: int | None = None
-    """The first cell's stream row, if the cells are rows one after the other and all real; else
-    None."""
+    """The first cell's stream row, where the stream is one block and all its cells are real; of its
+    parts too. Else None."""
 
 
 @dataclass(frozen=True, kw_only=True)

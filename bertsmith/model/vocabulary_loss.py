@@ -31,7 +31,7 @@ GPU_CHUNK_LOGITS = 2**29
 """The same on a GPU, a gigabyte in bfloat16: gradients of few chunks are added up sooner. Masked
 rows of a step of BASE take a thirtieth of what its hidden states do."""
 _LOGITS_IN_CACHE = 2**21
-"""As many are made probabilities at once where every operator is a pass over all of them."""
+"""As many are made probabilities at once on a CPU where every operator is a pass over them."""
 _LINE = 64
 """What a GPU's vocabulary is made a multiple of while it is multiplied by: its fast products read
 whole lines, and would leave BERT's 30,522 words to slower ones."""

@@ -209,8 +209,8 @@ def _adam_without_compiler(flat: Flat, gradient: Tensor, rates: TensorRates) -> 
     # own corrections move into its rate, epsilon and decay: the same numbers in exact arithmetic.
     endless = torch.tensor(1e9)
     ratio = float(rates.correction1 / rates.correction2)
-    numbers = torch.finfo(flat.weight.dtype)
-    largest_subnormal = numbers.tiny * (1.0 - numbers.eps)
+    limits = torch.finfo(flat.weight.dtype)
+    largest_subnormal = limits.tiny * (1.0 - limits.eps)
     for start in range(0, gradient.numel(), CHUNK_ELEMENTS):
         rows = slice(start, start + CHUNK_ELEMENTS)
         weight = flat.weight[rows]

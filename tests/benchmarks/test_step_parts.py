@@ -25,7 +25,9 @@ def test_the_table_adds_up_and_sets_the_floor_beside_it():
     parts = {name: Part() for name in ORDER}
     parts["linear layers, forward"] = Part(seconds=0.030, flops=2e9)
     parts["other"] = Part(seconds=0.010)
-    found = Profiled(parts=parts, seconds=0.032, tokens=32, matrix_flops_per_second=1e11)
+    found = Profiled(
+        parts=parts, tokens=32, seconds=0.032, most_faults=0, matrix_flops_per_second=1e11
+    )
     row = row_of("tiny", Trial(kind="pre-training", config=TINY, shape=SHAPE, rounds=3), found)
     assert row["profiled_seconds"] == pytest.approx(0.040)
     assert row["floor_seconds"] == pytest.approx(0.020)

@@ -189,7 +189,16 @@ def test_without_gradients_spare_rows_are_zero():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("lengths", [[5, 70, 1], [66, 66]], ids=str)
-def test_what_stood_in_fresh_memory_is_in_no_number(dtype, lengths):
+@pytest.mark.parametrize("reads", [False, True])
+def test_what_stood_in_fresh_memory_is_in_no_number(dtype, lengths, reads, monkeypatch):
+    """Nor where the product reads it, as MPS does."""
+
+    def as_on_mps(product, left, right, *, beta, alpha):
+        return product.mul_(beta).add_(left @ right, alpha=alpha)
+
+    if reads:
+        monkeypatch.setattr(torch.Tensor, "baddbmm_", as_on_mps)
+        monkeypatch.setattr(block_attention, "_reads_what_stood", lambda product: True)
     stream = Stream.of(random_packed(lengths, 60), dropout=(1, 2), is_rounded=True)
     words = site_words(stream.row_keys, 1, 0)
     rules = AttentionRules(num_heads=2, direction="bidirectional", probability=0.3)
