@@ -49,7 +49,7 @@ def attention_probabilities(qkv: Tensor, block: Block, rules: AttentionRules) ->
 
 
 class _Attention(torch.autograd.Function):
-    """`attend`, with its backward pass."""
+    """`attend`, with its backward pass: (T, 3H) -> (T, H), and gradients of the former."""
 
     @staticmethod
     def forward(

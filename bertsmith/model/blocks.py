@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from bertsmith.batch import IntArray, starts_of
@@ -39,32 +40,22 @@ class Block:
     parts too. Else None."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArrangedBlock:
-    """The same in arrays, on no device yet."""
+def arranged_in_blocks(lengths: IntArray) -> tuple[list[Block], IntArray]:
+    """Blocks on the CPU, in which every sequence lies once, and each row's cell.
 
-    rows: IntArray
-    lengths: IntArray
-    width: int
-    start: int | None = None
-
-
-def arranged_in_blocks(lengths: IntArray) -> tuple[list[ArrangedBlock], IntArray]:
-    """Blocks in which every sequence lies once, and each row's cell, (T,), counted through them."""
+    Cells are (T,) numbers, counted through the blocks.
+    """
     width, total = int(lengths[0]), int(lengths.sum())
     if (lengths == width).all():  # cells and rows are the same
         as_they_lie: IntArray = np.arange(total)
-        whole = ArrangedBlock(
-            rows=as_they_lie, lengths=lengths.astype(np.int64), width=width, start=0
-        )
-        return [whole], as_they_lie
+        return [_block(as_they_lie, lengths, start=0)], as_they_lie
     starts = starts_of(lengths)
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
-    blocks: list[ArrangedBlock] = []
+    blocks: list[Block] = []
     cell_rows: IntArray = np.empty(total, dtype=np.int64)
     num_cells = 0
     for members in _groups(lengths[order]):
-        block_lengths = lengths[order[members]].astype(np.int64)
+        block_lengths = lengths[order[members]]
         block_starts = starts[order[members]]
         width = int(block_lengths[0])
         columns = np.arange(width)
@@ -73,8 +64,18 @@ def arranged_in_blocks(lengths: IntArray) -> tuple[list[ArrangedBlock], IntArray
         cells = num_cells + np.arange(real.size).reshape(real.shape)
         cell_rows[rows[real]] = cells[real]
         num_cells += real.size
-        blocks.append(ArrangedBlock(rows=rows.reshape(-1), lengths=block_lengths, width=width))
+        blocks.append(_block(rows.reshape(-1), block_lengths))
     return blocks, cell_rows
+
+
+def _block(rows: IntArray, lengths: IntArray, start: int | None = None) -> Block:
+    """Of sequences in falling order of their lengths."""
+    return Block(
+        rows=torch.from_numpy(rows.astype(np.int64, copy=False)),
+        lengths=torch.from_numpy(lengths.astype(np.int64)),
+        width=int(lengths[0]),
+        start=start,
+    )
 
 
 def _groups(sorted_lengths: IntArray) -> list[slice]:

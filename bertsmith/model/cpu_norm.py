@@ -128,6 +128,8 @@ def _forward(
 
 
 class _CpuNorm(torch.autograd.Function):
+    """Of (T, H) rows and their residual, (T,) words of dropout before the norm and after it."""
+
     @staticmethod
     def forward(
         ctx: Any,

@@ -109,6 +109,8 @@ class Table(nn.Module):
 
 
 class _LookUp(torch.autograd.Function):
+    """Of a (R, H) table and (T,) ids; `is_sparse`: the gradient has the rows looked up alone."""
+
     @staticmethod
     def forward(ctx: Any, weight: Tensor, ids: Tensor, is_sparse: bool) -> Tensor:
         ctx.save_for_backward(ids)

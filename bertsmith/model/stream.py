@@ -11,7 +11,7 @@ tokens of its longest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -122,13 +122,10 @@ class Stream:
         arranged, cell_rows = arranged_in_blocks(self.lengths)
         num_cells = sum(len(block.rows) for block in arranged)
         arrays = [_filled_up(cell_rows, num_cells, len(self.token_ids) - self.num_tokens)]
-        arrays += [array for block in arranged for array in (block.rows, block.lengths)]
+        arrays += [each.numpy() for block in arranged for each in (block.rows, block.lengths)]
         moved = tensors(arrays, self.token_ids.device)
-        of_blocks = zip(moved[1::2], moved[2::2], arranged, strict=True)
-        blocks = (
-            Block(rows=rows, lengths=lengths, width=block.width, start=block.start)
-            for rows, lengths, block in of_blocks
-        )
+        of_blocks = zip(arranged, moved[1::2], moved[2::2], strict=True)
+        blocks = (replace(block, rows=rows, lengths=lengths) for block, rows, lengths in of_blocks)
         return tuple(blocks), moved[0]
 
     @cached_property
