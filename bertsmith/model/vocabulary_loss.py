@@ -5,7 +5,8 @@ are 250 MB in bfloat16, and their gradient as much again. So the gradient of a c
 its loss, while its logits are there, and both are dropped before the next chunk; the backward pass
 only scales what came of them. On a CPU it is all one function in C++, products included
 (`cpu_whole_loss`), or, where other products are faster, what stands between them
-(`cpu_vocabulary_loss`). It does not know how rows and targets were chosen.
+(`cpu_vocabulary_loss`); without a compiler that is done a few rows at a time (`vocabulary_pieces`).
+It does not know how rows and targets were chosen.
 
 Source: Hsu et al. 2024 (Liger Kernel) for gradients made in the forward pass.
 
@@ -21,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertsmith.fusion import fused, is_eager_on_cpu
-from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss
+from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss, vocabulary_pieces
 from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
 
@@ -30,8 +31,6 @@ CHUNK_LOGITS = 2**26
 GPU_CHUNK_LOGITS = 2**29
 """The same on a GPU, a gigabyte in bfloat16: gradients of few chunks are added up sooner. Masked
 rows of a step of BASE take a thirtieth of what its hidden states do."""
-_LOGITS_IN_CACHE = 2**21
-"""As many are made probabilities at once on a CPU where every operator is a pass over them."""
 _LINE = 64
 """What a GPU's vocabulary is made a multiple of while it is multiplied by: its fast products read
 whole lines, and would leave BERT's 30,522 words to slower ones."""
@@ -162,6 +161,8 @@ def _with_gradients(
     logits = rows @ embedding.T  # (m, V)
     if cpu_vocabulary_loss.suits(logits, bias, targets):
         total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)
+    elif is_eager_on_cpu(logits):
+        total, correct, by_bias = vocabulary_pieces.loss_and_gradient(logits, bias, targets)
     else:
         total, correct = _to_gradient(logits, bias, targets)
         by_bias = logits.new_ones(1, len(rows)) @ logits  # (1, V)
@@ -171,14 +172,6 @@ def _with_gradients(
 
 def _to_gradient(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """As `_scored`; the gradient takes the place of the (m, V) logits."""
-    if is_eager_on_cpu(logits):
-        most = max(1, _LOGITS_IN_CACHE // logits.shape[1])
-        pieces = zip(torch.split(logits, most), torch.split(targets, most), strict=True)
-        return _added([_piece_to_gradient(rows, bias, right) for rows, right in pieces])
-    return _piece_to_gradient(logits, bias, targets)
-
-
-def _piece_to_gradient(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     total, correct, at_target = _scored_in_place(logits, bias, targets)  # at_target: (m, 1)
     logits.scatter_(1, targets[:, None], at_target.to(logits.dtype))
     return total, correct
@@ -198,9 +191,15 @@ def _scored_in_place(
     return total, correct, torch.expm1(-losses)
 
 
-@fused
 def _scored(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Summed loss, and how many are right."""
+    """Summed loss, and how many are right; the (m, V) logits may be gone then."""
+    if is_eager_on_cpu(logits):
+        return vocabulary_pieces.loss_and_gradient(logits, bias, targets)[:2]
+    return _scored_in_one_pass(logits, bias, targets)
+
+
+@fused
+def _scored_in_one_pass(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     total, correct, _, _ = _softmax_loss(logits, bias, targets)
     return total, correct
 
