@@ -98,8 +98,9 @@ def even_packs(
 ) -> Iterator[tuple[list[int], PackedBatch]]:
     """As `packs`, but a multiple of `multiple` batches, or one an item, that are nearly equal.
 
-    Each has at most `num_tokens` tokens, and at most the longest item more than its share. Items
-    as long as `num_tokens` are packed by `packs`.
+    As few as can be, each of at most `num_tokens` tokens and at most the longest item more than its
+    share. The larger ones come first, so that who takes the next one whenever done ends together
+    with the others (Graham 1969). Items as long as `num_tokens` are packed by `packs`.
     """
     if len(items) == 1:  # what one text alone would wait for
         yield [0], _packed(items, [0])
@@ -109,12 +110,23 @@ def even_packs(
     if multiple == 1 or longest >= num_tokens or not total:
         yield from packs(items, num_tokens)
         return
-    num_batches = multiple * -(-total // (multiple * (num_tokens - longest)))
     order = np.argsort(-lengths, kind="stable")
-    middles = 2 * np.cumsum(lengths[order]) - lengths[order]  # doubled, to stay whole
-    shares = middles * num_batches // (2 * total)
-    for numbers in np.split(order, np.flatnonzero(np.diff(shares)) + 1):
-        yield numbers.tolist(), _packed(items, numbers.tolist())
+    fewest, most = (-(-total // (multiple * room)) for room in (num_tokens, num_tokens - longest))
+    for each in range(fewest, most + 1):  # so many fit for sure
+        batches = _shared_out(order, lengths[order], each * multiple)
+        sizes = [int(lengths[batch].sum()) for batch in batches]
+        if max(sizes) <= num_tokens:
+            break
+    for place in sorted(range(len(batches)), key=lambda place: -sizes[place]):
+        numbers = batches[place].tolist()
+        yield numbers, _packed(items, numbers)
+
+
+def _shared_out(order: IntArray, lengths: IntArray, num_batches: int) -> list[IntArray]:
+    """Items in that order, of those lengths, cut where a batch has its share of all tokens."""
+    middles = 2 * np.cumsum(lengths) - lengths  # doubled, to stay whole
+    shares = middles * num_batches // (2 * int(lengths.sum()))
+    return np.split(order, np.flatnonzero(np.diff(shares)) + 1)
 
 
 def _packed(items: Sequence[Item], numbers: Sequence[int]) -> PackedBatch:

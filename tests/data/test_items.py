@@ -85,12 +85,34 @@ def test_even_batches_hold_every_item_once_and_nearly_equal_shares(lengths, limi
         assert packed.lengths.tolist() == [lengths[number] for number in numbers]
         assert packed.num_tokens <= limit
     sizes = [packed.num_tokens for _, packed in batches]
-    longest = max(lengths, default=0)
-    num_batches = multiple * -(-sum(lengths) // (multiple * (limit - longest)))
-    assert all(size <= sum(lengths) / num_batches + longest for size in sizes)
-    assert len(batches) <= num_batches
-    if sum(lengths) / max(num_batches, 1) >= longest:
-        assert len(batches) == num_batches  # one for every thread, or as many more
+    assert sizes == sorted(sizes, reverse=True)
+    total, longest = sum(lengths), max(lengths, default=0)
+    enough = multiple * -(-total // (multiple * (limit - longest)))
+    assert len(batches) <= enough
+    if total / max(enough, 1) >= longest:
+        assert len(batches) % multiple == 0  # one for every thread, or as many more
+        assert all(size <= total / len(batches) + longest for size in sizes)
+
+
+@given(num_items=st.integers(1, 200), threads=st.integers(2, 8))
+def test_who_takes_the_next_batch_whenever_done_ends_with_the_others(num_items, threads):
+    """Of equal items nobody reads more than one above another, and no batch is left unfilled."""
+    batches = list(even_packs(equal_items(num_items, 128), 1024, threads))
+    read = [0] * threads
+    for numbers, _ in batches:
+        read[read.index(min(read))] += len(numbers)
+    assert max(read) - min(read) <= 1
+    assert len(batches) == min(num_items, threads * -(-num_items // (threads * 8)))
+
+
+def test_batches_are_filled_to_the_limit_where_that_makes_fewer():
+    batches = list(even_packs(equal_items(64, 128), 2048, 2))
+    assert [packed.num_tokens for _, packed in batches] == [2048] * 4
+
+
+def equal_items(num_items, length):
+    tokens = np.zeros(length)
+    return [Item(token_ids=tokens, segment_ids=tokens, num_unread=0) for _ in range(num_items)]
 
 
 def test_one_long_item_and_many_short_ones_are_shared_out_evenly():
@@ -99,4 +121,4 @@ def test_one_long_item_and_many_short_ones_are_shared_out_evenly():
         Item(token_ids=np.zeros(length), segment_ids=np.zeros(length), num_unread=0)
         for length in lengths
     ]
-    assert [packed.num_tokens for _, packed in even_packs(items, 2048, 2)] == [532, 540]
+    assert [packed.num_tokens for _, packed in even_packs(items, 2048, 2)] == [540, 532]
