@@ -38,7 +38,7 @@ struct Grid {
 template <typename Number>
 inline void ask_for_row(const Grid<Number>& rows, int64_t row, int64_t column, int64_t end) {
   for (; column < end; column += BAND<Number>)
-    __builtin_prefetch(rows.at(row, column), !std::is_const_v<Number>, 2);
+    __builtin_prefetch(rows.at(row, column), !std::is_const_v<Number>, 3);
 }
 
 // So many rows a band has room for. Columns of a row would meet in few places of the first cache if the

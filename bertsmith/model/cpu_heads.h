@@ -206,7 +206,7 @@ __attribute__((always_inline)) inline Totals weigh_scores(
   const int64_t wide = rounded_up(length);
   Totals totals;
   for (int64_t j = 0; j < wide; j += LANES) {
-    Floats weights = exponential((load(scores + j) - highest) * scale);
+    Floats weights = exponential_for<Number>(load(scores + j) - highest, scale);
     totals.all += weights;
     if (draws.are_there) weights *= draws.kept(j);
     totals.kept += weights;

@@ -21,7 +21,7 @@ void through_dropout(
   const float highest = of.highest[row], scale = rules.scale;
   Floats total = {}, products = {};
   for (int64_t j = 0; j < wide; j += LANES) {
-    Floats weight = exponential((load(scores + j) - highest) * scale);
+    Floats weight = exponential_for<Number>(load(scores + j) - highest, scale);
     Floats gradient = load(arrived + j), left = weight;
     if (draws.are_there) {
       const Floats kept = draws.kept(j);

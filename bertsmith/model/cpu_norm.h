@@ -107,23 +107,18 @@ void norm_row(
   int width = rules.width, wide = room.wide;
   const Grid<Number> to = normed.from(t);
   if (t + 1 < of.count) row.ask_for_next(), ask_for_row(to, 1, 0, width);
-  Floats total = {}, squares = {};
-  for (int h = 0; h < wide; h += LANES) {
-    Floats value = row.added_up(h);
+  const Floats total = added_up(wide, [&](int h) {
+    const Floats value = row.added_up(h);
     store(sums + h, value);
-    total += value;
-  }
-  float mean = sum_of(total) / width;
+    return value;
+  });
+  const float mean = sum_of(total) / width;
   for (int h = width; h < wide; h++) sums[h] = mean;  // no part of the variance
-  for (int h = 0; h < wide; h += LANES) {
-    Floats centred = load(sums + h) - mean;
-    squares += centred * centred;
-  }
-  float factor = 1.0f / std::sqrt(sum_of(squares) / width + rules.epsilon);
-  for (int h = 0; h < wide; h += LANES) {
-    Floats value = (load(sums + h) - mean) * factor * load(weight + h) + load(bias + h);
-    put(to.at(0, h), row.dropped(value, h), width - h);
-  }
+  const float factor = 1.0f / std::sqrt(squares_around(sums, wide, mean) / width + rules.epsilon);
+  put_made(to, width, [&](int h) {
+    const Floats value = (load(sums + h) - mean) * factor * load(weight + h) + load(bias + h);
+    return row.dropped(value, h);
+  });
   statistics[2 * t] = mean;
   statistics[2 * t + 1] = factor;
 }

@@ -82,11 +82,25 @@ inline auto as_they_are(const Grid<Number>& to) {
   return put_into(to, [](int64_t, int64_t, Floats sum) { return sum; });
 }
 
+// Where a row ends inside of a vector is seldom, and code of its own, or every loop over rows would be long.
+template <typename Number>
+__attribute__((noinline)) void put_last(Number* to, Floats values, int64_t room) {
+  for (int64_t lane = 0; lane < room; lane++) narrow(values[lane], to + lane);
+}
+
 // The first of a vector's values, as many as there is room for.
 template <typename Number>
 inline void put(Number* to, Floats values, int64_t room) {
-  if (room >= LANES) return put(to, values);
-  for (int64_t lane = 0; lane < room; lane++) narrow(values[lane], to + lane);
+  if (__builtin_expect(room >= LANES, true)) return put(to, values);
+  put_last(to, values, room);
+}
+
+// A row of what `make` makes of each column's vector: lines of the cache at once.
+template <typename Number, typename Make>
+inline void put_made(const Grid<Number>& to, int64_t width, const Make& make) {
+  int64_t h = 0;
+  for (; h + 2 * LANES <= width; h += 2 * LANES) put_both(to.at(0, h), make(h), make(h + LANES));
+  for (; h < width; h += LANES) put(to.at(0, h), make(h), width - h);
 }
 
 // (W,) values, W whole vectors, the first of them as many as there is room for.
@@ -95,13 +109,17 @@ inline void put_row(const float* values, int64_t wide, Number* to, int64_t room)
   for (int64_t at = 0; at < wide; at += LANES) put(to + at, load(values + at), room - at);
 }
 
-// The first of the numbers that are there; zeros past them.
 template <typename Number>
-inline Floats get(const Number* from, int64_t count) {
-  if (count >= LANES) return load(from);
+__attribute__((noinline)) Floats get_last(const Number* from, int64_t count) {
   Floats values = {};
   for (int64_t lane = 0; lane < count; lane++) values[lane] = widened(from[lane]);
   return values;
+}
+
+// The first of the numbers that are there; zeros past them.
+template <typename Number>
+inline Floats get(const Number* from, int64_t count) {
+  return __builtin_expect(count >= LANES, true) ? load(from) : get_last(from, count);
 }
 
 // 1 / (1 + e^-x), within 3e-7 of it.
@@ -147,6 +165,27 @@ inline Floats activated(Floats x, int activation) {
   return x;
 }
 
+// What `each` makes of every vector of a row, added up: four sums at once, for none is ready to be added to
+// in the cycle after.
+template <typename Each>
+inline Floats added_up(int64_t wide, const Each& each) {
+  Floats totals[4] = {};
+  int64_t h = 0;
+  for (; h + 4 * LANES <= wide; h += 4 * LANES)
+#pragma GCC unroll 4
+    for (int part = 0; part < 4; part++) totals[part] += each(h + part * LANES);
+  for (; h < wide; h += LANES) totals[0] += each(h);
+  return (totals[0] + totals[1]) + (totals[2] + totals[3]);
+}
+
+// How far a row's values are from their mean, squared and added up.
+inline float squares_around(const float* row, int64_t wide, float mean) {
+  return sum_of(added_up(wide, [=](int64_t h) {
+    const Floats centred = load(row + h) - mean;
+    return centred * centred;
+  }));
+}
+
 // Of a row: what its norm takes away, and by what it multiplies the rest.
 struct Statistics {
   float mean, factor;
@@ -157,19 +196,14 @@ struct Statistics {
 template <typename Number, typename Change>
 Statistics normalise(
     float* row, int64_t width, const Norm& norm, Grid<Number> to, const Change& change) {
-  Floats total = {}, squares = {};
-  for (int64_t h = 0; h < width; h += LANES) total += load(row + h);
-  float mean = sum_of(total) / width;
-  std::fill(row + width, row + rounded_up(width), mean);  // no part of the variance
-  for (int64_t h = 0; h < width; h += LANES) {
-    Floats centred = load(row + h) - mean;
-    squares += centred * centred;
-  }
-  float factor = 1.0f / std::sqrt(sum_of(squares) / width + norm.epsilon);
-  for (int64_t h = 0; h < width; h += LANES) {
+  const int64_t wide = rounded_up(width);
+  const float mean = sum_of(added_up(wide, [=](int64_t h) { return load(row + h); })) / width;
+  std::fill(row + width, row + wide, mean);  // no part of the variance
+  const float factor = 1.0f / std::sqrt(squares_around(row, wide, mean) / width + norm.epsilon);
+  put_made(to, width, [&](int64_t h) {
     Floats weight = get(norm.weight + h, width - h), bias = get(norm.bias + h, width - h);
-    put(to.at(0, h), change(h, (load(row + h) - mean) * factor * weight + bias), width - h);
-  }
+    return change(h, (load(row + h) - mean) * factor * weight + bias);
+  });
   return {mean, factor};
 }
 

@@ -71,7 +71,7 @@ void keep(
     Floats most = Floats{} + LOWEST, total = {};
     for (int64_t row = 0; row < count; row++) most = higher(load(scores[row] + m), most);
     for (int64_t row = 0; row < count; row++) {
-      Floats weight = exponential(load(scores[row] + m) - most);
+      Floats weight = exponential_for<Number>(load(scores[row] + m) - most, 1.0f);
       put(weights + row * stride + m, weight);
       total += weight;
     }
