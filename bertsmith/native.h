@@ -202,16 +202,19 @@ inline Floats exponential(Floats x) {
   return x < -87.0f ? Floats{} : result;
 }
 
-// 2^y of y <= 0: within 4e-6 of it, 1 of 0, 0 below 2^-126, NaN of NaN. It is 2^n times 2^r, n the whole number
-// below y, and a polynomial makes the latter, fitted from 0 to 1 so that its largest relative error is least of
-// those that are 1 at 0, 3e-6: who has the highest score and all but certainty is told from it.
+// 2^y of y <= 0: within 4e-6 of it, 1 of 0, 0 from y = -126 down, NaN of NaN. It is 2^n times 2^r of a
+// rest r from 0 to 1, and a polynomial makes the latter, fitted so that its largest relative error is
+// least of those that are 1 at 0, 3e-6. So the highest score's weight is exact, from which is told how far
+// a nearly certain word is from certain.
 inline Floats rough_power(Floats y) {
   constexpr float LOWEST = -126.0f;
 #if defined(__AVX512DQ__) && VECTOR_BYTES == 64
   const Floats rest = (Floats)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 #else
-  constexpr float ROUNDED_BY = 12582912.0f + 127.0f;  // 1.5 times 2^23
-  const Floats sum = (y - 0.49999997f) + ROUNDED_BY, rest = y - (sum - ROUNDED_BY);
+  // A sum with ROUNDED_BY, 1.5 times 2^23 and what makes an exponent of it, is rounded to a whole number;
+  // with nearly a half taken off to the one below. A whole y may get one less than that, and r = 1.
+  constexpr float ROUNDED_BY = 12582912.0f + 127.0f, BELOW_A_HALF = 0.49999997f;
+  const Floats sum = (y - BELOW_A_HALF) + ROUNDED_BY, rest = y - (sum - ROUNDED_BY);
 #endif
   Floats power = rest * 1.342668e-2f + 5.224247e-2f;
   power = power * rest + 0.2412802f;
@@ -219,15 +222,16 @@ inline Floats rough_power(Floats y) {
   power = power * rest + 1.0f;
 #if defined(__AVX512DQ__) && VECTOR_BYTES == 64
   const __mmask16 is_there =
-      _mm512_cmp_ps_mask((__m512)y, (__m512)(Floats{} + LOWEST), _CMP_NLT_UQ);
+      _mm512_cmp_ps_mask((__m512)y, (__m512)(Floats{} + LOWEST), _CMP_NLE_UQ);
   return (Floats)_mm512_maskz_scalef_ps(is_there, (__m512)power, (__m512)y);
 #else
   const Floats result = power * (Floats)((Words)sum << 23);
-  return y < LOWEST ? Floats{} : result;
+  return y <= LOWEST ? Floats{} : result;
 #endif
 }
 
-// e^(x * scale) of x <= 0, for what becomes such numbers: of half precision a rough one will do.
+// e^(x * scale) of x <= 0 and a positive scale, for what becomes such numbers: of half precision a rough one
+// will do.
 template <typename Number>
 inline Floats exponential_for(Floats x, float scale) {
   constexpr float LOG2_E = 1.44269504088896341f;

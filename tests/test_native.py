@@ -1,3 +1,4 @@
+import ctypes
 import shutil
 
 import pytest
@@ -9,6 +10,23 @@ from tests.builds import forget_builds, in_a_cache_of_its_own, with_vectors_of
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
+POWERS = """
+#include "native.h"
+extern "C" void powers_of_e(const float* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += LANES) store(to + i, exponential(load(from + i)));
+}
+extern "C" void rough_powers_of_2(const float* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += LANES) store(to + i, rough_power(load(from + i)));
+}
+extern "C" void powers_for_float(const float* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += LANES)
+    store(to + i, exponential_for<float>(load(from + i), 0.125f));
+}
+extern "C" void powers_for_bfloat16(const float* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += LANES)
+    store(to + i, exponential_for<uint16_t>(load(from + i), 0.125f));
+}
+"""
 SOURCE = """
 extern "C" int vector_bytes() { return VECTOR_BYTES; }
 extern "C" float nothing_fp32(int num_threads) { return -1.0f; }
@@ -58,6 +76,52 @@ def test_a_library_has_vectors_of_that_width(source, monkeypatch):
     for vector_bytes in ("64", "32", "16"):
         with_vectors_of(vector_bytes, monkeypatch)
         assert library(source)["vector_bytes"]() == int(vector_bytes)
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("vector_bytes", [None, "64", "32", "16"])
+def test_powers_are_as_near_as_they_say(vector_bytes, tmp_path, monkeypatch):
+    """By this processor's own instructions too."""
+    if vector_bytes:
+        with_vectors_of(vector_bytes, monkeypatch)
+    (powers := tmp_path / "powers.cpp").write_text(POWERS)
+    x = -torch.linspace(0.0, 87.0, 1 << 20)
+    exact = made(powers, "powers_of_e", x).double()
+    assert ((exact / x.double().exp() - 1).abs() <= 2.0**-22).all()
+    whole = torch.arange(126.0)
+    y = -torch.cat([torch.linspace(0.0, 125.99, 1 << 20), whole, whole + 1e-5, torch.tensor(
+        [3e-8, 6e-8, 1e-20, 125.99999])])  # fmt: skip
+    rough = made(powers, "rough_powers_of_2", y).double()
+    error = (rough / y.double().exp2() - 1).abs().max()
+    assert 1e-6 < error < 4e-6  # it is the rough one
+    assert torch.equal(made(powers, "powers_for_float", 8 * x), exact.float())
+    rough = made(powers, "powers_for_bfloat16", 8 * x).double()
+    assert 1e-6 < (rough / x.double().exp() - 1).abs().max() < 1.2e-5  # products round, too
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("vector_bytes", [None, "64", "32", "16"])
+@pytest.mark.parametrize("name", ["powers_of_e", "rough_powers_of_2"])
+def test_powers_at_their_ends(name, vector_bytes, tmp_path, monkeypatch):
+    """Of zero one, far below zero, of no number none."""
+    if vector_bytes:
+        with_vectors_of(vector_bytes, monkeypatch)
+    (powers := tmp_path / "powers.cpp").write_text(POWERS)
+    ends = torch.tensor([0.0, -0.0, -127.0, -1e30, -torch.inf, torch.nan, -1.0, -2.0] * 2)
+    found = made(powers, name, ends)
+    assert found[:5].tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
+    assert found[5].isnan()
+    assert torch.equal(found[:8].nan_to_num(), found[8:].nan_to_num())
+
+
+def made(source, name, numbers):
+    """What a function makes of them."""
+    count = -(-len(numbers) // 16) * 16
+    given, to = torch.zeros(count), torch.empty(count)
+    given[: len(numbers)] = numbers
+    places = [ctypes.c_void_p(each.data_ptr()) for each in (given, to)]
+    library(source)[name](places[0], ctypes.c_int64(count), places[1])
+    return to[: len(numbers)]
 
 
 @needs_a_compiler

@@ -96,11 +96,14 @@ def packs(items: Sequence[Item], num_tokens: int) -> Iterator[tuple[list[int], P
 def even_packs(
     items: Sequence[Item], num_tokens: int, multiple: int
 ) -> Iterator[tuple[list[int], PackedBatch]]:
-    """As `packs`, but a multiple of `multiple` batches, or one an item, that are nearly equal.
+    """As `packs`, but a multiple of `multiple` batches that are nearly equal.
 
-    As few as can be, each of at most `num_tokens` tokens and at most the longest item more than its
-    share. The larger ones come first, so that who takes the next one whenever done ends together
-    with the others (Graham 1969). Items as long as `num_tokens` are packed by `packs`.
+    Or fewer, where one item is more than its share. They are nearly as few as can be, each of at
+    most `num_tokens` tokens and at most the longest item more than its share. The larger ones come
+    first, so that who takes the next one whenever done ends together with the others. Items as long
+    as `num_tokens` are packed by `packs`.
+
+    Source: Graham 1969, for the largest first.
     """
     if len(items) == 1:  # what one text alone would wait for
         yield [0], _packed(items, [0])
@@ -111,22 +114,28 @@ def even_packs(
         yield from packs(items, num_tokens)
         return
     order = np.argsort(-lengths, kind="stable")
-    fewest, most = (-(-total // (multiple * room)) for room in (num_tokens, num_tokens - longest))
-    for each in range(fewest, most + 1):  # so many fit for sure
-        batches = _shared_out(order, lengths[order], each * multiple)
-        sizes = [int(lengths[batch].sum()) for batch in batches]
-        if max(sizes) <= num_tokens:
-            break
+    shares = _shares(lengths[order], num_tokens, multiple)
+    batches = np.split(order, np.flatnonzero(np.diff(shares)) + 1)
+    sizes = [int(lengths[batch].sum()) for batch in batches]
     for place in sorted(range(len(batches)), key=lambda place: -sizes[place]):
         numbers = batches[place].tolist()
         yield numbers, _packed(items, numbers)
 
 
-def _shared_out(order: IntArray, lengths: IntArray, num_batches: int) -> list[IntArray]:
-    """Items in that order, of those lengths, cut where a batch has its share of all tokens."""
+def _shares(lengths: IntArray, num_tokens: int, multiple: int) -> IntArray:
+    """Which share of all tokens the middle of each item lies in, of so many that all fit.
+
+    Tries a hundredth more at a time, up to as many as surely fit.
+    """
+    total, longest = int(lengths.sum()), int(lengths.max())
     middles = 2 * np.cumsum(lengths) - lengths  # doubled, to stay whole
-    shares = middles * num_batches // (2 * int(lengths.sum()))
-    return np.split(order, np.flatnonzero(np.diff(shares)) + 1)
+    fewest, most = (-(-total // (multiple * room)) for room in (num_tokens, num_tokens - longest))
+    rounds = fewest
+    while True:
+        shares: IntArray = middles * (rounds * multiple) // (2 * total)
+        if rounds >= most or np.bincount(shares, weights=lengths).max() <= num_tokens:
+            return shares
+        rounds = min(most, max(rounds + 1, rounds * 101 // 100))
 
 
 def _packed(items: Sequence[Item], numbers: Sequence[int]) -> PackedBatch:

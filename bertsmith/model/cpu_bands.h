@@ -34,7 +34,7 @@ struct Grid {
   operator Grid<const Number>() const { return {first, row, band}; }
 };
 
-// Asks for some columns of a row, to be read soon or written.
+// Asks for some columns of a row to come to the first cache, to be read soon or written.
 template <typename Number>
 inline void ask_for_row(const Grid<Number>& rows, int64_t row, int64_t column, int64_t end) {
   for (; column < end; column += BAND<Number>)

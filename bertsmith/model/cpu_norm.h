@@ -107,7 +107,7 @@ void norm_row(
   int width = rules.width, wide = room.wide;
   const Grid<Number> to = normed.from(t);
   if (t + 1 < of.count) row.ask_for_next(), ask_for_row(to, 1, 0, width);
-  const Floats total = added_up(wide, [&](int h) {
+  const Floats total = sum_over(wide, [&](int h) {
     const Floats value = row.added_up(h);
     store(sums + h, value);
     return value;

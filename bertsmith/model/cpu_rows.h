@@ -82,7 +82,8 @@ inline auto as_they_are(const Grid<Number>& to) {
   return put_into(to, [](int64_t, int64_t, Floats sum) { return sum; });
 }
 
-// Where a row ends inside of a vector is seldom, and code of its own, or every loop over rows would be long.
+// A row seldom ends inside of a vector: `put_last` and `get_last` stand apart, or their code would be in
+// every loop over rows.
 template <typename Number>
 __attribute__((noinline)) void put_last(Number* to, Floats values, int64_t room) {
   for (int64_t lane = 0; lane < room; lane++) narrow(values[lane], to + lane);
@@ -95,7 +96,8 @@ inline void put(Number* to, Floats values, int64_t room) {
   put_last(to, values, room);
 }
 
-// A row of what `make` makes of each column's vector: lines of the cache at once.
+// A row of what `make` makes of each column's vector, put two vectors at once: float32 numbers are not in
+// bands.
 template <typename Number, typename Make>
 inline void put_made(const Grid<Number>& to, int64_t width, const Make& make) {
   int64_t h = 0;
@@ -165,10 +167,10 @@ inline Floats activated(Floats x, int activation) {
   return x;
 }
 
-// What `each` makes of every vector of a row, added up: four sums at once, for none is ready to be added to
-// in the cycle after.
+// The sum of what `each` makes of the vectors of a (W,) row, told their columns; W is whole vectors. Four
+// sums at once, for none is ready to be added to in the next cycle.
 template <typename Each>
-inline Floats added_up(int64_t wide, const Each& each) {
+inline Floats sum_over(int64_t wide, const Each& each) {
   Floats totals[4] = {};
   int64_t h = 0;
   for (; h + 4 * LANES <= wide; h += 4 * LANES)
@@ -180,7 +182,7 @@ inline Floats added_up(int64_t wide, const Each& each) {
 
 // How far a row's values are from their mean, squared and added up.
 inline float squares_around(const float* row, int64_t wide, float mean) {
-  return sum_of(added_up(wide, [=](int64_t h) {
+  return sum_of(sum_over(wide, [=](int64_t h) {
     const Floats centred = load(row + h) - mean;
     return centred * centred;
   }));
@@ -197,7 +199,7 @@ template <typename Number, typename Change>
 Statistics normalise(
     float* row, int64_t width, const Norm& norm, Grid<Number> to, const Change& change) {
   const int64_t wide = rounded_up(width);
-  const float mean = sum_of(added_up(wide, [=](int64_t h) { return load(row + h); })) / width;
+  const float mean = sum_of(sum_over(wide, [=](int64_t h) { return load(row + h); })) / width;
   std::fill(row + width, row + wide, mean);  // no part of the variance
   const float factor = 1.0f / std::sqrt(squares_around(row, wide, mean) / width + norm.epsilon);
   put_made(to, width, [&](int64_t h) {

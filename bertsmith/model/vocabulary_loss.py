@@ -5,8 +5,8 @@ are 250 MB in bfloat16, and their gradient as much again. So the gradient of a c
 its loss, while its logits are there, and both are dropped before the next chunk; the backward pass
 only scales what came of them. On a CPU it is all one function in C++, products included
 (`cpu_whole_loss`), or, where other products are faster, what stands between them
-(`cpu_vocabulary_loss`); without a compiler that is done a few rows at a time (`vocabulary_pieces`).
-It does not know how rows and targets were chosen.
+(`cpu_vocabulary_loss`); where operators run one by one, that a few rows at a time
+(`vocabulary_pieces`). It does not know how rows and targets were chosen.
 
 Source: Hsu et al. 2024 (Liger Kernel) for gradients made in the forward pass.
 
@@ -192,9 +192,9 @@ def _scored_in_place(
 
 
 def _scored(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Summed loss, and how many are right; the (m, V) logits may be gone then."""
+    """Summed loss, and how many are right."""
     if is_eager_on_cpu(logits):
-        return vocabulary_pieces.loss_and_gradient(logits, bias, targets)[:2]
+        return vocabulary_pieces.loss(logits, bias, targets)
     return _scored_in_one_pass(logits, bias, targets)
 
 

@@ -1,13 +1,15 @@
-"""A chunk's logits on a CPU -> its loss and their gradient, where every operator is a pass.
+"""A chunk's logits on a CPU -> its loss and their gradient, where operators run one by one.
 
 What `vocabulary_loss` defines, a few rows at a time, which caches hold from one operator to the
-next, and by the operators that torch has vectors for: a softmax in one pass, no place of a maximum
-looked for among all words. It does not know how logits are made.
+next, and by the operators that torch has vectors for: a softmax in one pass, and of a row's highest
+score the place among groups of words, then within one. It does not know how logits are made.
 
 Legend: m rows of a chunk, n rows of a piece, V vocabulary.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -16,45 +18,68 @@ from bertsmith.model.elementwise import widened
 
 PIECE_LOGITS = 2**20
 """Held in float32 at once: of more, caches hold none from one operator to the next; of fewer, the
-calls take longer than they save."""
+calls take longer than they save (docs/log.md)."""
 _GROUP = 128
-"""Words of which one number, the highest, is looked at by place."""
+"""Words in a group, of which the highest score is taken before its place is looked for."""
+
+
+def loss(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Summed loss of (m, V) logits, in float32 at least, and how many are right."""
+    bias = widened(bias)
+    totals, corrects = [], []
+    for piece, right in _pieces(logits, targets):
+        losses, correct, _ = _scored(piece, bias, right)
+        totals.append(losses.sum())
+        corrects.append(correct)
+    return torch.stack(totals).sum(), torch.stack(corrects).sum()
 
 
 def loss_and_gradient(
     logits: Tensor, bias: Tensor, targets: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Summed loss, how many are right, and the (1, V) gradient of the bias, in float32 at least.
+    """As `loss`, and the (1, V) gradient of the bias, in float32 at least.
 
     The gradient of the (m, V) logits takes their place, in their dtype.
     """
-    most = max(1, PIECE_LOGITS // logits.shape[1])
-    pieces = zip(torch.split(logits, most), torch.split(targets, most), strict=True)
-    totals, corrects, grad_biases = zip(
-        *(_of_piece(piece, bias, right) for piece, right in pieces), strict=True
-    )
+    bias = widened(bias)
+    totals, corrects, grad_biases = [], [], []
+    for piece, right in _pieces(logits, targets):
+        losses, correct, probabilities = _scored(piece, bias, right)
+        # Less one before anything is rounded: next to 1 little would be left of it.
+        probabilities[_places(right), right] = torch.expm1(-losses)
+        piece.copy_(probabilities)
+        totals.append(losses.sum())
+        corrects.append(correct)
+        grad_biases.append(probabilities.sum(dim=0))
     grad_bias = torch.stack(grad_biases).sum(dim=0, keepdim=True)
     return torch.stack(totals).sum(), torch.stack(corrects).sum(), grad_bias
 
 
-def _of_piece(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """As `loss_and_gradient`, of (n, V); the bias's gradient is (V,)."""
-    scores = widened(logits).add(widened(bias))  # (n, V)
+def _pieces(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    most = max(1, PIECE_LOGITS // logits.shape[1])
+    return zip(torch.split(logits, most), torch.split(targets, most), strict=True)
+
+
+def _places(values: Tensor) -> Tensor:
+    return torch.arange(len(values), device=values.device)
+
+
+def _scored(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of (n, V) logits the (n,) losses, how many are right, and the probabilities."""
+    scores = widened(logits) + bias  # (n, V)
     highest, guesses = _first_of_highest(scores)  # (n, 1)
     below = highest - scores.gather(1, targets[:, None])  # (n, 1)
     probabilities = torch.softmax(scores, dim=1)
-    # That of the highest is one of as many as all of them weigh, and never vanishes.
+    # The highest one is 1 / (sum of e^(score - highest)): 1 / V at least, so it has a logarithm.
     losses = below - probabilities.gather(1, guesses).log()  # (n, 1)
-    # Less one before anything is rounded: next to 1 little would be left of it.
-    probabilities[torch.arange(len(targets)), targets] = torch.expm1(-losses[:, 0])
-    logits.copy_(probabilities)
-    return losses.sum(), (guesses[:, 0] == targets).sum(), probabilities.sum(dim=0)
+    return losses[:, 0], (guesses[:, 0] == targets).sum(), probabilities
 
 
 def _first_of_highest(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """`scores.max(dim=1, keepdim=True)`: torch has vectors for a maximum, and none for its place.
+    """`scores.max(dim=1, keepdim=True)`, but for the place of what is no number.
 
-    So of a group of words the maximum is taken, its place among groups looked for, and within one.
+    torch has vectors for a maximum, and none for its place. So of a group of words the maximum is
+    taken, its place among groups looked for, and within one.
     """
     num_rows, num_words = scores.shape
     num_groups = num_words // _GROUP
@@ -64,7 +89,7 @@ def _first_of_highest(scores: Tensor) -> tuple[Tensor, Tensor]:
         return rest.max(dim=1, keepdim=True)
     groups = scores[:, :num_grouped].view(num_rows, num_groups, _GROUP)
     group = groups.amax(dim=2).argmax(dim=1)  # (n,)
-    highest, place = groups[torch.arange(num_rows), group].max(dim=1, keepdim=True)  # (n, 1)
+    highest, place = groups[_places(group), group].max(dim=1, keepdim=True)  # (n, 1)
     guess = group[:, None] * _GROUP + place
     if num_grouped == num_words:
         return highest, guess

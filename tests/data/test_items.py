@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertsmith.data import items
 from bertsmith.data.items import Item, even_packs, one_text, packs, two_texts
 
 CLS, SEP = 101, 102
@@ -91,7 +92,28 @@ def test_even_batches_hold_every_item_once_and_nearly_equal_shares(lengths, limi
     assert len(batches) <= enough
     if total / max(enough, 1) >= longest:
         assert len(batches) % multiple == 0  # one for every thread, or as many more
-        assert all(size <= total / len(batches) + longest for size in sizes)
+    assert all(size <= total / len(batches) + longest for size in sizes)
+    for fewer in range(multiple, len(batches) - multiple + 1, multiple):
+        assert largest_share(sorted(lengths, reverse=True), fewer) > limit
+
+
+def largest_share(lengths, num_batches):
+    """Of tokens, where each item goes to the share that its middle lies in."""
+    tokens, before = [0] * num_batches, 0
+    for length in lengths:
+        tokens[(2 * before + length) * num_batches // (2 * sum(lengths))] += length
+        before += length
+    return max(tokens)
+
+
+def test_how_many_batches_many_items_make_is_found_in_few_tries(monkeypatch):
+    tries, bincount = [], np.bincount
+    monkeypatch.setattr(np, "bincount", lambda *a, **k: tries.append(1) or bincount(*a, **k))
+    lengths = np.random.default_rng(0).integers(12, 512, 50_000)
+    shares = items._shares(-np.sort(-lengths), 2048, 2)
+    assert len(tries) < 100
+    assert bincount(shares, weights=-np.sort(-lengths)).max() <= 2048
+    assert shares.max() < 1.35 * lengths.sum() / 2048
 
 
 @given(num_items=st.integers(1, 200), threads=st.integers(2, 8))

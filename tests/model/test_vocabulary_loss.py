@@ -79,7 +79,7 @@ def test_a_few_rows_of_logits_at_a_time_give_the_gradients_of_all(dtype, num_row
     """As they are made where every operator is a pass over memory."""
     tensors = inputs(dtype, rows=num_rows)
     at_once = []
-    scored = vocabulary_pieces._of_piece
+    scored = vocabulary_pieces._scored
 
     def counted(logits, *others):
         at_once.append(len(logits))
@@ -87,7 +87,7 @@ def test_a_few_rows_of_logits_at_a_time_give_the_gradients_of_all(dtype, num_row
 
     with unfused(), without_native():
         expected = loss_and_gradients(language_model_loss, tensors)
-        monkeypatch.setattr(vocabulary_pieces, "_of_piece", counted)
+        monkeypatch.setattr(vocabulary_pieces, "_scored", counted)
         monkeypatch.setattr(vocabulary_pieces, "PIECE_LOGITS", 3 * WORDS + 1)
         found = loss_and_gradients(language_model_loss, tensors)
     assert (max(at_once), sum(at_once)) == (min(3, num_rows), num_rows)

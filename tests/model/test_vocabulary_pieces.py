@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from bertsmith.model import vocabulary_pieces
-from bertsmith.model.vocabulary_pieces import loss_and_gradient
+from bertsmith.model.vocabulary_pieces import loss, loss_and_gradient
 
 ROWS = 37
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -29,20 +29,28 @@ def expected(logits, bias, targets):
     return total.detach(), (scores.argmax(dim=1) == targets).sum(), logits.grad, bias.grad[None]
 
 
+@pytest.mark.parametrize("rows_a_piece", [5, ROWS])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("num_words", [1, 2, 57, 127, 128, 129, 256, 1000])
-def test_loss_guesses_and_gradients_are_those_of_the_definition(num_words, dtype):
+def test_loss_guesses_and_gradients_are_those_of_the_definition(
+    num_words, dtype, rows_a_piece, monkeypatch
+):
+    monkeypatch.setattr(vocabulary_pieces, "PIECE_LOGITS", rows_a_piece * num_words + 1)
     logits, bias, targets = inputs(num_words, dtype)
     total, correct, of_logits, of_bias = expected(logits, bias, targets)
+    alone = loss(logits, bias, targets)
     found = loss_and_gradient(logits, bias, targets)
-    is_wide = dtype == torch.float64
-    torch.testing.assert_close(found[0], total.to(found[0].dtype), rtol=1e-5, atol=1e-4)
-    assert found[0].dtype == found[2].dtype == (dtype if is_wide else torch.float32)
-    assert found[1] == correct
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    assert found[0].dtype == found[2].dtype == wide
     assert logits.dtype == dtype
-    near = 1e-12 if is_wide else 2 * torch.finfo(dtype).eps
-    torch.testing.assert_close(logits.double(), of_logits, rtol=near, atol=1e-6)
-    torch.testing.assert_close(found[2].double(), of_bias, rtol=1e-5, atol=1e-5)
+    assert torch.equal(found[0], alone[0])
+    assert found[1] == alone[1] == correct
+    near = 1e-12 if dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(found[0].double(), total, rtol=near, atol=near)
+    torch.testing.assert_close(found[2].double(), of_bias, rtol=near, atol=near)
+    rounded = near if dtype == torch.float64 else max(near, torch.finfo(dtype).eps)
+    smallest = near if dtype == torch.float64 else 2e-7  # what is left of 1 in float32
+    torch.testing.assert_close(logits.double(), of_logits, rtol=rounded, atol=smallest)
 
 
 @pytest.mark.parametrize("num_words", [1, 57, 127, 128, 129, 255, 256, 300, 1000])
@@ -84,9 +92,11 @@ def test_a_word_that_is_all_but_certain_keeps_a_gradient():
     torch.testing.assert_close(logits[0, 7].float(), -rest / (1 + rest), rtol=1e-2, atol=0.0)
 
 
-def test_what_is_no_number_stays_none():
+@pytest.mark.parametrize("place", [130, 290])
+def test_what_is_no_number_stays_none(place):
+    """In a group, and behind them."""
     logits = torch.zeros(2, 300)
-    logits[1, 130] = torch.nan
+    logits[1, place] = torch.nan
     total, _, _ = loss_and_gradient(logits, torch.zeros(300), torch.tensor([7, 7]))
     assert total.isnan()
     assert logits[1].isnan().all()
