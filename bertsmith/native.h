@@ -202,17 +202,17 @@ inline Floats exponential(Floats x) {
   return x < -87.0f ? Floats{} : result;
 }
 
-// 2^y of y <= 0: within 4e-6 of it, 1 of 0, 0 from y = -126 down, NaN of NaN. It is 2^n times 2^r of a
+// 2^y of y <= 0: within 4e-6 of it, relatively; 0 from y = -126 down, NaN of NaN. It is 2^n times 2^r of a
 // rest r from 0 to 1, and a polynomial makes the latter, fitted so that its largest relative error is
-// least of those that are 1 at 0, 3e-6. So the highest score's weight is exact, from which is told how far
-// a nearly certain word is from certain.
+// least, 3e-6, of those that are exactly 1 at 0: the highest score's weight is 1, or the gradient of a word
+// that is nearly certain would be that error.
 inline Floats rough_power(Floats y) {
   constexpr float LOWEST = -126.0f;
 #if defined(__AVX512DQ__) && VECTOR_BYTES == 64
   const Floats rest = (Floats)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 #else
-  // A sum with ROUNDED_BY, 1.5 times 2^23 and what makes an exponent of it, is rounded to a whole number;
-  // with nearly a half taken off to the one below. A whole y may get one less than that, and r = 1.
+  // A sum with 1.5 times 2^23 is rounded to a whole number, and 127 more makes an exponent of it. With nearly
+  // a half taken off first that is the whole number below y; of a whole y it may be one less, and then r = 1.
   constexpr float ROUNDED_BY = 12582912.0f + 127.0f, BELOW_A_HALF = 0.49999997f;
   const Floats sum = (y - BELOW_A_HALF) + ROUNDED_BY, rest = y - (sum - ROUNDED_BY);
 #endif

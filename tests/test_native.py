@@ -101,17 +101,16 @@ def test_powers_are_as_near_as_they_say(vector_bytes, tmp_path, monkeypatch):
 
 @needs_a_compiler
 @pytest.mark.parametrize("vector_bytes", [None, "64", "32", "16"])
-@pytest.mark.parametrize("name", ["powers_of_e", "rough_powers_of_2"])
-def test_powers_at_their_ends(name, vector_bytes, tmp_path, monkeypatch):
+def test_powers_at_their_ends(vector_bytes, tmp_path, monkeypatch):
     """Of zero one, far below zero, of no number none."""
     if vector_bytes:
         with_vectors_of(vector_bytes, monkeypatch)
     (powers := tmp_path / "powers.cpp").write_text(POWERS)
-    ends = torch.tensor([0.0, -0.0, -127.0, -1e30, -torch.inf, torch.nan, -1.0, -2.0] * 2)
-    found = made(powers, name, ends)
-    assert found[:5].tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
-    assert found[5].isnan()
-    assert torch.equal(found[:8].nan_to_num(), found[8:].nan_to_num())
+    ends = torch.tensor([0.0, -0.0, -126.0, -1e30, -torch.inf, torch.nan])
+    for name in ("powers_of_e", "rough_powers_of_2"):
+        found = made(powers, name, ends)
+        assert found[:5].tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
+        assert found[5].isnan()
 
 
 def made(source, name, numbers):

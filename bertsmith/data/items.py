@@ -100,8 +100,8 @@ def even_packs(
 
     Or fewer, where one item is more than its share. They are nearly as few as can be, each of at
     most `num_tokens` tokens and at most the longest item more than its share. The larger ones come
-    first, so that who takes the next one whenever done ends together with the others. Items as long
-    as `num_tokens` are packed by `packs`.
+    first, so that who takes the next one whenever done ends together with the others. Where one
+    item is as long as `num_tokens`, all are packed by `packs`.
 
     Source: Graham 1969, for the largest first.
     """
@@ -123,9 +123,11 @@ def even_packs(
 
 
 def _shares(lengths: IntArray, num_tokens: int, multiple: int) -> IntArray:
-    """Which share of all tokens the middle of each item lies in, of so many that all fit.
+    """Which share each item belongs to, by its middle: of the fewest tried that all fit.
 
-    Tries a hundredth more at a time, up to as many as surely fit.
+    Tries `multiple` shares more at a time, and of more than 200 times that a hundredth more. A
+    share holds less than its part of all tokens and the longest item, so `most` rounds fit for
+    sure.
     """
     total, longest = int(lengths.sum()), int(lengths.max())
     middles = 2 * np.cumsum(lengths) - lengths  # doubled, to stay whole

@@ -96,8 +96,8 @@ inline void put(Number* to, Floats values, int64_t room) {
   put_last(to, values, room);
 }
 
-// A row of what `make` makes of each column's vector, put two vectors at once: float32 numbers are not in
-// bands.
+// A row of what `make` makes of each column's vector, put two vectors at once: of float32 it must not lie in
+// bands, which are one of the longest vectors wide, and none that is put so does.
 template <typename Number, typename Make>
 inline void put_made(const Grid<Number>& to, int64_t width, const Make& make) {
   int64_t h = 0;

@@ -26,11 +26,8 @@ _GROUP = 128
 def loss(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Summed loss of (m, V) logits, in float32 at least, and how many are right."""
     bias = widened(bias)
-    totals, corrects = [], []
-    for piece, right in _pieces(logits, targets):
-        losses, correct, _ = _scored(piece, bias, right)
-        totals.append(losses.sum())
-        corrects.append(correct)
+    parts = [_loss_of(piece, bias, own) for piece, own in _pieces(logits, targets)]
+    totals, corrects = zip(*parts, strict=True)
     return torch.stack(totals).sum(), torch.stack(corrects).sum()
 
 
@@ -42,15 +39,8 @@ def loss_and_gradient(
     The gradient of the (m, V) logits takes their place, in their dtype.
     """
     bias = widened(bias)
-    totals, corrects, grad_biases = [], [], []
-    for piece, right in _pieces(logits, targets):
-        losses, correct, probabilities = _scored(piece, bias, right)
-        # Less one before anything is rounded: next to 1 little would be left of it.
-        probabilities[_places(right), right] = torch.expm1(-losses)
-        piece.copy_(probabilities)
-        totals.append(losses.sum())
-        corrects.append(correct)
-        grad_biases.append(probabilities.sum(dim=0))
+    parts = [_gradient_of(piece, bias, own) for piece, own in _pieces(logits, targets)]
+    totals, corrects, grad_biases = zip(*parts, strict=True)
     grad_bias = torch.stack(grad_biases).sum(dim=0, keepdim=True)
     return torch.stack(totals).sum(), torch.stack(corrects).sum(), grad_bias
 
@@ -60,8 +50,23 @@ def _pieces(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(torch.split(logits, most), torch.split(targets, most), strict=True)
 
 
-def _places(values: Tensor) -> Tensor:
-    return torch.arange(len(values), device=values.device)
+def _loss_of(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """As `loss`, of one piece."""
+    losses, correct, _ = _scored(logits, bias, targets)
+    return losses.sum(), correct
+
+
+def _gradient_of(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """As `loss_and_gradient`, of one piece; the bias's is (V,)."""
+    losses, correct, probabilities = _scored(logits, bias, targets)
+    # Less one before anything is rounded: next to 1 little would be left of it.
+    probabilities[_numbers(targets), targets] = torch.expm1(-losses)
+    logits.copy_(probabilities)
+    return losses.sum(), correct, probabilities.sum(dim=0)
+
+
+def _numbers(rows: Tensor) -> Tensor:
+    return torch.arange(len(rows), device=rows.device)
 
 
 def _scored(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -89,7 +94,7 @@ def _first_of_highest(scores: Tensor) -> tuple[Tensor, Tensor]:
         return rest.max(dim=1, keepdim=True)
     groups = scores[:, :num_grouped].view(num_rows, num_groups, _GROUP)
     group = groups.amax(dim=2).argmax(dim=1)  # (n,)
-    highest, place = groups[_places(group), group].max(dim=1, keepdim=True)  # (n, 1)
+    highest, place = groups[_numbers(group), group].max(dim=1, keepdim=True)  # (n, 1)
     guess = group[:, None] * _GROUP + place
     if num_grouped == num_words:
         return highest, guess
