@@ -184,13 +184,15 @@ struct Cutter {
   }
 };
 
+constexpr float LOG2_E = 1.44269504088896341f;
+
 // e^x of x <= 0: within two units in the last place; 0 below e^-87, NaN of NaN. It is 2^n times e^r, of
 // which a polynomial makes the latter, fitted from -log 2 / 2 to log 2 / 2 so that its largest relative
 // error is least, 2e-9. A sum with ROUNDED_BY is rounded to a whole number, whose lowest bits are n raised
 // by what makes of them the exponent of 2^n.
 inline Floats exponential(Floats x) {
   constexpr float ROUNDED_BY = 12582912.0f + 127.0f;  // 1.5 times 2^23
-  const Floats sum = x * 1.44269504088896341f + ROUNDED_BY, whole = sum - ROUNDED_BY;
+  const Floats sum = x * LOG2_E + ROUNDED_BY, whole = sum - ROUNDED_BY;
   const Floats rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;  // log 2 in two parts
   Floats power = rest * 1.38436409e-3f + 8.37416667e-3f;
   power = power * rest + 4.16680016e-2f;
@@ -234,7 +236,6 @@ inline Floats rough_power(Floats y) {
 // will do.
 template <typename Number>
 inline Floats exponential_for(Floats x, float scale) {
-  constexpr float LOG2_E = 1.44269504088896341f;
   if constexpr (sizeof(Number) < sizeof(float)) return rough_power(x * (scale * LOG2_E));
   return exponential(x * scale);
 }

@@ -78,13 +78,18 @@ def test_a_library_has_vectors_of_that_width(source, monkeypatch):
         assert library(source)["vector_bytes"]() == int(vector_bytes)
 
 
+@pytest.fixture(params=[None, "64", "32", "16"])
+def powers(request, tmp_path, monkeypatch):
+    """By this processor's own instructions, and by vectors of each width without them."""
+    if request.param:
+        with_vectors_of(request.param, monkeypatch)
+    path = tmp_path / "powers.cpp"
+    path.write_text(POWERS)
+    return path
+
+
 @needs_a_compiler
-@pytest.mark.parametrize("vector_bytes", [None, "64", "32", "16"])
-def test_powers_are_as_near_as_they_say(vector_bytes, tmp_path, monkeypatch):
-    """By this processor's own instructions too."""
-    if vector_bytes:
-        with_vectors_of(vector_bytes, monkeypatch)
-    (powers := tmp_path / "powers.cpp").write_text(POWERS)
+def test_powers_are_as_near_as_they_say(powers):
     x = -torch.linspace(0.0, 87.0, 1 << 20)
     exact = made(powers, "powers_of_e", x).double()
     assert ((exact / x.double().exp() - 1).abs() <= 2.0**-22).all()
@@ -100,12 +105,8 @@ def test_powers_are_as_near_as_they_say(vector_bytes, tmp_path, monkeypatch):
 
 
 @needs_a_compiler
-@pytest.mark.parametrize("vector_bytes", [None, "64", "32", "16"])
-def test_powers_at_their_ends(vector_bytes, tmp_path, monkeypatch):
+def test_powers_at_their_ends(powers):
     """Of zero one, far below zero, of no number none."""
-    if vector_bytes:
-        with_vectors_of(vector_bytes, monkeypatch)
-    (powers := tmp_path / "powers.cpp").write_text(POWERS)
     ends = torch.tensor([0.0, -0.0, -126.0, -1e30, -torch.inf, torch.nan])
     for name in ("powers_of_e", "rough_powers_of_2"):
         found = made(powers, name, ends)

@@ -168,7 +168,7 @@ inline Floats activated(Floats x, int activation) {
 }
 
 // The sum of what `each` makes of the vectors of a (W,) row, told their columns; W is whole vectors. Four
-// sums at once, for none is ready to be added to in the next cycle.
+// sums at once: none is ready to be added to in the next cycle, and more are rounded less.
 template <typename Each>
 inline Floats sum_over(int64_t wide, const Each& each) {
   Floats totals[4] = {};

@@ -15,13 +15,12 @@
 #include <cmath>
 #include <limits>
 
-#include "native.h"
+#include "cpu_rows.h"
 
 namespace {
 
 constexpr int64_t BLOCK_ROWS = 32, BLOCK_COLUMNS = 1024;
 constexpr float NOWHERE = -std::numeric_limits<float>::infinity();
-constexpr int SUMS = 4;  // added to in turn: less waiting for each other, less rounding
 
 // The tensors of a chunk; what it says of each row, and the gradient of the bias.
 template <typename Number>
@@ -37,20 +36,11 @@ struct Chunk {
 
 // (W,) scores -> e^(score - highest), in place, and their sum; W is whole vectors.
 float exponentials(float* scores, int64_t wide, float highest) {
-  Floats totals[SUMS] = {};
-  int64_t v = 0;
-  for (; v + SUMS * LANES <= wide; v += SUMS * LANES)
-    for (int which = 0; which < SUMS; which++) {
-      Floats weights = exponential(load(scores + v + which * LANES) - highest);
-      store(scores + v + which * LANES, weights);
-      totals[which] += weights;
-    }
-  for (; v < wide; v += LANES) {
-    Floats weights = exponential(load(scores + v) - highest);
+  return sum_of(sum_over(wide, [=](int64_t v) {
+    const Floats weights = exponential(load(scores + v) - highest);
     store(scores + v, weights);
-    totals[0] += weights;
-  }
-  return sum_of((totals[0] + totals[1]) + (totals[2] + totals[3]));
+    return weights;
+  }));
 }
 
 // (V,) floats times a factor -> numbers, and what was rounded is added to the sums.
