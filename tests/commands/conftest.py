@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from tests.commands.own_class import write_own_class
 from tests.commands.small_task import begun, bertsmith, write_glue, write_model
@@ -19,6 +20,16 @@ def _keep_threads() -> Iterator[None]:
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _pictures_are_blank(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pixels are most of the time of a small run: where no test looks at them, there are none.
+
+    What is to be drawn is told to matplotlib all the same, and what a module begins with is drawn.
+    """
+    if "drawn" not in request.keywords:
+        monkeypatch.setattr(Figure, "savefig", lambda figure, file, **how: file.write(b"a picture"))
 
 
 @pytest.fixture(scope="module")

@@ -258,6 +258,7 @@ def test_without_a_model_the_projects_own_for_the_script_is_taken(
     assert "mini-ko" in capsys.readouterr().err
 
 
+@pytest.mark.drawn
 def test_a_file_that_exists_is_replaced_only_by_force(models, tmp_path, capsys) -> None:
     out = tmp_path / "a.svg"
     out.write_text("older")

@@ -122,6 +122,7 @@ def test_an_evaluation_reports_into_a_folder_of_its_own(
     assert "--report is for what a model answers" in capsys.readouterr().err
 
 
+@pytest.mark.drawn
 def test_plot_draws_runs_of_fine_tuning_again_and_none_of_another_kind_beside_them(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,8 @@ from bertsmith.commands.plot import Plot, draw, plot, smoothed
 from bertsmith.recipes.pretraining import mini_cpu
 from bertsmith.runs.directory import Record, write_record
 
+pytestmark = pytest.mark.drawn
+
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Path:

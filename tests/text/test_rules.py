@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ ALIKE = (
 )  # fmt: skip
 
 
+@cache
 def every_kind_of_character() -> list[str]:
     return [
         chr(code)

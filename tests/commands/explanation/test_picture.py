@@ -16,6 +16,8 @@ from bertsmith.data.config import Masking
 from bertsmith.tasks.hidden_places import Hiding
 from tests.tasks.figures import KOREAN, LANGUAGE_MODEL, PAIR, TOKENS, figure_predictor
 
+pytestmark = pytest.mark.drawn
+
 CHOSEN = Chosen(model="figures", layer=2, head=None)
 SVG = "{http://www.w3.org/2000/svg}"
 

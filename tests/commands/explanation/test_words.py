@@ -57,6 +57,7 @@ def test_of_several_places_the_others_stay_hidden_and_it_is_said() -> None:
     assert alone.one_sided[0].both.candidates != among.one_sided[0].both.candidates
 
 
+@pytest.mark.drawn
 def test_the_right_token_is_shown_where_others_are_as_likely(tmp_path) -> None:
     predictor = figure_predictor("masked_lm")
     with torch.no_grad():
