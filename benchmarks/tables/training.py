@@ -1,0 +1,102 @@
+"""Lines of tables with speeds of pre-training and of fine-tuning: label and rows -> all cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.tables.shown import OURS, Row, amount, bold, rows_of, times
+
+BEST, DEFAULT = "transformers best", "transformers default"
+VARIANTS = {
+    f"{OURS} without a compiler": "",
+    f"{OURS}'s wheel without a compiler": "from a wheel ",
+}
+WIDTH = 11
+"""Cells of a line of pre-training."""
+SYSTEMS = (OURS, "transformers, best", "transformers, scripts' default")
+"""Of fine-tuning."""
+GLUE = {
+    "MNLI": 392_702, "QQP": 363_846, "QNLI": 104_743, "SST-2": 67_349,
+    "CoLA": 8_551, "STS-B": 5_749, "MRPC": 3_668, "RTE": 2_490,
+}  # fmt: skip
+"""Examples of the official training sets."""
+
+Speeds = Mapping[str, float]
+
+
+def speeds(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Of pre-training; a line that names no row is a heading.
+
+    The matrix rate, ours and its share of that, each peer and how far it is behind, variants of
+    ours and their share of it, and the most memory. Of several rows each has some of the systems.
+    """
+    made = []
+    for label, rows, *_ in lines:
+        cells = _pretraining(rows_of("pretraining", rows)) if rows else []
+        made.append([label, rows, *cells, *[""] * (WIDTH - 2 - len(cells))])
+    return made
+
+
+def _pretraining(rows: Sequence[Row]) -> list[str]:
+    found, memory = (_merged(rows, name) for name in ("tokens_per_second", "peak_bytes"))
+    (own,) = (row for row in rows if OURS in row["tokens_per_second"])
+    cells = [f"{own['matrix_flops_per_second'] / 1e12:.2f}", bold(amount(found[OURS]))]
+    cells.append(f"{own['fraction_of_matrix_rate'][OURS]:.0%}")
+    for peer in (BEST, DEFAULT):
+        is_there = peer in found
+        cells += [amount(found[peer]), times(found[OURS], found[peer])] if is_there else ["", ""]
+    variants = (
+        f"{told}{amount(found[name])}, {found[name] / found[OURS]:.0%}"
+        for name, told in VARIANTS.items()
+        if name in found
+    )
+    held = ", ".join(
+        f"{memory[name] / 1e9:.1f}" for name in (OURS, BEST, DEFAULT) if name in memory
+    )
+    return [*cells, "; ".join(variants), f"{held} GB" if held else ""]
+
+
+def _merged(rows: Sequence[Row], name: str) -> dict[str, float]:
+    return {system: value for row in rows for system, value in row.get(name, {}).items()}
+
+
+def fine_tuning(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+    """A line a set: the first row that it names whole, and the ratios of the others.
+
+    A line that names none is an epoch of all sets of GLUE above it, as far as the first rows,
+    the second ones and so on have all.
+    """
+    runs: list[dict[str, Speeds]] = []
+    made = []
+    for label, numbers, *_ in lines:
+        if numbers:
+            rows = rows_of("finetuning_speed", numbers)
+            found = [_speeds(row) for row in rows]
+            runs += [{} for _ in found[len(runs) :]]
+            for run, row, each in zip(runs, rows, found, strict=False):
+                run[row["task"]] = each
+            shown = [amount(speed) for speed in found[0].values()]
+            tokens = f"{rows[0]['mean_tokens']:.0f}"
+        else:
+            found = [_epochs(run) for run in runs if run.keys() >= GLUE.keys()]
+            shown = [f"{1 / speed / 60:,.0f} minutes" for speed in found[0].values()]
+            tokens = ""
+        ours, best, default = found[0].values()
+        cells = [bold(shown[0]), shown[1], times(ours, best), shown[2], times(ours, default)]
+        made.append([label, numbers, tokens, *cells, "; ".join(map(_ratios, found[1:]))])
+    return made
+
+
+def _speeds(row: Row) -> Speeds:
+    """Examples a second of each system."""
+    return {name: row["examples_per_second"][name] for name in SYSTEMS}
+
+
+def _epochs(run: Mapping[str, Speeds]) -> Speeds:
+    """Epochs of GLUE a second of each system."""
+    return {name: 1 / sum(GLUE[task] / run[task][name] for task in GLUE) for name in SYSTEMS}
+
+
+def _ratios(found: Speeds) -> str:
+    ours, *peers = found.values()
+    return ", ".join(amount(ours / peer) for peer in peers)
