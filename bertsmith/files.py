@@ -35,6 +35,10 @@ class InUseError(RuntimeError):
     """Another process holds the directory."""
 
 
+class DamagedError(ValueError):
+    """A file holds other bytes than were written there, or not all of them."""
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Opens a temporary file that takes `path`'s place when the block ends without an error."""
@@ -82,13 +86,13 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """The JSON object in a file. Raises ValueError, naming the file, where it holds none."""
+    """The JSON object in a file. Raises DamagedError, naming it, where it holds none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+        raise DamagedError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise ValueError(f"{path} holds a {type(value).__name__}, expected a JSON object")
+        raise DamagedError(f"{path} holds a {type(value).__name__}, expected a JSON object")
     return value
 
 

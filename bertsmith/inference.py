@@ -19,6 +19,7 @@ import numpy as np
 from bertsmith.model.config import DIRECTION_OF
 from bertsmith.model.sentence import Pooling
 from bertsmith.packing import part
+from bertsmith.reading.counted import counted
 from bertsmith.ready_model import ReadyModel
 from bertsmith.tasks import (
     explanation,
@@ -99,9 +100,11 @@ class Predictor(ReadyModel):
         texts = given.texts(texts, "embed")
         found = self.sentence_vectors(texts, pooling, is_normalized)
         if num_cut := sum(each.num_unread > 0 for each in found):
+            were = "was" if len(texts) == 1 else "were"
             warnings.warn(
-                f"{num_cut:,} of {len(texts):,} texts were longer than the {self.sentence_limit} "
-                f"tokens that a sentence vector is made of: their end was not read",
+                f"{num_cut:,} of {counted(len(texts), 'text')} {were} longer than the "
+                f"{self.sentence_limit} tokens that a sentence vector is made of: their end was "
+                f"not read",
                 stacklevel=2,
             )
         config = self.sentence.overruled(pooling, is_normalized)

@@ -62,6 +62,24 @@ def has_tiles() -> bool:
 
 
 @contextlib.contextmanager
+def tiles_refused() -> Iterator[None]:
+    """Inside the system keeps back the matrix unit that is imitated."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CXX", f"{os.environ['CXX']} -DTILES_ARE_REFUSED")
+        forget_builds()
+        try:
+            assert not has_tiles()
+            yield
+        finally:
+            forget_builds()
+
+
+def tiles_are_imitated() -> bool:
+    """Whether plain C++ stands in for a matrix unit."""
+    return f"{IMITATION}_OF_TILES" in os.environ.get("CXX", "")
+
+
+@contextlib.contextmanager
 def without_tiles() -> Iterator[None]:
     """Inside everything is built as for a processor without a matrix unit."""
     built = native.build()
@@ -69,7 +87,7 @@ def without_tiles() -> Iterator[None]:
     narrow = dataclasses.replace(built, instructions=vectors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "build", lambda: narrow)
-        if f"{IMITATION}_OF_TILES" in os.environ.get("CXX", ""):  # others have it built so
+        if tiles_are_imitated():  # others have it built so
             patch.delenv("CXX")
         native._loaded.cache_clear()
         try:

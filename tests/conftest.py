@@ -44,6 +44,17 @@ def kernels(request):
     return request.param
 
 
+@pytest.fixture
+def full_disk():
+    """No file may grow beyond a few bytes, as on a disk without room."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 @pytest.fixture(autouse=True)
 def _plain_unless_compiled(request):
     """Compiling costs seconds a function; test_fusion.py shows that both ways are equal."""

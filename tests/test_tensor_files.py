@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +12,6 @@ from safetensors.torch import load_file
 from bertsmith.files import atomic_file
 from bertsmith.tensor_files import save_tensors
 from bertsmith.train.log import MetricsLog
-
-
-@pytest.fixture
-def full_disk() -> Iterator[None]:
-    """No file may grow beyond a few bytes, as on a disk without room."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_tensors_come_back(tmp_path: Path) -> None:

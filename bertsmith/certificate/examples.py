@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bertsmith.array_files import write_array
 from bertsmith.certificate.rows import DEVIATIONS, Row, agreeing, alike, outcome
 from bertsmith.certificate.values import golden_values
 from bertsmith.corpus.manifest import Manifest, Report
@@ -195,7 +196,7 @@ def _corpus(folder: Path, documents: Documents) -> Corpus:
     writer = ShardWriter(folder / "train", 6)
     writer.append(documents)
     writer.flush()
-    np.save(folder / COUNTS_FILE, writer.counts)
+    write_array(folder / COUNTS_FILE, writer.counts)
     Manifest(
         vocabulary_fingerprint="",
         vocab_size=6,

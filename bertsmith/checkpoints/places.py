@@ -33,6 +33,11 @@ TASK = "task.json"
 BEST = "best"
 """Where a run that chooses among its models keeps the one that it chose."""
 
+RECORD = "run.json"
+"""In a run's directory, from its beginning."""
+_REPORT = "README.md"
+"""There too, once it has ended."""
+
 _FILES_OF_A_MODEL = (
     CONFIG, WEIGHTS, WEIGHTS_INDEX, "model-*-of-*.safetensors", "vocab.txt", "tokenizer.json",
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "README.md", TASK,
@@ -79,6 +84,16 @@ def project_model(name: str) -> Path | None:
 def newest_checkpoint(run: Path) -> Path | None:
     """The complete checkpoint with the highest step under `run/checkpoints`; None without one."""
     return next(iter(reversed(checkpoints_of(run))), None)
+
+
+def unfinished_note(name_or_path: str | Path, place: Path) -> str | None:
+    """What to tell of the place that was found, where a run was named that has not ended."""
+    run = Path(name_or_path).expanduser()
+    is_of_run = place.parent == run / "checkpoints" and (run / RECORD).is_file()
+    if not is_of_run or (run / _REPORT).is_file():
+        return None
+    step = int(place.name.removeprefix("step-"))
+    return f"{run} has not ended: its newest checkpoint answers, after step {step:,}"
 
 
 def checkpoints_of(run: Path) -> list[Path]:

@@ -28,7 +28,13 @@ from bertsmith.checkpoints.names import (
     from_hugging_face,
     to_hugging_face,
 )
-from bertsmith.checkpoints.places import CONFIG, WEIGHTS, find_model, is_checkpoint
+from bertsmith.checkpoints.places import (
+    CONFIG,
+    WEIGHTS,
+    find_model,
+    is_checkpoint,
+    unfinished_note,
+)
 from bertsmith.checkpoints.task_heads import fill_head, find_head, head_state
 from bertsmith.checkpoints.weights import Weights, read_config, read_weights
 from bertsmith.files import atomic_directory, write_json, write_text
@@ -163,6 +169,7 @@ def load(name_or_path: str | Path, *, dtype: torch.dtype = torch.float32) -> Loa
         dense=dense,
         head=head,
         notes=(
+            *filter(None, [unfinished_note(name_or_path, place)]),
             *config_notes,
             *decoder_notes,
             *_pooler_notes(config, weights),

@@ -29,7 +29,7 @@ from bertsmith.checkpoints.places import (
     WEIGHTS_INDEX,
 )
 from bertsmith.checkpoints.prefixes import find_prefix
-from bertsmith.files import read_json
+from bertsmith.files import DamagedError, read_json
 from bertsmith.model.config import BertConfig
 
 _POINTER = b"version https://git-lfs"
@@ -124,7 +124,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except SafetensorError as error:
-        raise ValueError(
+        raise DamagedError(
             f"{path} ({path.stat().st_size:,} bytes) is no complete safetensors file ({error}); "
             f"copy or download it again"
         ) from error

@@ -141,8 +141,9 @@ class _Reader:
         """Of CSV, TSV, JSONL and Parquet."""
         found = tables.columns(self._file, has_header=self._how.has_header)
         columns = self._rows.columns(found)
+        self._require(columns.names, found)
+        self._require(self._how.keep, found, to="keep with --keep")
         names = tuple(dict.fromkeys((*columns.names, *self._how.keep)))
-        self._require(names, found)
         faults: list[str] = []
         if self._how.skip_malformed and tables.table_format(self._file) == "jsonl":
             read = self._objects(faults.append)
@@ -233,17 +234,24 @@ class _Reader:
     def _of_object(self, row: Row) -> Asked:
         columns = self._rows.columns(tuple(row.values))
         kept = () if self._how.skip_malformed else self._how.keep
-        self._require((*columns.names, *kept), tuple(row.values), row.place)
+        self._require(columns.names, tuple(row.values), row.place)
+        self._require(kept, tuple(row.values), row.place, to="keep with --keep")
         return columns.read(row)
 
-    def _require(self, names: Sequence[str], found: Sequence[str], place: str = "") -> None:
+    def _require(
+        self,
+        names: Sequence[str],
+        found: Sequence[str],
+        place: str = "",
+        to: str = "read with --columns",
+    ) -> None:
         missing = [name for name in names if name not in found]
         if missing:
             near = difflib.get_close_matches(missing[0], found, n=1)
             told = f"did you mean {near[0]!r}? " if near else ""
             raise ValueError(
                 f"{place or self._file}: no column {missing[0]!r}; {told}the columns are "
-                f"{', '.join(map(repr, found)):.200}: name those to read with --columns"
+                f"{', '.join(map(repr, found)):.200}: name those to {to}"
                 f"{'' if place else tables.misread(self._file, found, missing[0])}"
             )
 

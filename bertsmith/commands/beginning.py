@@ -74,12 +74,15 @@ def take_up(
     processes: Processes,
     console: Console,
 ) -> Record:
-    """Says where the run in the directory goes on, and on what other machine."""
+    """Says where the run in the directory goes on, and on what other machine.
+
+    Raises ValueError where it is another run than is asked for, FileNotFoundError without corpus.
+    """
     record = read_record(directory)
-    is_stale = False
     if request is not None:
         require_same(directory, record, request.asked)
-        is_stale = is_of_other_text(record.corpus, request.texts, request.text)
+    _require_corpus(record)
+    is_stale = request is not None and is_of_other_text(record.corpus, request.texts, request.text)
     done, total = reached(directory), record.run.num_steps
     if done == total:
         lines = [f"{directory} holds this run, finished after {total:,} steps"]
@@ -95,6 +98,19 @@ def take_up(
     for line in lines:
         say(console, line)
     return record
+
+
+def _require_corpus(record: Record) -> None:
+    if (record.corpus / MANIFEST).is_file():
+        return
+    told = f"{record.corpus}, the corpus that this run trains on, is not there any more"
+    if record.request.get("texts") == [str(record.corpus.resolve())]:  # a corpus was named, no text
+        raise FileNotFoundError(f"{told}: put it back, or build it again as it was")
+    raise FileNotFoundError(
+        f"{told}: put it back; or, while the text is what it was, give the command again "
+        f"(`{record.command}`) with another --out and --plan-only, which makes the same corpus "
+        f"there, and move that to {record.corpus}"
+    )
 
 
 def _write_first_vectors(directory: Path, record: Record, console: Console) -> None:

@@ -23,6 +23,7 @@ from bertsmith.commands.request import Request
 from bertsmith.commands.stages import Stage
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.reading.counted import counted
 from bertsmith.reading.documents import find_sources, read_raw
 from bertsmith.recipes.pretraining import scaled
 from bertsmith.recipes.run import PretrainRun
@@ -77,7 +78,8 @@ def decide(
     now, is_drawn = time.perf_counter(), start is None
     late = late_warning(request.minutes, now - began, now - measuring_began, is_drawn=is_drawn)
     if request.minutes is not None:
-        notes.append(f"{run.num_steps:,} steps chosen for {request.minutes:g} minutes in all")
+        told = counted(request.minutes, "minute")
+        notes.append(f"{counted(run.num_steps, 'step')} chosen for {told} in all")
     warned = [*([late] if late else []), *warnings(run, bench.corpus, is_drawn=is_drawn)]
     _tell(described(run, bench, measurement), warned, console)
     return Record(
@@ -192,7 +194,8 @@ def _sized(
     size = choose_size(known.tokens_per_second, "mini", seconds, corpus.num_tokens, run.model)
     note = (
         f"size {size} chosen for {corpus.num_tokens:,} tokens of text and "
-        f"{seconds / 60:.0f} minutes at mini's {known.tokens_per_second:,.0f} tokens/s"
+        f"{counted(round(seconds / 60), 'minute')} at mini's "
+        f"{known.tokens_per_second:,.0f} tokens/s"
     )
     if size == "mini":
         return mini, [note], known

@@ -26,6 +26,7 @@ from bertsmith.checkpoints import store
 from bertsmith.commands.examples import labelled_examples, scored_together, source_of
 from bertsmith.commands.finetune_options import Evaluate
 from bertsmith.commands.score_predictions import score_predictions
+from bertsmith.commands.seen_examples import seen_note
 from bertsmith.commands.sources.remembered import remembered
 from bertsmith.commands.squad_files import write_squad_files
 from bertsmith.commands.task_files import typed_words
@@ -193,6 +194,7 @@ def _read(
         if more:
             notes.append(f"read as the model's own rows: {shlex.join(typed_words(more))}")
         notes += [*labelled.notes, *read.notes]
+        notes += filter(None, [seen_note(loaded.directory, each, options.split)])
         first: object = labelled.examples[0]
         if isinstance(first, TextExample) and (note := learned.told_texts(len(first.texts))):
             notes.append(note)

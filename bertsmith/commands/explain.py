@@ -110,7 +110,10 @@ def _explained(options: Explain, model: str) -> Explanation:
 
     device = choose_device(options.device)
     predictor = Predictor.load(model, device=device, precision=options.precision)
-    broken = warn_about_hangul(predictor.tokenizer.config, options.sentences)
+    predictor.tally.look_at(options.sentences)
+    broken = predictor.tally.decomposed("that were read") or warn_about_hangul(
+        predictor.tokenizer.config, options.sentences
+    )
     for note in (*predictor.notes, *([broken] if broken else [])):
         print(f"note: {note}", file=sys.stderr)
     hiding = Hiding(masking=options.masking, seed=options.seed or 0, words=options.hide)

@@ -26,8 +26,9 @@ from bertsmith.commands.stages import Stage
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.features.vectors import Layout, Text, TextVectors
 from bertsmith.features.writers import check_format, open_writer
+from bertsmith.reading.counted import counted
 from bertsmith.reading.faults import refuse
-from bertsmith.reading.tables import TEXT, Row, rows
+from bertsmith.reading.tables import TEXT, Row, columns, require_column, rows
 from bertsmith.runs.progress import say
 from bertsmith.train.config import AnswerPrecision
 
@@ -125,9 +126,13 @@ def _check_rows(run: Extract, console: Console) -> None:
 
 def _texts(run: Extract, report: Report) -> Iterator[Text]:
     """The file's texts; opened, and its columns checked, at once."""
-    names = [run.text_field] if run.id_field is None else [run.text_field, run.id_field]
+    asked = {"--text-field": run.text_field, "--id-field": run.id_field}
+    named = {option: name for option, name in asked.items() if name is not None}
+    known = columns(run.file, has_header=run.header)
+    for option, name in named.items():
+        require_column(run.file, name, known, f"name the right one with {option}")
     on_malformed = report.leave_out if run.skip_malformed else partial(refuse, advice=_ADVICE)
-    found = rows(run.file, names, has_header=run.header, on_malformed=on_malformed)
+    found = rows(run.file, [*named.values()], has_header=run.header, on_malformed=on_malformed)
     return _named(found, run.text_field, run.id_field)
 
 
@@ -176,6 +181,7 @@ def _vectors(
 
     for chunk in readings_of(texts, predictor, plan):
         predictor.watch = partial(show, chunk)
+        predictor.tally.look_at(reading.text.text for reading in chunk)
         yield vectors_of(chunk, predictor, plan)
 
 
@@ -191,7 +197,7 @@ def _shown(stage: Stage, report: Report) -> Callable[[Sequence[Reading], float],
         rate = tokens / (time.perf_counter() - start)
         stage.reach(
             bytes_read + int(share * (chunk_end - bytes_read)),
-            f"{texts:,} texts, {tokens:,} tokens, {rate:,.0f} tokens/s",
+            f"{counted(texts, 'text')}, {counted(tokens, 'token')}, {rate:,.0f} tokens/s",
         )
         bytes_read = chunk_end if share == 1 else bytes_read
 

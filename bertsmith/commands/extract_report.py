@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bertsmith.features.vectors import Layout, TextVectors
+from bertsmith.reading.counted import counted
 from bertsmith.runs.progress import duration
 
 _FAULTS_SHOWN = 100
@@ -59,14 +60,15 @@ class Report:
 def lines(report: Report, out: Path, layout: Layout, seconds: float) -> Iterator[str]:
     """For a person: the file first, then what was cut, parted, empty or left out."""
     rate = report.tokens / max(seconds, 1e-9)
+    texts, is_one = counted(report.texts, "text"), report.texts == 1
     yield (
-        f"{out}: {report.vectors:,} vectors of {layout.width:,} {layout.dtype} numbers, of "
-        f"{report.texts:,} texts with {report.tokens:,} tokens "
+        f"{out}: {counted(report.vectors, 'vector')} of {layout.width:,} {layout.dtype} numbers, "
+        f"of {texts} with {counted(report.tokens, 'token')} "
         f"({out.stat().st_size / 1e6:,.1f} MB; {duration(seconds)}, {rate:,.0f} tokens/s)"
     )
     longer = (
-        f"of {report.texts:,} texts were longer than the {layout.metadata['max_tokens']} tokens "
-        f"that are read at once"
+        f"of {texts} {'was' if is_one else 'were'} longer than the "
+        f"{layout.metadata['max_tokens']} tokens that are read at once"
     )
     if report.unread_texts:
         yield (
@@ -80,9 +82,9 @@ def lines(report: Report, out: Path, layout: Layout, seconds: float) -> Iterator
             f"window where it sees most around it"
         )
     if report.empty:
-        yield f"{report.empty:,} of {report.texts:,} texts hold no token; their rows are kept"
+        yield f"{report.empty:,} of {texts} hold{'s' * is_one} no token; their rows are kept"
     if report.malformed:
-        yield f"{report.malformed:,} malformed rows left out:"
+        yield f"{counted(report.malformed, 'malformed row')} left out:"
         yield from (f"  {fault}" for fault in report.faults)
     if more := report.malformed - len(report.faults):
         yield f"  and {more:,} more; ids in .parquet (without --id-field) number the file's rows"

@@ -73,7 +73,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
     sample = list(sample_sentences(sources, run.reading.language))
     run = replace(run, vocabulary=keeping_hangul(run.vocabulary, sample, console))
     config = run.vocabulary_config()
-    of_hangul = warn_about_hangul(config.tokenizer, sample)
+    of_hangul = warn_about_hangul(config.tokenizer, sample, is_learning=True)
     for warning in filter(None, (of_hangul, warn_about_alphabet(config, sample))):
         say(console, f"warning: {warning}")
     with claimed(run.out):
@@ -90,7 +90,7 @@ def learn_vocab(run: LearnVocab, console: Console | None = None) -> Path:
         origin = {"settings": settings_of(run, sources), "fingerprint": tokenizer.fingerprint}
         write_json(run.out / REPORT_FILE, {**asdict(report), **origin})
         tokenizer.save(run.out)
-    for line in described(report, is_warned_of_hangul=of_hangul is not None):
+    for line in described(report, config.tokenizer, of_hangul is not None):
         say(console, line)
     say(console, f"{run.out} written in {time.perf_counter() - started:.0f} s")
     return run.out

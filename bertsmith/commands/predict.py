@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from bertsmith.commands import answers
-from bertsmith.commands.answering import tell_unknown, watched
+from bertsmith.commands.answering import tell_decomposed, tell_unknown, watched
 from bertsmith.commands.named_texts import refuse_files
 from bertsmith.commands.predict_options import (
     Asking,
@@ -174,6 +174,7 @@ def _score(run: PseudoPerplexity) -> None:
         print(f"{num_texts:,} texts, {num_tokens:,} tokens: {together:.2f}", file=sys.stderr)
     if num_unknown:
         print(f"tokens that are [UNK] to this model: {num_unknown:,}", file=sys.stderr)
+    tell_decomposed(predictor)
     questions.report(num_windowed, predictor.limit, "each token was judged in a window around it")
 
 
@@ -218,6 +219,7 @@ def _look_into_file(run: Attention, questions: Questions[Sides]) -> None:
         found = "several" if every else "none"
         raise ValueError(f"--out takes one text or pair, found {found}: ask for one at a time")
     predictor = _loaded(run.asking)
+    predictor.tally.look_at(filter(None, every[0]))
     answer = predictor.look(*every[0], special_tokens_in_text=run.special_tokens_in_text)
     answers.look_as_file(answer, run.out)
     questions.report(int(answer.num_unread > 0), predictor.limit, _CUT)

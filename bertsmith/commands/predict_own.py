@@ -26,6 +26,7 @@ def ask_own(run: AskTask) -> None:
     require_free(run)
     predictor = loaded(run)
     own = predictor.own
+    predictor.tally.look_at(run.texts)  # what files hold, the class alone knows
     for note in predictor.notes:
         print(f"note: {note}", file=sys.stderr)
     typed = ("the arguments", own.of_texts(run.texts))

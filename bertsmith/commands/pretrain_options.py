@@ -7,16 +7,16 @@ begin with. What they ask for together is in `request.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from bertsmith.commands.text_options import TextChoices
-from bertsmith.commands.typed import typed_options, word_behind
+from bertsmith.commands.typed import typed_options, word_behind, words_behind
 from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.recipes.run import PretrainRun
+from bertsmith.recipes.run import Phase, PretrainRun
 
 RecipeName = Literal[
     "auto", "paper-base", "paper-large", "mini-cpu", "quickstart", "modern", "further"
@@ -70,9 +70,15 @@ class Pretrain:
 
 
 def defaults_of(arguments: Sequence[str]) -> Pretrain:
-    """The defaults for these arguments: those of the recipe that they name."""
+    """The defaults for these arguments: those of the recipe that they name.
+
+    Where --steps and --phases are typed, the recipe's warm-up keeps its share of the phases.
+    """
     recipe = recipe_for(word_behind("--recipe", arguments), word_behind("--from", arguments))
-    return Pretrain(run=recipe_of(recipe), typed=typed_options(arguments))
+    run, typed = recipe_of(recipe), typed_options(arguments)
+    if "--steps" in typed and "--warmup-steps" not in typed:
+        run = _with_steps_of(words_behind("--phases", arguments), run)
+    return Pretrain(run=run, typed=typed)
 
 
 def recipe_for(recipe: str | None, from_model: str | None) -> str:
@@ -85,3 +91,17 @@ def recipe_of(name: str) -> PretrainRun:
     """The named recipe."""
     # An unknown name gets some defaults here; tyro then reports it, with the choices.
     return RECIPES.get(name, RECIPES["mini-cpu"])()
+
+
+def _with_steps_of(phases: Sequence[str], run: PretrainRun) -> PretrainRun:
+    """The run over as many steps as typed phases have, which tyro then puts in their place."""
+    try:
+        num_steps = sum(Phase.parse(phase).steps for phase in phases)
+    except ValueError:  # tyro reports it
+        return run
+    if not num_steps:
+        return run
+    warmup_steps = min(num_steps - 1, round(run.warmup_steps * num_steps / run.num_steps))
+    return replace(
+        run, phases=(replace(run.phases[0], steps=num_steps),), warmup_steps=warmup_steps
+    )

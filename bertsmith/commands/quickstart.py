@@ -10,6 +10,7 @@ whatever it shows holds for a person's own text and labels too.
 from __future__ import annotations
 
 import json
+import math
 import platform
 import shlex
 import time
@@ -46,6 +47,11 @@ class Quickstart:
     """Time for everything: text, vocabulary, corpus, pre-training, fine-tuning."""
     seed: int = 0
     """Another seed gives another model."""
+
+    def __post_init__(self) -> None:
+        """Refuses what is no time before anything is written."""
+        if not 0.0 < self.minutes < math.inf:
+            raise ValueError(f"minutes must be above 0, found {self.minutes:g}")
 
 
 def quickstart(options: Quickstart) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -17,6 +17,8 @@ from bertsmith.reading.detect import Format
 from bertsmith.text.config import Score, VocabularyConfig
 from bertsmith.text.rules import TokenizerConfig, UnicodeForm
 from bertsmith.text.sentences import Language
+
+FormChoice = Literal["auto", UnicodeForm]
 
 HELD_OUT = 0.01
 """Share of the documents kept for evaluation where none was given, and then one at least."""
@@ -50,8 +52,9 @@ class VocabularyChoices:
     strip_accents: bool | None = None
     """Decompose and drop accents, which breaks Hangul into jamo; by default with lower-casing, but
     not in Korean text."""
-    unicode_form: UnicodeForm = "none"
-    """Unicode form to bring the text into first (original: none)."""
+    unicode_form: FormChoice = "auto"
+    """Unicode form to bring the text into first (original: none); auto: NFC where its Hangul is
+    decomposed, as macOS writes it, else none."""
     split_cjk: bool = True
     """Make every Chinese character a word (original: on)."""
     min_count: int = 2
@@ -84,7 +87,7 @@ class VocabularyChoices:
             tokenizer=TokenizerConfig(
                 lowercase=lowercase,
                 strip_accents=lowercase if self.strip_accents is None else self.strip_accents,
-                unicode_form=self.unicode_form,
+                unicode_form="none" if self.unicode_form == "auto" else self.unicode_form,
                 split_cjk=self.split_cjk,
             ),
             min_count=self.min_count,

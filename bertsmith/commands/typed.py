@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 
 def word_behind(option: str, arguments: Sequence[str]) -> str | None:
@@ -14,6 +15,16 @@ def word_behind(option: str, arguments: Sequence[str]) -> str | None:
         elif argument == option and place + 1 < len(arguments):
             found = arguments[place + 1]
     return found
+
+
+def words_behind(option: str, arguments: Sequence[str]) -> list[str]:
+    """All that is given to an option that takes several words; empty where it is not there."""
+    for place, argument in enumerate(arguments):
+        name, _, first = argument.partition("=")
+        if name == option:
+            rest = takewhile(lambda word: word[:2] != "--", arguments[place + 1 :])
+            return [*([first] if first else []), *rest]
+    return []
 
 
 def typed_options(arguments: Sequence[str]) -> tuple[str, ...]:

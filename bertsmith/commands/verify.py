@@ -22,6 +22,7 @@ from rich.text import Text
 
 from bertsmith.certificate.rows import Profile, Row, Status, profiles_without_failure
 from bertsmith.commands.json_lines import print_json
+from bertsmith.reading.counted import counted
 
 EXIT_NOT_CERTIFIED = 1
 _STYLES: dict[Status, str] = {
@@ -29,7 +30,7 @@ _STYLES: dict[Status, str] = {
 }  # fmt: skip
 
 
-_COUNTED: dict[Status, str] = {
+_PLURALS: dict[Status, str] = {
     "passed": "passed", "failed": "failed", "known difference": "known differences",
     "skipped": "skipped",
 }  # fmt: skip
@@ -78,7 +79,7 @@ def verify(options: Verify) -> None:
 def verdict(rows: Sequence[Row], options: Verify, seconds: float) -> str:
     """The last line: certified, or what failed."""
     counts = Counter(row.status for row in rows)
-    said = [f"{counts[kind]} {name}" for kind, name in _COUNTED.items() if counts[kind]]
+    said = [counted(counts[kind], kind, many) for kind, many in _PLURALS.items() if counts[kind]]
     failed = _failed(rows)
     if not failed:
         return (
@@ -86,7 +87,8 @@ def verdict(rows: Sequence[Row], options: Verify, seconds: float) -> str:
             f"{', '.join(said)}, in {seconds:.1f} s"
         )
     others = profiles_without_failure(failed)
-    hint = f"; under --profile {others[0]} these are known differences" if others else ""
+    known = "this is a known difference" if len(failed) == 1 else "these are known differences"
+    hint = f"; under --profile {others[0]} {known}" if others else ""
     names = ", ".join(f"{row.name} ({row.section})" for row in failed)
     return (
         f"NOT CERTIFIED under the profile {options.profile}: {options.model}: {', '.join(said)}, "

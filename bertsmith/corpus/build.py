@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bertsmith.array_files import write_array
 from bertsmith.corpus.blocks import Position, read_blocks
 from bertsmith.corpus.build_record import ProgressRecord
 from bertsmith.corpus.build_rules import (
@@ -32,7 +33,7 @@ from bertsmith.corpus.duplicates import UInt64Array, count_duplicates, write_run
 from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.corpus.manifest import FILE_NAME, SPLITS, Manifest, Report
 from bertsmith.corpus.store import COUNTS_FILE, VOCABULARY_FOLDER
-from bertsmith.files import atomic_file, lock, remove_leftovers, sha256
+from bertsmith.files import lock, remove_leftovers, sha256
 from bertsmith.reading.documents import Source
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.workers import in_order
@@ -153,8 +154,7 @@ class _Builder:
         reasons = sorted((skipped + self._skipped).items(), key=lambda item: (-item[1], item[0]))
         self._tokenizer.save(self._directory / VOCABULARY_FOLDER)
         counts_path = self._directory / COUNTS_FILE
-        with atomic_file(counts_path) as file:
-            np.save(file, self._writers["train"].counts, allow_pickle=False)
+        write_array(counts_path, self._writers["train"].counts)
         manifest = Manifest(
             vocabulary_fingerprint=self._tokenizer.fingerprint,
             vocab_size=self._tokenizer.vocab_size,

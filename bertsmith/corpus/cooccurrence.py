@@ -26,6 +26,7 @@ _MOST_NEIGHBOURS = 3_000
 _MOST_CELLS = 1 << 27  # half a gigabyte of counts
 _MOST_TOKENS = 1 << 26  # half a minute of counting
 _CHUNK = 1 << 22
+_TOKEN_BYTES = 40  # of what is held for a chunk's token while it is counted
 _FEWEST = 5  # a token seen less often gets no vector
 _DOUBT = 20.0  # neighbours of a token at which its information is halved in variance
 _CONTEXT_EXPONENT = 0.75
@@ -38,7 +39,7 @@ def token_vectors(corpus: Corpus, width: int, seed: int) -> FloatArray:
     """(V, H) rows of length 1; a row of zeros for a token that was hardly seen.
 
     Counts at most 67 million tokens, of every shard the same share. The same corpus and seed give
-    the same vectors on the same machine. Takes up to a gigabyte of memory.
+    the same vectors on the same machine. Takes `counting_bytes` of memory.
     """
     information = _information(_neighbour_counts(corpus))
     vectors = _reduced(information, width, seed)
@@ -49,11 +50,22 @@ def token_vectors(corpus: Corpus, width: int, seed: int) -> FloatArray:
     return vectors
 
 
+def counting_bytes(corpus: Corpus) -> int:
+    """The most memory that `token_vectors` holds beside the corpus: up to 0.7 gigabytes."""
+    counts = len(corpus.token_counts)
+    cells = counts * len(_PLACES) * _num_neighbours(counts)
+    return cells * np.dtype(np.float32).itemsize + min(corpus.num_tokens, _CHUNK) * _TOKEN_BYTES
+
+
+def _num_neighbours(vocab_size: int) -> int:
+    """How many tokens are counted as neighbours, C."""
+    return min(_MOST_NEIGHBOURS, vocab_size, _MOST_CELLS // (vocab_size * len(_PLACES)))
+
+
 def _neighbour_counts(corpus: Corpus) -> FloatArray:
     """(V, G, C): how often each of the C most frequent tokens stood at each group's places."""
     counts = corpus.token_counts
-    num_groups = len(_PLACES)
-    most = min(_MOST_NEIGHBOURS, len(counts), _MOST_CELLS // (len(counts) * num_groups))
+    num_groups, most = len(_PLACES), _num_neighbours(len(counts))
     column = np.full(len(counts), -1, np.int64)
     column[np.argsort(-counts, kind="stable")[:most]] = np.arange(most)
     found = np.zeros(len(counts) * num_groups * most, np.float32)
@@ -91,8 +103,7 @@ def _information(counts: FloatArray) -> FloatArray:
         counts /= of_token
         counts /= of_neighbour
         np.log(counts, out=counts)
-    np.nan_to_num(counts, copy=False, nan=0.0, neginf=0.0)
-    np.maximum(counts, 0.0, out=counts)
+    np.fmax(counts, 0.0, out=counts)  # of what is no number too
     counts *= np.sqrt(of_token / (of_token + _DOUBT))
     return counts.reshape(len(counts), -1)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bertsmith.array_files import write_array
 from bertsmith.batch import IntArray, starts_of
-from bertsmith.files import atomic_file
 from bertsmith.randomness import hash64
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -47,8 +47,7 @@ def write_run(path: Path, hashes: Sequence[UInt64Array]) -> None:
     """Spills hashes as one sorted run."""
     run = np.concatenate([np.zeros(0, dtype=np.uint64), *hashes])
     run.sort()
-    with atomic_file(path) as file:
-        np.save(file, run, allow_pickle=False)
+    write_array(path, run)
 
 
 def count_duplicates(runs: Sequence[Path], hashes_at_once: int = HASHES_AT_ONCE) -> int:

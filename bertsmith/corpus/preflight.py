@@ -15,6 +15,7 @@ import numpy as np
 from bertsmith.reading.documents import Language, RawDocument, Source, read_raw, sentences_of
 from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.scripts import main_script, share_in_script
+from bertsmith.text.tally import TokenTally
 from bertsmith.text.tokenizer import Tokenizer, warn_about_hangul
 
 MOST_UNKNOWN = 0.2
@@ -37,7 +38,7 @@ def check_vocabulary(
     """Warnings about the vocabulary and this text, a sentence each; empty for an ordinary pair.
 
     Raises ValueError when more than one token in five would be unknown: such a vocabulary does not
-    belong to the text.
+    belong to the text, or to its Unicode form.
     """
     sentences = list(sample_sentences(sources, language))
     token_ids, _ = tokenizer.ids(sentences)
@@ -45,12 +46,17 @@ def check_vocabulary(
         return []
     unknown = np.count_nonzero(token_ids == tokenizer.unk_id) / len(token_ids)
     what = f"of the sample's tokens are unknown to the vocabulary of {tokenizer.vocab_size:,}"
+    tally = TokenTally(tokenizer)
+    tally.look_at(sentences)
+    decomposed = tally.decomposed("of the sample")
+    if unknown > MOST_UNKNOWN and decomposed:
+        raise ValueError(f"{unknown:.0%} {what} entries, expected well under 1%: {decomposed}")
     if unknown > MOST_UNKNOWN:
         raise ValueError(
             f"the vocabulary does not belong to this text: {unknown:.0%} {what} entries, expected "
             f"well under 1%. Learn one from the text with `bertsmith learn-vocab`"
         )
-    hangul = warn_about_hangul(tokenizer.config, sentences)
+    hangul = decomposed or warn_about_hangul(tokenizer.config, sentences)
     warnings = [hangul] if hangul else []
     if unknown > UNUSUAL_UNKNOWN:
         warnings.append(f"{unknown:.1%} {what} entries; usual is well under 1%")

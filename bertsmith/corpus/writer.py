@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bertsmith.array_files import write_array
 from bertsmith.batch import IntArray, starts_of
 from bertsmith.corpus.manifest import ShardFacts
 from bertsmith.corpus.spans import Spans
 from bertsmith.corpus.store import array_path, span_arrays
-from bertsmith.files import atomic_file, sha256
+from bertsmith.files import sha256
 
 SHARD_TOKENS = 1 << 24
 MAX_SENTENCE_TOKENS = (1 << 16) - 1
@@ -163,8 +164,7 @@ def _write_shard(directory: Path, name: str, documents: Documents) -> ShardFacts
     checksums = {}
     for array, values in arrays.items():
         path = array_path(directory, name, array)
-        with atomic_file(path) as file:
-            np.save(file, values, allow_pickle=False)
+        write_array(path, values)
         checksums[array] = sha256(path)
     return ShardFacts(
         name=name,

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertsmith.features.vectors import Layout, TextVectors
-from bertsmith.files import atomic_file
+from bertsmith.files import atomic_file, naming
 
 ArrayType = Literal["float32", "float16", "bfloat16", "int32", "int64"]
 
@@ -132,6 +132,7 @@ def safetensors_writer(
 def _writer(path: Path, layout: Layout, assemble: Assemble) -> Iterator[ArraysWriter]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with (
+        naming(path),  # also of what is still to be written when the scratch files are closed
         tempfile.TemporaryDirectory(
             dir=path.parent, prefix=f".{path.name}.", suffix=".part"
         ) as directory,

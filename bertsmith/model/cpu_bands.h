@@ -34,11 +34,11 @@ struct Grid {
   operator Grid<const Number>() const { return {first, row, band}; }
 };
 
-// Asks for some columns of a row to come to the first cache, to be read soon or written.
-template <typename Number>
+// Asks for some columns of a row to come to the first cache, to be read soon or written, or to the second.
+template <int NEARNESS = 3, typename Number>
 inline void ask_for_row(const Grid<Number>& rows, int64_t row, int64_t column, int64_t end) {
   for (; column < end; column += BAND<Number>)
-    __builtin_prefetch(rows.at(row, column), !std::is_const_v<Number>, 3);
+    __builtin_prefetch(rows.at(row, column), !std::is_const_v<Number>, NEARNESS);
 }
 
 // So many rows a band has room for. Columns of a row would meet in few places of the first cache if the

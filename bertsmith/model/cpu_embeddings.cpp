@@ -90,13 +90,11 @@ float embed(const Embeddings& of, Number* states, float* statistics, int num_thr
     for (int64_t t = 0; t < of.count; t++) {
       const Row<Number> row(of, t);
       if (t + 1 < of.count) Row<Number>(of, t + 1).ask();
-      for (int64_t h = 0; h < wide; h += LANES) store(sums + h, row.added_up(h));
       const Grid<Number> to{states + t * of.width, of.width};
-      const Statistics found =
-          of.keys ? normalise(sums, of.width, of.norm, to, [=](int64_t h, Floats value) {
-                      return row.dropped(value, h);
-                    })
-                  : normalise(sums, of.width, of.norm, to);
+      auto added_up = [&](int64_t h) { return row.added_up(h); };
+      auto dropped = [&](int64_t h, Floats value) { return row.dropped(value, h); };
+      const Statistics found = of.keys ? normalise(sums, of.width, of.norm, to, added_up, dropped)
+                                       : normalise(sums, of.width, of.norm, to, added_up);
       if (statistics) statistics[2 * t] = found.mean, statistics[2 * t + 1] = found.factor;
     }
   }

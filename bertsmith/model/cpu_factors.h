@@ -87,7 +87,7 @@ class Laying {
     Number* to = panels + c * depth + k * wide;
     if (row + ROWS_AHEAD + 1 < broad.num_rows)
       for (int64_t ahead = ROWS_AHEAD; ahead < ROWS_AHEAD + STEP; ahead++)
-        ask_for_row(broad.rows, row + ahead, first + c, first + c + count);
+        ask_for_row<2>(broad.rows, row + ahead, first + c, first + c + count);  // long before
     for (int64_t at = 0; at < wide; at += LANES, to += LANES * STEP) {
       const Number* above = broad.rows.at(row, first + c + at);
       Words words = {};

@@ -60,6 +60,7 @@ struct Float16Rows {
 
 // Weights in panels: run after run its numbers, row by row, and what each column was divided by.
 struct Float16Panels {
+  typedef Float16 Laid;
   typedef Float16Rows Room;
   const Float16* numbers;
   const float* bias;

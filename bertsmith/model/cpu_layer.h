@@ -41,22 +41,23 @@ auto with_bias(const Grid<To>& to, const float* bias) {
 template <typename Matrix, typename Number>
 auto activation(const Grid<Number>& to, const Layer<Number, Matrix>& layer) {
   constexpr bool IS_ROUGH = sizeof(Number) < sizeof(float) || Matrix::IS_ROUGH;
-  return [to, bias = layer.up.bias, activation = layer.activation](
-             int64_t row, int64_t column, const auto& sums) OUT_OF_LINE {
-    put_pairs(to, row, column, sums, [=](int64_t at, const Floats& sum) {
-      return activated<IS_ROUGH>(sum + load(bias + at), activation);
-    });
-  };
+  return out_of_line<typename Matrix::Laid>(
+      [to, bias = layer.up.bias, activation = layer.activation](
+          int64_t row, int64_t column, const auto& sums) {
+        put_pairs(to, row, column, sums, [=](int64_t at, const Floats& sum) {
+          return activated<IS_ROUGH>(sum + load(bias + at), activation);
+        });
+      });
 }
 
-// LayerNorm of a row and what was made of it, which becomes their sum.
+// LayerNorm of a row and what was made of it, which is changed.
 template <typename Number>
 void normalise_sum(
     const Grid<const Number>& residual, float* row, int64_t width, const Norm& norm,
     const Grid<Number>& to) {
-  for (int64_t h = 0; h < width; h += LANES)
-    store(row + h, load(row + h) + get(residual.at(0, h), width - h));
-  normalise(row, width, norm, to);
+  normalise(row, width, norm, to, [=](int64_t h) {
+    return load(row + h) + get(residual.at(0, h), width - h);
+  });
 }
 
 // Makes queries of the rows asked for, and keys and values of all, but of none for lone queries, in the

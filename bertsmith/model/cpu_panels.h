@@ -109,6 +109,7 @@ struct NoRoom {
 // A matrix as products read it; where it is one of weights, with what is added to each column.
 template <typename Number>
 struct Panels {
+  typedef Number Laid;
   typedef NoRoom Room;
   const Number* numbers;
   const float* bias;

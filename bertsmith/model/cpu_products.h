@@ -24,13 +24,17 @@ constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
 // For what becomes of a row's sums where that is long: its tables and constants stay in registers, and it is
-// written once, not for every row of a tile. Not where there is a matrix unit, whose sums wait and become
-// something a row at a time beside it (cpu_tile_products.h).
-#if HAS_TILES
-#define OUT_OF_LINE
-#else
-#define OUT_OF_LINE __attribute__((noinline))
-#endif
+// written once, not for every row of a tile. Not of numbers that the matrix unit multiplies, whose sums wait
+// and become something a row at a time beside it (cpu_tile_products.h).
+template <typename Number, typename Then>
+inline auto out_of_line(const Then& then) {
+  if constexpr (HAS_TILES_OF<Number>)
+    return then;
+  else
+    return [=](int64_t row, int64_t column, const auto& sums) __attribute__((noinline)) {
+      then(row, column, sums);
+    };
+}
 
 // A row's sums, of all the vectors of a panel.
 template <int VECTORS, typename Number>
@@ -41,7 +45,7 @@ using Row = typename Factors<Number>::Sums[VECTORS];
 // Addresses of rows are one of two pointers and no, one or two strides, as one instruction says them. With
 // more pointers, or an index, g++ 12 keeps some in vector registers, and moving one back waits for all
 // products before it; the empty asm keeps it from deriving one from another. It is inlined into its caller so
-// that `then` may be, with the sums in registers; a long one is better OUT_OF_LINE.
+// that `then` may be, with the sums in registers; a long one is better `out_of_line`.
 template <int ROWS, int VECTORS, typename Number, typename Then>
 __attribute__((always_inline)) inline void multiply_tile(
     Left<Number> rows, const Number* panel, int64_t depth, const Row<VECTORS, Number>* before,

@@ -193,13 +193,19 @@ struct Statistics {
   float mean, factor;
 };
 
-// LayerNorm of a row whose columns past the last are zero; they are changed. Of what it makes, `change`,
-// told the column of each vector, makes what is put.
-template <typename Number, typename Change>
+// LayerNorm of a row of which `value`, told the column of each vector, makes the numbers, zeros past the
+// last one; (W,) floats are what it works in. Of what comes of them `change`, told it too, makes what is put.
+template <typename Number, typename Value, typename Change>
 Statistics normalise(
-    float* row, int64_t width, const Norm& norm, Grid<Number> to, const Change& change) {
+    float* row, int64_t width, const Norm& norm, const Grid<Number>& to, const Value& value,
+    const Change& change) {
   const int64_t wide = rounded_up(width);
-  const float mean = sum_of(sum_over(wide, [=](int64_t h) { return load(row + h); })) / width;
+  const Floats total = sum_over(wide, [&](int64_t h) {
+    const Floats found = value(h);
+    store(row + h, found);
+    return found;
+  });
+  const float mean = sum_of(total) / width;
   std::fill(row + width, row + wide, mean);  // no part of the variance
   const float factor = 1.0f / std::sqrt(squares_around(row, wide, mean) / width + norm.epsilon);
   put_made(to, width, [&](int64_t h) {
@@ -209,9 +215,10 @@ Statistics normalise(
   return {mean, factor};
 }
 
-template <typename Number>
-Statistics normalise(float* row, int64_t width, const Norm& norm, Grid<Number> to) {
-  return normalise(row, width, norm, to, [](int64_t, Floats value) { return value; });
+template <typename Number, typename Value>
+Statistics normalise(
+    float* row, int64_t width, const Norm& norm, const Grid<Number>& to, const Value& value) {
+  return normalise(row, width, norm, to, value, [](int64_t, Floats normed) { return normed; });
 }
 
 }  // namespace

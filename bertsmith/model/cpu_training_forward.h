@@ -35,14 +35,14 @@ inline auto with_bias(const Grid<Number>& to, const Number* bias) {
 // Sums with their bias become GELU of them, and its slope, which the way back alone reads.
 inline auto activation(
     const Grid<Number>& slopes, const Grid<Number>& activated, const Number* bias) {
-  return [=](int64_t row, int64_t column, const auto& sums) OUT_OF_LINE {
+  return out_of_line<Number>([=](int64_t row, int64_t column, const auto& sums) {
     for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES) {
       const Place low(sums[v] + load(bias + column));
       const Place high(sums[v + 1] + load(bias + column + LANES));
       put_both<true>(slopes.at(row, column), low.slope(), high.slope());
       put_both(activated.at(row, column), low.gelu(), high.gelu());
     }
-  };
+  });
 }
 
 struct Forward {

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(number: float, one: str, many: str = "") -> str:
     """The number and its noun; `many` is the plural where it is not `one` with an s."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,.15g} {one if number == 1 else many or one + 's'}"

@@ -194,7 +194,9 @@ def _source(
     opening = _opening(path, text_field)
     if opening is None:
         if is_named:
-            raise ValueError(f"{path}: the file is empty")
+            has_any = any(member.stream.read(1) for member in open_members(path))
+            told = "holds blank lines alone" if has_any else "is empty"
+            raise ValueError(f"{path}: the file {told}")
         skipped[EMPTY_FILES] += 1
         return None
     member, start = opening

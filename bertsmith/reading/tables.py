@@ -171,7 +171,7 @@ def rows(
     found = columns(path, has_header=has_header)
     wanted = [*names, *optional]
     for name in wanted:
-        _require(path, name, found)
+        require_column(path, name, found)
     if format == "parquet":
         read = _parquet_rows(path, wanted)
     elif format == "jsonl":
@@ -198,13 +198,17 @@ def _fields(path: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _require(path: Path, name: str, found: Sequence[str]) -> None:
+def require_column(path: Path, name: str, found: Sequence[str], advice: str = "") -> None:
+    """Raises ValueError for a name that the file's columns `found` lack or have twice.
+
+    It suggests the nearest; `advice` says how another one is chosen.
+    """
     if name not in found:
         near = difflib.get_close_matches(name, found, n=1)
         told = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(
             f"{path}: no column {name!r}; {told}the columns are {', '.join(map(repr, found))}"
-            f"{misread(path, found, name)}"
+            f"{advice and f': {advice}'}{misread(path, found, name)}"
         )
     if found.count(name) > 1:
         raise ValueError(f"{path}: {found.count(name)} columns are named {name!r}: rename one")

@@ -7,6 +7,7 @@ the other one's directory. It does not know what the runs did.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from bertsmith.checkpoints.places import BEST
@@ -65,6 +66,20 @@ def precision_of(model: Path) -> PrecisionChoice:
     if run is None or is_pretraining(run):
         return "auto"
     return read_finetune_record(run).run.precision
+
+
+def examples_of(model: Path) -> Mapping[str, object]:
+    """What the run or the search that made a fine-tuned model was asked to learn from, as options.
+
+    Empty for any other model. Raises as `read_finetune_record` does.
+    """
+    run = _run_around(model)
+    if run is None or is_pretraining(run):
+        return {}
+    is_search = (run / SEARCH).is_file()
+    request = (read_search_record if is_search else read_finetune_record)(run).request
+    examples = request.get("examples")
+    return examples if isinstance(examples, Mapping) else {}
 
 
 def _of_search(search: Path) -> tuple[str, ...]:

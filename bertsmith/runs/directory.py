@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from bertsmith import fusion
+from bertsmith.checkpoints import places
 from bertsmith.checkpoints.places import WEIGHTS, checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
 from bertsmith.libraries import carries
@@ -52,7 +53,7 @@ from bertsmith.train import cpu_updates
 from bertsmith.train.device import Processes
 from bertsmith.train.state import FACTS_NAME, TENSORS_NAME
 
-RECORD = "run.json"
+RECORD = places.RECORD
 FINE_TUNING = "fine-tuning"
 """The `kind` in the run.json of another sort of run; one of pre-training has none."""
 _OF_A_MODEL = ("model", "model_fingerprint", "ancestry")

@@ -14,6 +14,7 @@ from typing import Generic
 
 import torch
 
+from bertsmith.checkpoints import store
 from bertsmith.checkpoints.places import newest_checkpoint
 from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.checkpoints.store import Loaded
@@ -21,12 +22,13 @@ from bertsmith.data.labelled import TaskPlan
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.ancestry import ancestry, told_name
+from bertsmith.runs.damage import told_with_remedy
 from bertsmith.runs.directory import RECORD, changed_versions, versions
 from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetune_plan import described_examples, described_model, described_steps
 from bertsmith.runs.finetune_record import FinetuneRecord, read_finetune_record
 from bertsmith.runs.finetune_report import whose_f1
-from bertsmith.runs.finetune_start import Start, read_start
+from bertsmith.runs.finetune_start import Start, start_of
 from bertsmith.runs.finetuning import begin_task_model
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet, ReadExamples
 from bertsmith.train.device import ALONE, choose_precision, recorded_precision, told_precision
@@ -96,7 +98,7 @@ def prepared(
     """
     began = read_finetune_record(job.directory) if (job.directory / RECORD).is_file() else None
     newest = newest_checkpoint(job.directory) if began is not None else None
-    start = shared or read_start(newest or (began.model if began else job.model), learning)
+    start = shared or _start(newest, began.model if began else job.model, learning)
     if began is not None:
         _require_unchanged(began, start, newest if shared is None else None)
     loaded = start.loaded if shared is None else start.copied()
@@ -116,7 +118,7 @@ def prepared(
         plan=plan,
         features=features,
         dev=start.dev,
-        state=TrainerState(step=0, extra={}) if newest is None else read_state(newest),
+        state=_state(newest),
         name=learning.name,
         options=learning.options,
         about=[
@@ -149,6 +151,22 @@ def require_same_request(directory: Path, asked: Mapping[str, object]) -> None:
                 f"{directory} holds another run (`{record.command}`); choose another directory "
                 f"with --out, or continue it with `bertsmith finetune --resume {place}`"
             )
+
+
+def _start(
+    newest: Path | None, model: str, learning: LearningSet[ExampleT, EncodedT, AnswerT]
+) -> Start[ExampleT, EncodedT, AnswerT]:
+    """With the weights of the newest checkpoint; where there is none yet, with the model's."""
+    with told_with_remedy(newest):
+        loaded = store.load(newest or model)
+    return start_of(loaded, learning)
+
+
+def _state(newest: Path | None) -> TrainerState:
+    if newest is None:
+        return TrainerState(step=0, extra={})
+    with told_with_remedy(newest):
+        return read_state(newest)
 
 
 def _first_record(

@@ -19,6 +19,7 @@ from bertsmith.data.labelled import TaskPlan
 from bertsmith.files import atomic_directory
 from bertsmith.model.task_model import COUNT, LOSS_SUM, TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.damage import told_with_remedy
 from bertsmith.runs.directory import (
     checkpoint_path,
     copy_model,
@@ -92,7 +93,8 @@ class OngoingFinetuning:
         newest = newest_checkpoint(directory)
         state = TrainerState(step=0, extra={})
         if newest is not None:
-            state = restore_task_checkpoint(newest, parts)
+            with told_with_remedy(newest):
+                state = restore_task_checkpoint(newest, parts)
         known: dict[str, Any] = state.extra
         ongoing = OngoingFinetuning(
             directory=directory,

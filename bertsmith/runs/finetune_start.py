@@ -53,7 +53,13 @@ def read_start(
 
     Raises as `store.load`, `read_examples`, `require_learnable` and `try_out` do.
     """
-    loaded = store.load(model)
+    return start_of(store.load(model), learning)
+
+
+def start_of(
+    loaded: Loaded, learning: LearningSet[ExampleT, EncodedT, AnswerT]
+) -> Start[ExampleT, EncodedT, AnswerT]:
+    """The same of a model that was loaded. Raises as `read_examples` and those behind it do."""
     skips = learning.skip_malformed
     train = read_examples(learning.task, learning.train, loaded, "training", skip_malformed=skips)
     dev = read_examples(learning.task, learning.dev, loaded, "Dev", skip_malformed=skips)

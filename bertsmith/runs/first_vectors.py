@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bertsmith.array_files import write_array
 from bertsmith.corpus.cooccurrence import token_vectors
 from bertsmith.corpus.store import Corpus
-from bertsmith.files import atomic_file
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.training import Trainee
 
@@ -28,9 +28,7 @@ _UNSEEN = 0.5  # occurrences of a token that never occurs
 def write_first_vectors(directory: Path, run: PretrainRun, corpus: Corpus) -> None:
     """Counts the corpus and writes `first-vectors.npy`, (V, H) float32, atomically."""
     vectors = token_vectors(corpus, run.model.hidden_size, run.seed)
-    directory.mkdir(parents=True, exist_ok=True)
-    with atomic_file(directory / FILE_NAME) as file:
-        np.save(file, vectors)
+    write_array(directory / FILE_NAME, vectors)
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from bertsmith.corpus.cooccurrence import counting_bytes
 from bertsmith.corpus.store import Corpus
 from bertsmith.files import peak_memory_bytes
 from bertsmith.recipes.run import PretrainRun
@@ -88,6 +89,7 @@ def measure(
     """
     if bench.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(bench.device)
+    held = peak_bytes(bench.device)
     costs: list[_Cost] = []
     for number in range(len(run.phases)):
         if costs and time.perf_counter() > until:
@@ -100,9 +102,15 @@ def measure(
     return Measurement(
         seconds_per_step=tuple(cost.seconds for cost in costs),
         tokens_per_second=tokens / seconds,
-        peak_bytes=peak_bytes(bench.device),
+        peak_bytes=max(peak_bytes(bench.device), held + _first_vectors_bytes(run, bench)),
         is_rough=any(cost.is_rough for cost in costs),
     )
+
+
+def _first_vectors_bytes(run: PretrainRun, bench: Bench) -> int:
+    """What counting them will take of this process, before the first step of training."""
+    is_counted = run.count_embeddings and bench.device.type == "cpu"
+    return counting_bytes(bench.corpus) if is_counted else 0
 
 
 def num_steps_to_measure(run: PretrainRun) -> int:

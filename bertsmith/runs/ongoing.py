@@ -17,6 +17,7 @@ from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints.places import newest_checkpoint
 from bertsmith.corpus.store import Corpus
 from bertsmith.data.plan import Plan
+from bertsmith.runs.damage import told_with_remedy
 from bertsmith.runs.directory import Record, checkpoint_path, drop_old_checkpoints
 from bertsmith.runs.evaluation import Evaluation, evaluate, held_out_batches
 from bertsmith.runs.first_vectors import begin_with_first_vectors
@@ -71,7 +72,7 @@ class OngoingRun:
         """Builds the model and puts back the newest checkpoint, if there is one.
 
         Without one, the weights are those that the run begins with: drawn, counted from the text,
-        or those of the model that it goes on from.
+        or those of the model that it goes on from. Raises DamagedError for a damaged checkpoint.
         """
         corpus = Corpus.open(record.corpus)
         tokenizer = corpus.tokenizer()
@@ -80,7 +81,8 @@ class OngoingRun:
         parts = trainee(
             record.run, device, first_weights(record, tokenizer) if is_of_model else None
         )
-        start = 0 if newest is None else restore_checkpoint(newest, parts)
+        with told_with_remedy(newest):
+            start = 0 if newest is None else restore_checkpoint(newest, parts)
         if newest is None and record.run.count_embeddings:
             begin_with_first_vectors(directory, parts, corpus)
         metrics = directory / "metrics.jsonl"

@@ -23,6 +23,7 @@ import torch
 from bertsmith.corpus.store import Corpus
 from bertsmith.model.config import BASE, SIZES, BertConfig
 from bertsmith.model.objectives import PretrainModel
+from bertsmith.reading.counted import counted
 from bertsmith.recipes.run import PretrainRun, stretched
 from bertsmith.runs.measuring import Bench, Measurement
 from bertsmith.runs.progress import duration
@@ -190,9 +191,9 @@ def late_warning(
     """What to say where the minutes were over before the start; `spent` holds the measuring."""
     if minutes is None or spent <= 60.0 * minutes:
         return None
+    over = f"{counted(minutes, 'minute')} asked for {'is' if minutes == 1 else 'are'} over"
     return (
-        f"the {minutes:g} minutes asked for are over before the first step: {duration(spent)} are "
-        f"spent, {duration(measuring)} of them on measuring. Give more --minutes, or name "
+        f"the {over} before the first step: {duration(spent)} are spent, {duration(measuring)} of them on measuring. Give more --minutes, or name "
         f"{'--size and ' if is_drawn else ''}--steps"
     )
 

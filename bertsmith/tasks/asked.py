@@ -120,7 +120,8 @@ def choices_of(questions: Iterable[tuple[str, Sequence[str]]]) -> list[ChoiceExa
 
 def unreadable(asked: Asked, tokenizer: Tokenizer) -> str:
     """Why nothing would be read of a side of the question; empty where all have a token."""
-    for text in _sides(asked):
+    # Of words to tag there may be none.
+    for text in () if isinstance(asked, TextToTag) else texts_of(asked):
         # A letter or a digit is always a token, if only [UNK]: most texts need no second look.
         if not any(map(str.isalnum, text)):
             _, counts = tokenizer.ids([text])
@@ -129,8 +130,8 @@ def unreadable(asked: Asked, tokenizer: Tokenizer) -> str:
     return ""
 
 
-def _sides(asked: Asked) -> tuple[str, ...]:
-    """The texts that must hold something to read; of words to tag there may be none."""
+def texts_of(asked: Asked) -> tuple[str, ...]:
+    """All that a model reads of it."""
     match asked:
         case TextExample():
             return asked.texts
@@ -139,7 +140,7 @@ def _sides(asked: Asked) -> tuple[str, ...]:
         case ChoiceExample():
             return asked.text, *asked.choices
         case TextToTag():
-            return ()
+            return (asked.text,)
 
 
 def _listed(texts: Iterable[object], name: str, kind: str) -> list[object]:

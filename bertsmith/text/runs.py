@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 
+from bertsmith.files import naming
+
 _BYTES_PER_WORD = 160  # a dict entry with its str and int, measured with words of 8 characters
 _MOST_RUNS = 64  # files open at once; more are merged into one first
 
@@ -67,7 +69,10 @@ class SortedRuns:
 
     def _write(self, counts: Iterable[tuple[str, int]]) -> Path:
         path = self._scratch / f"run-{next(self._numbers):05d}.tsv"
-        with path.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+        with (
+            naming(path),
+            path.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file,
+        ):
             file.writelines(f"{word}\t{times}\n" for word, times in counts)
         return path
 

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 _WRITTEN_TOGETHER = {"CJK": "Chinese or Japanese", "HIRAGANA": "Chinese or Japanese",
                      "KATAKANA": "Chinese or Japanese"}  # fmt: skip
+
+
+STRAY_SHARE = 0.02
+"""Of texts: those with a script, or another trait, that all of them have not."""
 
 
 @cache
@@ -35,3 +39,8 @@ def share_in_script(words: Iterable[str], script: str) -> float:
     found = [{script_of(character) for character in word} - {None} for word in words]
     lettered = [scripts for scripts in found if scripts]
     return sum(script in scripts for scripts in lettered) / max(1, len(lettered))
+
+
+def is_common(is_found: Callable[[str], bool], texts: Sequence[str]) -> bool:
+    """True when it is found in more than a stray one of the texts."""
+    return sum(map(is_found, texts)) > STRAY_SHARE * len(texts)

@@ -1,7 +1,8 @@
-"""Token ids that a model is to read -> how many of them say nothing to it, and why.
+"""Texts and token ids that a model is to read -> how many say nothing to it, and why.
 
 A text in a language that the vocabulary was not made for is read without an error: its words become
-`[UNK]`, or Hangul its jamo. Whoever hands texts to a model tells what is counted here.
+`[UNK]`, or Hangul its jamo. So does Hangul that comes decomposed, which ids do not show: texts are
+looked at too. Whoever hands texts to a model tells what is counted here.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from bertsmith.text.hangul import HOW_TO_COMPOSE, has_decomposed_hangul, has_whole_hangul
 from bertsmith.text.tokenizer import Tokenizer
 
 USUAL_SHARE = 0.01
 """Of tokens that say nothing: a model of the texts' own language stays well below."""
 _SPECIAL, _WORD, _UNKNOWN, _JAMO = range(4)
 _JAMO_LETTERS = "\u1100", "\u11ff"
+_TEACHING = (
+    ": take a model of their language, or teach it the words (`bertsmith pretrain FOLDER --from "
+    "MODEL --add-words FILE`)"
+)
 
 
 class TokenTally:
@@ -32,6 +38,8 @@ class TokenTally:
         kinds[tokenizer.unk_id] = _UNKNOWN
         self._kinds = kinds
         self._counts = np.zeros(4, np.int64)
+        self._tokenizer = tokenizer
+        self._num_texts = self._num_decomposed = 0
 
     def add(self, sequences: Iterable[npt.NDArray[np.integer]]) -> None:
         """Counts the token ids of some sequences; one that is no row is left to who refuses it."""
@@ -41,15 +49,39 @@ class TokenTally:
             rows = ids[(ids >= 0) & (ids < len(self._kinds))]
             self._counts += np.bincount(self._kinds[rows], minlength=4)
 
+    def look_at(self, texts: Iterable[str]) -> None:
+        """Counts the texts whose Hangul is decomposed."""
+        for text in texts:
+            self._num_texts += 1
+            self._num_decomposed += has_decomposed_hangul(text)
+
+    def decomposed(self, where: str) -> str:
+        """A sentence where Hangul is unknown only because it is decomposed; else empty."""
+        rules = self._tokenizer.config
+        if (
+            self._num_decomposed <= USUAL_SHARE * self._num_texts
+            or rules.unicode_form != "none"
+            or rules.strip_accents  # takes syllables into the same jamo
+            or not any(map(has_whole_hangul, self._tokenizer.vocabulary))
+        ):
+            return ""
+        return (
+            f"{self._num_decomposed:,} of the {self._num_texts:,} texts {where} hold Hangul that "
+            f"is decomposed into jamo, as macOS writes it, and the vocabulary holds whole "
+            f"syllables: take one that was learned with --unicode-form NFC, or compose the texts "
+            f"first, by `{HOW_TO_COMPOSE}`"
+        )
+
     def notes(self, where: str) -> Iterator[str]:
         """A sentence for each kind of token that says nothing and is not rare; `where` they are."""
         total = int(self._counts[_WORD:].sum())
+        if decomposed := self.decomposed(where):
+            yield decomposed
         for kind, told in (
             (
                 _UNKNOWN,
-                "[UNK], words that the vocabulary does not hold and the model cannot tell apart: "
-                "take a model of their language, or teach it the words (`bertsmith pretrain FOLDER "
-                "--from MODEL --add-words FILE`)",
+                "[UNK], words that the vocabulary does not hold and the model cannot tell apart"
+                + ("" if decomposed else _TEACHING),
             ),
             (
                 _JAMO,

@@ -28,12 +28,12 @@ from bertsmith.text.encoding import (
     encodings,
     with_entries,
 )
+from bertsmith.text.hangul import warn_about_hangul
 from bertsmith.text.rules import SPECIAL_TOKENS, TokenizerConfig, UnicodeForm
 from bertsmith.text.wordpiece import WordPiece
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig", "UnicodeForm", "warn_about_hangul"]
 
-_HANGUL = re.compile("[가-힣]")
 _BLANK_LEFT_OUT = re.compile(r" ##|(?<=[(\[{]) | (?=[.,!?;:)\]}%…。、！？])")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_]) (['’]) (?=[^\W\d_])")
 
@@ -209,22 +209,6 @@ class Tokenizer:
 
     def _taken_whole(self, special: bool) -> re.Pattern[str] | None:
         return self._added_or_special if special else self._added
-
-
-def warn_about_hangul(config: TokenizerConfig, sample_texts: Iterable[str]) -> str | None:
-    """The warning that accent stripping would break Hangul into jamo, or None where it cannot."""
-    if not config.strip_accents:
-        return None
-    for text in sample_texts:
-        found = _HANGUL.search(text)
-        if found is not None:
-            jamo = " ".join(unicodedata.normalize("NFD", found[0]))
-            return (
-                f"strip_accents is on and the text holds Hangul: every syllable falls apart into "
-                f"jamo ({found[0]} becomes {jamo}); a vocabulary learned with --strip-accents "
-                f"False keeps them whole"
-            )
-    return None
 
 
 def _any_of(entries: Sequence[str]) -> re.Pattern[str] | None:

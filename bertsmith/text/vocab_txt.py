@@ -14,14 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bertsmith import files
+from bertsmith.text.hangul import has_decomposed_hangul, has_whole_hangul
 
 _ADDED = "added_tokens.json"
 _DECODER = "added_tokens_decoder"
 _CAPITAL = re.compile("[A-ZÀ-ÖØ-Þ]")
 _SHARE_OF_CASED = 0.1
 """Entries with a capital, where no capital stands by itself."""
-_SYLLABLE = re.compile("[가-힣]")
-_DECOMPOSED_SYLLABLE = re.compile("[\u1100-\u1112][\u1161-\u1175]")
 
 
 def read(path: Path) -> list[str]:
@@ -85,12 +84,12 @@ def has_capitals(words: Sequence[str]) -> bool:
 
 def has_syllables(words: Iterable[str]) -> bool:
     """Whether Hangul stands in them in whole syllables."""
-    return any(map(_SYLLABLE.search, words))
+    return any(map(has_whole_hangul, words))
 
 
 def is_decomposed(words: Sequence[str]) -> bool:
     """Whether Hangul stands in them in jamo alone, so that no Korean text as typed can be spelt."""
-    return any(map(_DECOMPOSED_SYLLABLE.search, words)) and not has_syllables(words)
+    return any(map(has_decomposed_hangul, words)) and not has_syllables(words)
 
 
 def _decoded(content: object, where: Path) -> dict[str, int]:

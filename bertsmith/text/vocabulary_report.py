@@ -5,7 +5,6 @@ It does not learn, and does not know where the text came from.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,13 +14,14 @@ import numpy as np
 
 from bertsmith.text.config import VocabularyConfig
 from bertsmith.text.counting import WordCounts
+from bertsmith.text.hangul import has_decomposed_hangul, keeping_whole
 from bertsmith.text.learn import LearnedVocabulary, learn, special_rows
+from bertsmith.text.rules import TokenizerConfig
 from bertsmith.text.tokenizer import Tokenizer
 
 _WORDS_AT_ONCE = 20_000
 _UNUSUAL_UNKNOWN = 0.01
 _FEWEST_JOINED = 0.1  # of the rows
-_JAMO = re.compile("[\u1100-\u11ff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class VocabularyReport:
     unknown_word_rate: float
     """Their share of the words."""
     num_jamo_words: int
-    """Words of the text whose Hangul accent stripping broke into jamo."""
+    """Words of the text whose Hangul stands in jamo: decomposed before, or by accent stripping."""
     num_characters_kept: int
     """The alphabet."""
     num_characters_dropped: int
@@ -67,8 +67,8 @@ def report_on(
 ) -> VocabularyReport:
     """Tokenises every different word once and adds up."""
     num_jamo_words = 0
-    if config.tokenizer.strip_accents:
-        num_jamo_words = sum(times for word, times in counts if _JAMO.search(word))
+    if keeping_whole(config.tokenizer):
+        num_jamo_words = sum(times for word, times in counts if has_decomposed_hangul(word))
     return VocabularyReport(
         vocab_size=len(learned.vocabulary),
         vocab_size_asked=config.vocab_size,
@@ -106,7 +106,9 @@ def warn_about_alphabet(config: VocabularyConfig, sample_texts: Iterable[str]) -
     )
 
 
-def described(report: VocabularyReport, is_warned_of_hangul: bool = False) -> list[str]:
+def described(
+    report: VocabularyReport, rules: TokenizerConfig, is_warned_of_hangul: bool = False
+) -> list[str]:
     """The report as lines for a person; what was warned of before is a plain fact here."""
     lines = [
         f"{report.vocab_size:,} rows from {report.num_words:,} words, "
@@ -135,12 +137,12 @@ def described(report: VocabularyReport, is_warned_of_hangul: bool = False) -> li
             f"than single characters; raise --vocab-size, or lower --alphabet-limit"
         )
     if report.num_jamo_words:
-        broke = (
-            f"accent stripping broke the Hangul of {report.num_jamo_words:,} words "
-            f"({report.num_jamo_words / report.num_words:.2%}) into jamo"
+        apart = (
+            f"the Hangul of {report.num_jamo_words:,} words "
+            f"({report.num_jamo_words / report.num_words:.2%}) stands in jamo"
         )
-        advice = "a vocabulary learned with --strip-accents False keeps its syllables whole"
-        lines.append(broke if is_warned_of_hangul else f"warning: {broke}; {advice}")
+        advice = f"a vocabulary learned with {keeping_whole(rules)} keeps its syllables whole"
+        lines.append(apart if is_warned_of_hangul else f"warning: {apart}; {advice}")
     if report.vocab_size < report.vocab_size_asked:
         lines.append(
             f"{report.vocab_size_asked:,} rows were asked for, but no further pair of symbols "

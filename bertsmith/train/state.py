@@ -49,8 +49,8 @@ def save_state(
 def load_state(directory: Path, optimizer: Optimizer) -> TrainerState:
     """Gives the optimizer, and through it the model, what `save_state` wrote.
 
-    Raises FileNotFoundError when a file is missing, ValueError when it is damaged, belongs to
-    another optimizer, or does not fit the model.
+    Raises FileNotFoundError when a file is missing, DamagedError when it is damaged, ValueError
+    when it belongs to another optimizer or does not fit the model.
     """
     for name in (TENSORS_NAME, FACTS_NAME):
         if not (directory / name).is_file():
@@ -66,7 +66,7 @@ def load_state(directory: Path, optimizer: Optimizer) -> TrainerState:
     try:
         tensors = load_file(directory / TENSORS_NAME)
     except SafetensorError as error:
-        raise ValueError(f"{directory / TENSORS_NAME} is damaged ({error})") from error
+        raise files.DamagedError(f"{directory / TENSORS_NAME} is damaged ({error})") from error
     try:
         optimizer.load_state(tensors)
     except ValueError as error:
@@ -75,7 +75,7 @@ def load_state(directory: Path, optimizer: Optimizer) -> TrainerState:
 
 
 def read_state(directory: Path) -> TrainerState:
-    """What `load_state` returns, without a look at the tensors. Raises ValueError for damage."""
+    """What `load_state` returns, without a look at the tensors. Raises DamagedError."""
     return _read_facts(directory / FACTS_NAME)[1]
 
 
@@ -85,7 +85,9 @@ def _read_facts(path: Path) -> tuple[str, TrainerState]:
     expected = {"step": int, "optimizer": str, "extra": dict}
     for name, kind in expected.items():
         if not isinstance(facts.get(name), kind):
-            raise ValueError(f"{path}: expected an object with {name!r} of type {kind.__name__}")
+            raise files.DamagedError(
+                f"{path}: expected an object with {name!r} of type {kind.__name__}"
+            )
     step, extra = facts["step"], facts["extra"]
     assert isinstance(step, int)
     assert isinstance(extra, dict)

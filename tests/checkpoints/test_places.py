@@ -46,6 +46,18 @@ def test_a_run_stands_for_its_newest_complete_checkpoint(here):
     assert places.find_model("run") == Path("run/checkpoints/step-0000010")
 
 
+def test_of_a_run_that_has_not_ended_it_is_told_which_checkpoint_answers(here):
+    newest = make_checkpoint(here / "run" / "checkpoints" / "step-00001034")
+    place = places.find_model("run")
+    assert places.unfinished_note("run", place) is None  # whatever it is, it is no run of ours
+    (here / "run" / "run.json").write_text("{}")
+    told = "run has not ended: its newest checkpoint answers, after step 1,034"
+    assert places.unfinished_note("run", place) == told
+    assert places.unfinished_note(newest, newest) is None  # asked for by its own name
+    (here / "run" / "README.md").write_text("")
+    assert places.unfinished_note("run", place) is None
+
+
 def test_a_run_that_chose_among_its_models_stands_for_the_chosen_one(here):
     make_checkpoint(here / "run" / "checkpoints" / "step-00000010")
     best = make_checkpoint(here / "run" / "best")

@@ -56,6 +56,22 @@ def test_what_has_no_named_columns_keeps_none(
         entries(tmp_path / name, rows, RowFiles(keep=("id",)))
 
 
+def test_a_column_to_keep_that_is_not_there_is_told_with_its_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.tsv").write_text("text\tid\na dog\t1\n", "utf-8")
+    told = r"no column 'nope'; the columns are 'text', 'id': name those to keep with --keep$"
+    with pytest.raises(ValueError, match=told):
+        entries(tmp_path / "a.tsv", TEXTS, RowFiles(keep=("nope",)))
+    piped = io.TextIOWrapper(io.BytesIO(b'{"text": "a dog", "id": 1}\n'))
+    monkeypatch.setattr(sys, "stdin", piped)
+    with pytest.raises(ValueError, match=told):
+        entries(STANDARD_INPUT, TEXTS, RowFiles(keep=("nope",), piped="jsonl"))
+    other = replace(TEXTS, texts=("id", "nope"))
+    with pytest.raises(ValueError, match="name those to read with --columns"):
+        entries(tmp_path / "a.tsv", other, RowFiles(keep=("id",)))
+
+
 def texts(file: Path, rows: AskedRows, how: RowFiles) -> list[str]:
     return [
         entry.asked.text for entry in entries(file, rows, how) if isinstance(entry.asked, TextToTag)

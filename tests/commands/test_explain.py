@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,8 @@ from bertsmith import cli
 from bertsmith.checkpoints import store
 from bertsmith.inference import Predictor
 from bertsmith.tasks.hidden_places import Hiding
-from bertsmith.text.tokenizer import Tokenizer
-from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
+from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
+from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_config, tiny_model, tiny_tokenizer
 from tests.tasks.figures import (
     KOREAN,
     LANGUAGE_MODEL,
@@ -191,6 +192,15 @@ def test_colour_changes_no_character(models, capsys, monkeypatch) -> None:
 
 def test_tokens_that_the_vocabulary_lacks_are_counted(models, capsys) -> None:
     assert "are [UNK] to this model: 2" in printed(capsys, models / "both", "my zebra ran").err
+
+
+def test_decomposed_hangul_is_named(tmp_path, capsys) -> None:
+    model = tiny_model()
+    tokenizer = Tokenizer([*VOCABULARY[:-1], "개"], TokenizerConfig(strip_accents=False))
+    store.save(tmp_path / "m", model, model.config, tokenizer)
+    told = "note: 1 of the 1 texts that were read hold Hangul that is decomposed into jamo"
+    assert told not in printed(capsys, tmp_path / "m", "my 개").err
+    assert told in printed(capsys, tmp_path / "m", unicodedata.normalize("NFD", "my 개")).err
 
 
 MISTAKES = {

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,8 @@ from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
-from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
+from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
+from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_model, tiny_tokenizer
 
 TEXTS = ["the dogs was playing .", "", "my hairy cat " * 12, "paris ?"]
 LIMIT = CONFIG.max_position_embeddings
@@ -94,6 +96,13 @@ def test_parquet_has_every_text_in_order_with_its_vectors(model, jsonl, tmp_path
     assert "39 vectors of 32 float32 numbers, of 4 texts with 31 tokens" in printed
     assert "1 of 4 texts were longer than the 24 tokens that are read at once: 14 tokens" in printed
     assert "1 of 4 texts hold no token; their rows are kept" in printed
+
+
+def test_one_text_is_counted_as_one(model, tmp_path):
+    (tmp_path / "a.txt").write_text("the dog " * LIMIT + "\n")
+    printed, _ = shown(run_of(tmp_path / "a.txt", model, tmp_path / "a.npz"))
+    assert f"{LIMIT} vectors of 32 float32 numbers, of 1 text with {LIMIT - 2} tokens" in printed
+    assert f"1 of 1 text was longer than the {LIMIT} tokens that are read at once" in printed
 
 
 def test_the_file_says_how_it_was_made(model, jsonl, tmp_path):
@@ -205,6 +214,14 @@ def test_words_that_the_model_does_not_know_are_told(model, tmp_path):
     assert "note: 1 of the 3 tokens that were read are [UNK]" in told
 
 
+def test_decomposed_hangul_is_named(tmp_path):
+    tokenizer = Tokenizer([*VOCABULARY[:-1], "개"], TokenizerConfig(strip_accents=False))
+    store.save(tmp_path / "m", tiny_model(), CONFIG, tokenizer)
+    (tmp_path / "a.txt").write_text("the dog\n" + unicodedata.normalize("NFD", "개\n"), "utf-8")
+    told, _ = shown(run_of(tmp_path / "a.txt", str(tmp_path / "m"), tmp_path / "a.npz"))
+    assert "note: 1 of the 2 texts that were read hold Hangul that is decomposed" in told
+
+
 def test_a_terminal_gets_a_bar_and_a_file_the_time_it_took(model, tmp_path):
     (tmp_path / "a.txt").write_text("the dog\n" * 50)
     run = run_of(tmp_path / "a.txt", model, tmp_path / "a.npz")
@@ -265,8 +282,8 @@ def test_a_bar_moves_with_every_batch(model, tmp_path, monkeypatch):
         ({"out": "a.bin"}, r"found the extension '\.bin'"),
         ({"out": "folder.npz"}, "is a directory"),
         ({"out": "old.npz"}, r"old\.npz exists: name another file, or replace it with --force"),
-        ({"text_field": "txt"}, r"no column 'txt'; did you mean 'text'\?"),
-        ({"id_field": "key", "out": "a.parquet"}, "no column 'key'"),
+        ({"text_field": "txt"}, r"no column 'txt'; did you mean 'text'\?.* with --text-field"),
+        ({"id_field": "key", "out": "a.parquet"}, "no column 'key'.* right one with --id-field"),
         ({"id_field": "id"}, "holds arrays in the order of the input and no ids"),
         ({"file": "empty.txt"}, r"empty\.txt: the file has no rows"),
         ({"plan": {"dtype": "bfloat16"}}, "has no bfloat16"),

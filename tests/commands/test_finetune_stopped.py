@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
 import signal
 from pathlib import Path
 
@@ -130,6 +132,25 @@ def test_a_run_in_fp16_goes_on_to_the_bit_and_where_there_is_none_in_auto(
     assert bertsmith("finetune", "--resume", tmp_path / "elsewhere") == 0
     assert "fp16_products yes -> none since it began" in capsys.readouterr().out
     assert (tmp_path / "elsewhere" / last).is_file()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "trainer.safetensors", "trainer.json"])
+def test_a_damaged_checkpoint_says_where_the_run_begins_without_it(
+    folder: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "run"
+    shutil.copytree(folder / "run", directory)
+    last = directory / "checkpoints" / f"step-{NUM_STEPS:08d}"
+    os.truncate(last / name, 10)
+    assert bertsmith("finetune", "--resume", directory) == 2
+    told = capsys.readouterr().err
+    assert str(last / name) in told
+    assert told.endswith(f"; once {last} is deleted, the run begins again from its first step\n")
+    shutil.rmtree(last)
+    assert bertsmith("finetune", "--resume", directory) == 0
+    for file in last.iterdir():
+        expected = folder / "run" / "checkpoints" / last.name / file.name
+        assert file.read_bytes() == expected.read_bytes(), file
 
 
 def test_patience_ends_the_run_which_is_then_finished(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,80 @@ def test_hangul_far_behind_the_beginnings_is_warned_of_with_its_share(tmp_path: 
     out = learn_vocab(run(source, tmp_path / "vocab"), console)
     report = json.loads((out / REPORT_FILE).read_text(encoding="utf-8"))
     assert report["num_jamo_words"] == 3 * len(re.findall("[가-힣]+", KOREAN))
-    assert f"broke the Hangul of {report['num_jamo_words']} words (0.0" in said(console)
+    assert f"warning: the Hangul of {report['num_jamo_words']} words (0.0" in said(console)
+
+
+@pytest.mark.parametrize(
+    ("choices", "is_composed", "told_accents", "warned"),
+    [
+        ({}, True, True, ""),
+        ({"unicode_form": "NFC"}, False, True, ""),
+        ({"strip_accents": False}, True, False, ""),
+        ({"cased": True}, True, False, ""),
+        (
+            {"unicode_form": "none"},
+            False,
+            False,
+            "is decomposed, as macOS writes it, and unicode_form is none: every syllable stays",
+        ),
+        (
+            {"unicode_form": "none", "strip_accents": False},
+            False,
+            False,
+            "is decomposed, as macOS writes it, and unicode_form is none: every syllable stays",
+        ),
+        ({"unicode_form": "NFD"}, False, False, "unicode_form is NFD and the text holds Hangul"),
+    ],
+)
+def test_decomposed_hangul_is_composed_unless_told_otherwise_which_is_warned_of(
+    tmp_path: Path,
+    choices: dict[str, object],
+    is_composed: bool,
+    told_accents: bool,
+    warned: str,
+) -> None:
+    source = tmp_path / "korean.txt"
+    source.write_text(unicodedata.normalize("NFD", KOREAN * 20), encoding="utf-8")
+    console = quiet()
+    out = learn_vocab(run(source, tmp_path / "vocab", **choices), console)  # type: ignore[arg-type]
+    assert said(console).count("it is brought into the Unicode form NFC") == is_composed
+    assert said(console).count("(--unicode-form none leaves it in jamo)") == is_composed
+    assert said(console).count("the text holds Korean: accents are kept") == told_accents
+    told = [line for line in said(console).splitlines() if "warning: " in line and "jamo" in line]
+    assert len(told) == bool(warned)
+    assert warned in said(console)
+    assert said(console).count("learned with --unicode-form NFC") == bool(warned)
+    report = json.loads((out / REPORT_FILE).read_text(encoding="utf-8"))
+    num_korean = 20 * len(re.findall("[가-힣]+", KOREAN))
+    assert report["num_jamo_words"] == (num_korean if warned else 0)
+    assert report["settings"]["unicode_form"] == choices.get("unicode_form", "NFC")
+    tokens = Tokenizer.load(out).tokenize(unicodedata.normalize("NFD", "어쩐지"))
+    assert ("어" in "".join(tokens)) is not bool(warned)
+
+
+def test_composed_korean_and_other_text_is_brought_into_no_form(
+    english: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "korean.txt").write_text(KOREAN * 20, encoding="utf-8")
+    for source in (tmp_path / "korean.txt", english):
+        out = learn_vocab(run(source, tmp_path / f"of {source.name}"), quiet())
+        report = json.loads((out / REPORT_FILE).read_text(encoding="utf-8"))
+        assert report["settings"]["unicode_form"] == "none"
+        assert Tokenizer.load(out).config.unicode_form == "none"
+
+
+def test_decomposed_hangul_far_behind_the_beginnings_is_told_with_what_composes_it(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "mixed.jsonl"
+    many = json.dumps({"text": KOREAN * 60})
+    lines = [many] * 100 + [json.dumps({"text": unicodedata.normalize("NFD", KOREAN * 3)})]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    console = quiet()
+    learn_vocab(run(source, tmp_path / "vocab"), console)
+    num_apart = 3 * len(re.findall("[가-힣]+", KOREAN))
+    assert f"warning: the Hangul of {num_apart} words (0.0" in said(console)
+    assert "learned with --unicode-form NFC keeps its syllables whole" in said(console)
 
 
 def test_korean_lower_cased_without_accent_stripping_survives(tmp_path: Path) -> None:

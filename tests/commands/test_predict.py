@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ from bertsmith.commands.predict_options import (
 )
 from bertsmith.inference import Predictor
 from bertsmith.model.sentence import DenseConfig, SentenceConfig
-from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
+from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
+from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_config, tiny_model, tiny_tokenizer
 from tests.model.dense import random_dense
 
 
@@ -103,6 +105,38 @@ def test_words_that_the_model_does_not_know_are_told(text, model, capsys):
     told = [line for line in capsys.readouterr().err.splitlines() if "[UNK]" in line]
     counts = ["1 of the 3 tokens", "1 of the 1 tokens"] if text != "the dog" else []
     assert [line.removeprefix("note: ").partition(" that were read")[0] for line in told] == counts
+
+
+KOREAN = "개 는 [MASK]"
+
+
+@pytest.fixture(scope="module")
+def korean(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("models") / "korean"
+    entries = [*VOCABULARY[:-2], "개", "는"]
+    store.save(
+        directory, tiny_model(), CONFIG, Tokenizer(entries, TokenizerConfig(strip_accents=False))
+    )
+    return str(directory)
+
+
+@pytest.mark.parametrize(
+    ("question", "num_texts"),
+    [(FillMask, 1), (NextSentence, 2), (Embed, 1), (Similarity, 2), (PseudoPerplexity, 1),
+     (Attention, 2)],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_decomposed_hangul_is_named(question, num_texts, form, korean, tmp_path, capsys):
+    texts = [unicodedata.normalize(form, KOREAN)] * num_texts
+    (tmp_path / "a.txt").write_text("\t".join(texts) + "\n", encoding="utf-8")
+    asking = [{"asking": by(korean), "texts": (*texts,)}]
+    asking.append({"asking": by(korean, tmp_path / "a.txt")})
+    if question is Attention:
+        asking.append({**asking[0], "out": tmp_path / "a.npz"})
+    for options in asking:
+        predict(question(**options))
+        told = f"note: {num_texts} of the {num_texts} texts that were read hold Hangul that is dec"
+        assert capsys.readouterr().err.count(told) == (form == "NFD")
 
 
 def test_pairs_come_as_two_arguments_or_as_lines_with_a_tab(model, tmp_path, capsys):

@@ -7,9 +7,10 @@ import io
 import json
 import shutil
 import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,8 @@ from bertsmith.commands.predict_task_options import AskTask
 from bertsmith.inference import Predictor
 from bertsmith.model.task import TaskKind
 from bertsmith.tasks.stored import Learned
+from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
+from tests.checkpoints.tiny import VOCABULARY
 from tests.tasks.answering import PASSAGE, TASKS, classification, spans, write_answering
 
 PAIRS = [("the dog", "my cat ."), ("paris", "he likes"), ("a", "is")]
@@ -392,6 +395,27 @@ def test_what_was_cut_is_counted(models: Path, capsys: pytest.CaptureFixture[str
     assert told in capsys.readouterr().err
     ask_task(asked(models / "null", "my cat is a dog was", PASSAGE))
     assert "the 4 tokens that a question may have" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "num_texts"),
+    [("sequence_classification", 1), ("token_classification", 1), ("multiple_choice", 3),
+     ("question_answering", 2)],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_decomposed_hangul_is_named(
+    kind: TaskKind,
+    num_texts: int,
+    form: Literal["NFC", "NFD"],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tokenizer = Tokenizer([*VOCABULARY[:-1], "개"], TokenizerConfig(strip_accents=False))
+    write_answering(tmp_path / "m", TASKS[kind])
+    tokenizer.save(tmp_path / "m")
+    ask_task(asked(tmp_path / "m", *[unicodedata.normalize(form, "개 dog")] * num_texts))
+    told = f"{num_texts} of the {num_texts} texts that were read hold Hangul that is decomposed"
+    assert capsys.readouterr().err.count(told) == (form == "NFD")
 
 
 def test_memory_is_bounded_by_the_window_and_not_by_the_file(

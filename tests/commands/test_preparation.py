@@ -6,6 +6,7 @@ import gzip
 import io
 import shutil
 import tarfile
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -223,10 +224,27 @@ def test_accents_are_kept_where_a_part_of_the_text_is_korean(
     assert tokenizer.config.strip_accents is not keeps_accents
 
 
+def test_decomposed_korean_is_composed_and_found_again(tmp_path: Path) -> None:
+    text = write_text(tmp_path / "text")
+    (text / "text.txt").write_text(unicodedata.normalize("NFD", KOREAN * 40), encoding="utf-8")
+    said = prepare(text, tmp_path / "run")
+    assert said.count("is brought into the Unicode form NFC") == 1  # though two commands ask
+    assert said.count("accents are kept") == 1
+    tokenizer = Tokenizer.load(tmp_path / "run" / "vocab")
+    assert (tokenizer.config.unicode_form, tokenizer.config.strip_accents) == ("NFC", False)
+    assert "어" in tokenizer.vocabulary
+    assert prepare(text, tmp_path / "run").count("made before") == 2
+    chosen = replace(CHOICES, vocabulary=VocabularyChoices(unicode_form="none"))
+    said = prepare(text, tmp_path / "run", chosen)
+    assert "unicode_form (there NFC, now none)" in said
+    assert "every syllable stays apart in jamo" in said
+
+
 @pytest.mark.parametrize(
     ("line", "rows"),
     [
         ("어제 늦게 잤어?", 12_000),
+        (unicodedata.normalize("NFD", "어제 늦게 잤어?"), 12_000),
         ("昨日は遅く寝た。", 8_000),
         ("ひらがなと", 8_000),
         ("昨天睡得很晚。", 8_000),

@@ -151,6 +151,54 @@ def test_a_killed_run_does_not_begin_again_from_other_weights(
     assert answer.returncode == 0, answer.stderr
 
 
+def test_a_damaged_checkpoint_names_the_one_before_it_from_which_the_bytes_are_the_same(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "run"
+    shutil.copytree(undisturbed, directory)
+    os.truncate(directory / LAST / "trainer.safetensors", 1_000)
+    answer = run("--resume", directory)
+    assert answer.returncode == 2
+    assert f"{directory / LAST / 'trainer.safetensors'} is damaged (" in answer.stderr
+    told = f"; once {directory / LAST} is deleted, the run goes on from step-00000023\n"
+    assert answer.stderr.endswith(told)
+    shutil.rmtree(directory / LAST)
+    answer = run("--resume", directory)
+    assert answer.returncode == 0, answer.stderr
+    check_equal(directory, undisturbed)
+
+
+def test_a_run_without_its_corpus_says_how_to_make_the_same_again(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    directory, text = tmp_path / "run", undisturbed.parent / "text"
+    shutil.copytree(undisturbed, directory)
+    shutil.rmtree(directory / LAST)
+    shutil.rmtree(directory / "corpus")
+    for again in (("--resume", directory), (text, *TOY, "--out", directory)):
+        answer = run(*again)
+        assert answer.returncode == 2
+        assert f"{directory / 'corpus'}, the corpus that this run trains on, is" in answer.stderr
+        assert f"(`bertsmith pretrain {text}" in answer.stderr
+    answer = run(text, *TOY, "--out", tmp_path / "other", "--plan-only")
+    assert answer.returncode == 0, answer.stderr
+    (tmp_path / "other" / "corpus").rename(directory / "corpus")
+    answer = run("--resume", directory)
+    assert answer.returncode == 0, answer.stderr
+    check_equal(directory, undisturbed)
+
+
+def test_a_run_without_the_corpus_that_was_named_says_so(undisturbed: Path, tmp_path: Path) -> None:
+    corpus, directory = tmp_path / "corpus", tmp_path / "run"
+    shutil.copytree(undisturbed / "corpus", corpus)
+    killed_at(3, "pretrain", corpus, *TOY_RUN, "--out", directory)
+    shutil.rmtree(corpus)
+    answer = run("--resume", directory)
+    assert answer.returncode == 2
+    assert f"{corpus}, the corpus that this run trains on, is not there" in answer.stderr
+    assert answer.stderr.endswith("put it back, or build it again as it was\n")
+
+
 @pytest.mark.slow
 def test_killed_many_times_with_compiled_kernels_and_many_threads(tmp_path: Path) -> None:
     corpus = tmp_path / "whole" / "corpus"

@@ -78,6 +78,16 @@ def test_typed_numbers_of_steps_stay_whatever_the_number_of_all_steps() -> None:
     assert (run.warmup_steps, run.evaluate_every) == (100, 200)
 
 
+@pytest.mark.parametrize("phases", ["--phases 60x32x32 60x128x8", "--phases=120x32x32"])
+def test_the_warm_up_keeps_its_share_of_typed_phases_and_steps(phases: str) -> None:
+    typed = ("--recipe", "mini-cpu", *phases.split())
+    for num_steps in (120, 1_200):
+        run = sized(*typed, "--steps", str(num_steps), "--size", "tiny")
+        assert (run.num_steps, run.warmup_steps) == (num_steps, num_steps // 20)
+    run = sized(*typed, "--steps", "120", "--warmup-steps", "7", "--size", "tiny")
+    assert (run.num_steps, run.warmup_steps) == (120, 7)
+
+
 @pytest.mark.parametrize("layers", ["3", "4"])  # mini's own are 4
 def test_a_size_and_a_field_that_it_decides_contradict_each_other(layers: str) -> None:
     with pytest.raises(ValueError, match="--size base decides layers, width"):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bertsmith import cli
 from bertsmith.commands.quickstart import QUESTIONS, write_interpreter_text
 from bertsmith.reading.interpreter import InterpreterDocument
 from bertsmith.tasks.own.texts import TextColumns
@@ -30,6 +31,15 @@ def test_the_text_is_one_json_object_a_document(tmp_path: Path) -> None:
         {"name": "with", "text": "One sentence. Another.\nA third."},
         {"name": "shelf", "text": "Löwis wrote it. It works."},
     ]
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "inf", "nan"])
+def test_what_is_no_time_is_refused_before_anything_is_written(
+    minutes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["quickstart", f"--minutes={minutes}", "--out", str(tmp_path / "q")]) == 2
+    assert "minutes must be above 0, found" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_question_has_a_mask() -> None:

@@ -16,6 +16,7 @@ from bertsmith.commands.text_options import LearnVocab
         (LearnVocab, "X --unicode-form nfc", "X --unicode-form NFC"),
         (LearnVocab, "X --unicode_form=nfkd", "X --unicode_form=NFKD"),
         (LearnVocab, "X --unicode-form None", "X --unicode-form none"),
+        (LearnVocab, "X --unicode-form Auto", "X --unicode-form auto"),
         (LearnVocab, "X --unicode-form nfz", "X --unicode-form nfz"),
         (LearnVocab, "X --strip-accents false", "X --strip-accents False"),
         (LearnVocab, "NFC --out nfc --text-field none", "NFC --out nfc --text-field none"),

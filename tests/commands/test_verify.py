@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,12 @@ def test_the_verdict_counts_names_and_hints() -> None:
     )
     assert verdict([PASSED, FAILED], Verify(model="m"), 2.0) == (
         "NOT CERTIFIED under the profile paper: m: 1 passed, 1 failed, in 2.0 s. "
-        "Failed: [bold]b (t); under --profile google these are known differences"
+        "Failed: [bold]b (t); under --profile google this is a known difference"
     )
+    known = replace(FAILED, status="known difference")
+    for rows, told in (([known], "1 known difference"), ([known] * 2, "2 known differences")):
+        assert f"m: {told}, in 2.0 s" in verdict(rows, Verify(model="m"), 2.0)
+    assert verdict([FAILED] * 2, Verify(model="m"), 2.0).endswith("these are known differences")
 
 
 def test_a_terminal_gets_a_table_a_section_with_names_as_they_are(monkeypatch, capsys) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from bertsmith.corpus import build, cooccurrence
 from bertsmith.corpus.build_rules import BuildRules
-from bertsmith.corpus.cooccurrence import token_vectors
+from bertsmith.corpus.cooccurrence import counting_bytes, token_vectors
 from bertsmith.corpus.store import Corpus
 from bertsmith.randomness import integers
 from bertsmith.reading.documents import find_sources
@@ -115,3 +117,24 @@ def test_every_shard_gives_the_same_share_of_a_large_text(
     whole = cooccurrence._neighbour_counts(corpus).sum()
     monkeypatch.setattr(cooccurrence, "_MOST_TOKENS", corpus.num_tokens // 4)
     assert cooccurrence._neighbour_counts(corpus).sum() == pytest.approx(whole / 4, rel=0.01)
+
+
+def test_counting_holds_what_is_said_beforehand(corpus: Corpus) -> None:
+    tracemalloc.start()
+    token_vectors(corpus, 8, seed=0)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < counting_bytes(corpus) + 200_000  # of what does not grow with the corpus
+
+
+def test_what_is_made_of_counts_takes_their_place() -> None:
+    counts = np.zeros((1_000, 3, 1_000), np.float32)
+    counts[::2, :, ::3] = 2.0
+    counts[1, 0, 3] = 5.0
+    tracemalloc.start()
+    information = cooccurrence._information(counts)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < counts.nbytes / 4
+    assert np.isfinite(information).all()
+    assert information.min() == 0.0 < information[1, 3]

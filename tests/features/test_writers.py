@@ -157,6 +157,18 @@ def test_a_finished_file_leaves_nothing_beside_it_and_may_be_read_by_all(suffix,
     assert path.stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.usefixtures("full_disk")
+@pytest.mark.parametrize("suffix", ["parquet", "npz", "safetensors"])
+@pytest.mark.parametrize("times", [1, 999])
+def test_a_full_disk_is_an_error_with_the_files_name(suffix, times, tmp_path):
+    layout = Layout(per="token", width=WIDTH, dtype="float32", metadata=METADATA)
+    writing = open_writer(tmp_path / f"a.{suffix}", layout)
+    with pytest.raises(OSError, match="large") as stop, writing as writer:
+        writer.write(times * texts_of("token"))
+    assert stop.value.filename == str(tmp_path / f"a.{suffix}")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_arrays_are_put_together_block_by_block(tmp_path, monkeypatch):
     """No array is ever read back whole: `shutil.copyfileobj` moves blocks of a fixed size."""
     asked = []

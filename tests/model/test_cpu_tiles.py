@@ -18,7 +18,7 @@ from bertsmith.model.int8_weights import Int8Weights
 from bertsmith.model.layer import Layer, lay_out
 from bertsmith.model.linear import linears
 from bertsmith.model.stream import Stream
-from tests.builds import has_tiles, without_tiles
+from tests.builds import has_tiles, tiles_are_imitated, tiles_refused, without_tiles
 from tests.model.plain import random_packed
 
 # Sums are made in another order, so that now and then one is rounded the other way.
@@ -57,7 +57,38 @@ def test_attention_is_the_same(lengths, head_size, direction):
         assert_near(mine, other)
 
 
-@torch.no_grad()
+@pytest.fixture
+def answers(monkeypatch):
+    """A layer of some width -> what it answers on some texts, each way that is asked."""
+    monkeypatch.setattr(cpu_layer, "has_fast_products", lambda *_, **__: True)
+
+    @torch.no_grad()
+    def answer(lengths, hidden, inner, in_bytes, ways):
+        torch.manual_seed(hidden)
+        config = BertConfig(
+            **{"vocab_size": 60, "num_hidden_layers": 1, "hidden_size": hidden},
+            **{"num_attention_heads": 2, "intermediate_size": inner},
+        )
+        layer = Layer(config, 1).eval().bfloat16()
+        for each in linears(layer):
+            torch.nn.init.normal_(each.weight, std=0.1)
+            if in_bytes:
+                each.take(Int8Weights(each.weight))
+        for norm in (layer.attention.norm, layer.feed_forward.norm):
+            norm.float()
+        stream = Stream.of(random_packed(lengths, 60))
+        states = torch.randn(sum(lengths), hidden).bfloat16()
+        found = []
+        for way in ways:
+            with way():
+                lay_out(layer)
+                assert layer._ready is not None
+                found.append(layer(states, stream))
+        return found
+
+    return answer
+
+
 @pytest.mark.parametrize("in_bytes", [False, True], ids=["", "eight bits"])
 @pytest.mark.parametrize(
     ("hidden", "inner"), [(64, 96), (128, 320), (40, 70), (192, 1024), (192, 6144), (384, 1536)]
@@ -65,26 +96,18 @@ def test_attention_is_the_same(lengths, head_size, direction):
 @pytest.mark.parametrize(
     "lengths", [[1], [16], [5, 3, 40], [31, 1], [33, 32], [200], [500, 77]], ids=str
 )
-def test_a_layer_is_the_same(lengths, hidden, inner, in_bytes, monkeypatch):
-    monkeypatch.setattr(cpu_layer, "has_fast_products", lambda *_, **__: True)
-    torch.manual_seed(hidden)
-    config = BertConfig(
-        **{"vocab_size": 60, "num_hidden_layers": 1, "hidden_size": hidden},
-        **{"num_attention_heads": 2, "intermediate_size": inner},
-    )
-    layer = Layer(config, 1).eval().bfloat16()
-    for each in linears(layer):
-        torch.nn.init.normal_(each.weight, std=0.1)
-        if in_bytes:
-            each.take(Int8Weights(each.weight))
-    for norm in (layer.attention.norm, layer.feed_forward.norm):
-        norm.float()
-    stream = Stream.of(random_packed(lengths, 60))
-    states = torch.randn(sum(lengths), hidden).bfloat16()
-    found = []
-    for way in (contextlib.nullcontext, without_tiles):
-        with way():
-            lay_out(layer)
-            assert layer._ready is not None
-            found.append(layer(states, stream))
-    assert_near(*found)
+def test_a_layer_is_the_same(lengths, hidden, inner, in_bytes, answers):
+    ways = (contextlib.nullcontext, without_tiles)
+    assert_near(*answers(lengths, hidden, inner, in_bytes, ways))
+
+
+def test_deep_rows_by_more_columns_than_the_cache_keeps_sums_of_are_the_same(answers):
+    ways = (contextlib.nullcontext, without_tiles)
+    assert_near(*answers([300], 1056, 64, False, ways))
+
+
+@pytest.mark.skipif(not tiles_are_imitated(), reason="this system keeps nothing back")
+@pytest.mark.parametrize("in_bytes", [False, True], ids=["", "eight bits"])
+@pytest.mark.parametrize("lengths", [[5], [200, 33]], ids=str)
+def test_where_the_system_keeps_the_unit_back_vectors_multiply(lengths, in_bytes, answers):
+    assert_near(*answers(lengths, 192, 320, in_bytes, (tiles_refused, without_tiles)))

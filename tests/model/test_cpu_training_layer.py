@@ -20,7 +20,13 @@ from bertsmith.model.layer import Layer
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products
-from tests.builds import has_tiles, names_of_calls, without_tiles
+from tests.builds import (
+    has_tiles,
+    names_of_calls,
+    tiles_are_imitated,
+    tiles_refused,
+    without_tiles,
+)
 from tests.model.plain import random_packed
 
 # bfloat16 has 8 bits; the way there rounds seven times, the way back as often, and sums of few rows
@@ -188,6 +194,16 @@ def test_what_passes_the_cache_is_as_by_vectors(rows, shape):
     # What is rounded on the way grows with the width: the definition is farther from either.
     layer, stream = a_layer(*shape), a_stream([130, 200, 145, 128, 207])
     found = learned(layer, stream, rows)
+    with without_tiles():
+        assert_near(found, learned(layer, stream, rows))
+
+
+@pytest.mark.skipif(not tiles_are_imitated(), reason="this system keeps nothing back")
+@pytest.mark.parametrize("rows", [None, [0, 5, 8, 8, 43, 3]], ids=["all", "some"])
+def test_where_the_system_keeps_the_unit_back_vectors_multiply(rows):
+    layer, stream = a_layer(192, 2, 320), a_stream([40, 3, 70])
+    with tiles_refused():
+        found = learned(layer, stream, rows)
     with without_tiles():
         assert_near(found, learned(layer, stream, rows))
 

@@ -251,7 +251,8 @@ def test_a_record_after_a_book_is_no_book(tmp_path, monkeypatch):
     ("name", "content", "message"),
     [
         ("a.txt", b"", r"a\.txt: the file is empty"),
-        ("a.txt", b" \n\n", r"a\.txt: the file is empty"),
+        ("a.txt", b" \n\n", r"a\.txt: the file holds blank lines alone"),
+        ("a.txt.gz", gzip.compress(b"\n\n\n", mtime=0), r"a\.txt\.gz: the file holds blank lines"),
         ("a.txt.gz", gzip.compress(b"", mtime=0), r"a\.txt\.gz: the file is empty"),
         ("a.txt", b"ELF\0\1", r"a\.txt:1: NUL byte at byte 3.*binary"),
         ("a.txt", "One.\nTwo é.\n".encode("latin-1"), r"a\.txt:2: not UTF-8.*0xe9.*offset 9"),

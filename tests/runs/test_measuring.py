@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from bertsmith.corpus.store import Corpus
 from bertsmith.fusion import unfused
 from bertsmith.model.config import BertConfig
 from bertsmith.recipes.run import Phase, PretrainRun
+from bertsmith.runs import measuring
 from bertsmith.runs.measuring import Bench, measure, num_steps_to_measure
 from bertsmith.train.device import ALONE
 from tests.commands.small_run import write_text
@@ -59,6 +61,18 @@ def test_measured_seconds_and_rate_tell_of_the_same_run(bench: Bench, run: Pretr
     assert found.peak_bytes > 2**20
     assert not found.is_rough
     assert heard == list(range(1, num_steps_to_measure(run) + 1))
+
+
+def test_counting_first_vectors_is_part_of_the_memory(
+    bench: Bench, run: PretrainRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "counting_bytes", lambda corpus: 1 << 40)
+    with unfused():
+        plain, counted = (
+            measure(replace(run, count_embeddings=each), bench, time.perf_counter())
+            for each in (False, True)
+        )
+    assert plain.peak_bytes < 1 << 40 < counted.peak_bytes
 
 
 def test_no_phase_is_begun_when_the_time_is_over_and_the_rate_is_called_rough(

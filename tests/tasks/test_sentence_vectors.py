@@ -105,6 +105,8 @@ def test_what_a_sentence_vector_leaves_out_is_counted_and_warned_of():
     predictor = predictor_of(sentence=SentenceConfig(max_tokens=6))
     texts = ["the dog likes my cat .", "the dog"]
     assert [each.num_unread for each in predictor.sentence_vectors(texts)] == [2, 0]
+    with pytest.warns(UserWarning, match="1 of 1 text was longer than the 6 tokens"):
+        predictor.embed(texts[:1])
     with pytest.warns(UserWarning, match="1 of 2 texts were longer than the 6 tokens"):
         vectors = predictor.embed(texts)
     expected = plain_vector(predictor.model, "the dog likes my")

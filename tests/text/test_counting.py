@@ -76,6 +76,14 @@ def test_runs_beyond_the_open_file_limit_are_merged_on_the_way(tmp_path: Path) -
     assert list(words) == sorted(words)
 
 
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_is_an_error_with_the_runs_name(tmp_path: Path) -> None:
+    runs = SortedRuns(tmp_path, memory_bytes=1)
+    with pytest.raises(OSError, match="large") as stop:
+        runs.add({f"w{number}": 1 for number in range(99)})
+    assert stop.value.filename == str(tmp_path / "run-00000.tsv")
+
+
 def test_no_text_has_no_words(tmp_path: Path) -> None:
     counts = count_words(["", " \n"], UNCASED, workers=1, scratch=tmp_path)
     assert (counts.num_words, counts.num_distinct, list(counts)) == (0, 0, [])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig, warn_about_hangul
+from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
 from tests.text.original import basic_tokens, wordpiece_tokens
 from tests.text.texts import NASTY_TEXTS, VOCABULARY
 
@@ -212,14 +212,6 @@ def test_decomposed_hangul_is_composed_in_decoding() -> None:
         ids = tokenizer.encode(KOREAN).ids
         assert tokenizer.unk_id not in ids
         assert tokenizer.decode(ids) == KOREAN
-
-
-def test_hangul_under_accent_stripping_is_warned_of() -> None:
-    warning = warn_about_hangul(UNCASED, ["plain", KOREAN])
-    assert warning is not None
-    assert "--strip-accents False" in warning
-    assert warn_about_hangul(UNCASED, ["plain"]) is None
-    assert warn_about_hangul(replace(UNCASED, strip_accents=False), [KOREAN]) is None
 
 
 def test_a_lone_surrogate_is_an_unknown_word() -> None:
