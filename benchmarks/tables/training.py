@@ -39,7 +39,10 @@ def speeds(lines: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _pretraining(rows: Sequence[Row]) -> list[str]:
     found, memory = (_merged(rows, name) for name in ("tokens_per_second", "peak_bytes"))
-    (own,) = (row for row in rows if OURS in row["tokens_per_second"])
+    with_ours = [row for row in rows if OURS in row["tokens_per_second"]]
+    if len(with_ours) != 1:
+        raise ValueError(f"one row of a line is to hold {OURS}, and {len(with_ours)} of them do")
+    own = with_ours[0]
     cells = [f"{own['matrix_flops_per_second'] / 1e12:.2f}", bold(amount(found[OURS]))]
     cells.append(f"{own['fraction_of_matrix_rate'][OURS]:.0%}")
     for peer in (BEST, DEFAULT):
@@ -79,6 +82,8 @@ def fine_tuning(lines: Sequence[Sequence[str]]) -> list[list[str]]:
             tokens = f"{rows[0]['mean_tokens']:.0f}"
         else:
             found = [_epochs(run) for run in runs if run.keys() >= GLUE.keys()]
+            if not found:
+                raise ValueError(f"{label} needs lines of all sets of GLUE above it")
             shown = [f"{1 / speed / 60:,.0f} minutes" for speed in found[0].values()]
             tokens = ""
         ours, best, default = found[0].values()

@@ -89,8 +89,11 @@ def newest_checkpoint(run: Path) -> Path | None:
 def unfinished_note(name_or_path: str | Path, place: Path) -> str | None:
     """What to tell of the place that was found, where a run was named that has not ended."""
     run = Path(name_or_path).expanduser()
-    is_of_run = place.parent == run / "checkpoints" and (run / RECORD).is_file()
-    if not is_of_run or (run / _REPORT).is_file():
+    if not (run / RECORD).is_file() or (run / _REPORT).is_file():
+        return None
+    if place == run / BEST:
+        return f"{run} has not ended: its best model so far answers"
+    if place.parent != run / "checkpoints":
         return None
     step = int(place.name.removeprefix("step-"))
     return f"{run} has not ended: its newest checkpoint answers, after step {step:,}"

@@ -16,7 +16,7 @@ import tyro
 from bertsmith.commands.text_options import TextChoices
 from bertsmith.commands.typed import typed_options, word_behind, words_behind
 from bertsmith.recipes.pretraining import RECIPES
-from bertsmith.recipes.run import Phase, PretrainRun
+from bertsmith.recipes.run import Phase, PretrainRun, stretched
 
 RecipeName = Literal[
     "auto", "paper-base", "paper-large", "mini-cpu", "quickstart", "modern", "further"
@@ -72,11 +72,11 @@ class Pretrain:
 def defaults_of(arguments: Sequence[str]) -> Pretrain:
     """The defaults for these arguments: those of the recipe that they name.
 
-    Where --steps and --phases are typed, the recipe's warm-up keeps its share of the phases.
+    Where --steps and --phases are typed, the recipe's other steps keep their shares of the phases.
     """
     recipe = recipe_for(word_behind("--recipe", arguments), word_behind("--from", arguments))
     run, typed = recipe_of(recipe), typed_options(arguments)
-    if "--steps" in typed and "--warmup-steps" not in typed:
+    if "--steps" in typed:
         run = _with_steps_of(words_behind("--phases", arguments), run)
     return Pretrain(run=run, typed=typed)
 
@@ -94,14 +94,12 @@ def recipe_of(name: str) -> PretrainRun:
 
 
 def _with_steps_of(phases: Sequence[str], run: PretrainRun) -> PretrainRun:
-    """The run over as many steps as typed phases have, which tyro then puts in their place."""
+    """The run over as many steps as typed phases have; tyro puts what is typed in its place."""
     try:
         num_steps = sum(Phase.parse(phase).steps for phase in phases)
     except ValueError:  # tyro reports it
         return run
-    if not num_steps:
+    if num_steps < 2:
         return run
-    warmup_steps = min(num_steps - 1, round(run.warmup_steps * num_steps / run.num_steps))
-    return replace(
-        run, phases=(replace(run.phases[0], steps=num_steps),), warmup_steps=warmup_steps
-    )
+    in_one = replace(run, phases=(replace(run.phases[0], steps=run.num_steps),))
+    return stretched(in_one, num_steps)

@@ -51,7 +51,7 @@ class Quickstart:
     def __post_init__(self) -> None:
         """Refuses what is no time before anything is written."""
         if not 0.0 < self.minutes < math.inf:
-            raise ValueError(f"minutes must be above 0, found {self.minutes:g}")
+            raise ValueError(f"minutes must be above 0 and finite, found {self.minutes:g}")
 
 
 def quickstart(options: Quickstart) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bertsmith.commands.task_files import Split, typed_words
@@ -11,27 +12,38 @@ from bertsmith.runs.ancestry import examples_of
 
 _FILES = ("texts", "tagged", "choices", "squad", "examples")
 """Options that name a file to learn from, which may be divided into training and Dev."""
-_DIVISION = ("dev_share", "split_seed")
+_DIVISION = {"dev_share": 0.1, "split_seed": 0}
+"""How a file is divided, where nothing else is said."""
+_READING = ("header", "skip_malformed")
 
 
 def seen_note(model: Path, source: Mapping[str, object], split: Split | None) -> str | None:
-    """What to tell of a source's examples; None where the model has not learned from their file.
+    """What to tell of a source's examples; None where the model's last run did not have their file.
 
-    Nor where just the share is asked for that its run held back, or by name what it learned from.
+    Nor where just the share is asked for that this run held back, or by name what it learned from.
     """
-    learned = examples_of(model)
+    learned: Mapping[str, object] = {}
+    with contextlib.suppress(ValueError):  # a record that this version does not read tells nothing
+        learned = examples_of(model)
     option = next((name for name in _FILES if name in learned), None)
     if option is None or split == "train":
         return None
     if source.get("dev", source.get(option)) != learned[option]:
         return None
-    divided = {name: learned[name] for name in _DIVISION if name in learned}
-    asked = {name: source[name] for name in _DIVISION if name in source}
+    divided, asked = ({**_DIVISION, **_among(_DIVISION, each)} for each in (learned, source))
     if "dev" not in learned and split == "dev" and asked == divided:
         return None
-    own = {option: learned.get("dev", learned[option]), **divided}
+    own = {
+        **_among(("task_class",), learned),
+        option: learned.get("dev", learned[option]),
+        **_among((*_DIVISION, *_READING), learned),
+    }
     words = shlex.join([*typed_words(own), *([] if "dev" in learned else ["--split", "dev"])])
     return (
         f"the model has learned from {learned[option]}: scores on examples that it has seen are "
         f"too high; its own Dev is {words}"
     )
+
+
+def _among(names: Iterable[str], options: Mapping[str, object]) -> dict[str, object]:
+    return {name: options[name] for name in names if name in options}

@@ -186,6 +186,10 @@ class TextChoices:
         """The choices as JSON values; workers left out, since they change nothing."""
         values = dataclasses.asdict(self)
         del values["reading"]["workers"]
+        if (
+            self.vocabulary.unicode_form == "auto"
+        ):  # as runs say that began before there was a choice
+            values["vocabulary"]["unicode_form"] = "none"
         return {
             **values,
             "vocab": None if self.vocab is None else str(self.vocab.resolve()),

@@ -18,13 +18,17 @@ def word_behind(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def words_behind(option: str, arguments: Sequence[str]) -> list[str]:
-    """All that is given to an option that takes several words; empty where it is not there."""
+    """All that is given to an option that takes several words; empty where it is not there.
+
+    Where it stands several times, the last one counts.
+    """
+    found: list[str] = []
     for place, argument in enumerate(arguments):
         name, _, first = argument.partition("=")
         if name == option:
             rest = takewhile(lambda word: word[:2] != "--", arguments[place + 1 :])
-            return [*([first] if first else []), *rest]
-    return []
+            found = [*([first] if first else []), *rest]
+    return found
 
 
 def typed_options(arguments: Sequence[str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ _MOST_CELLS = 1 << 27  # half a gigabyte of counts
 _MOST_TOKENS = 1 << 26  # half a minute of counting
 _CHUNK = 1 << 22
 _TOKEN_BYTES = 40  # of what is held for a chunk's token while it is counted
+_DRAW_BYTES, _DIRECTION_BYTES = 42, 16  # for a number of the first directions, and of later ones
 _FEWEST = 5  # a token seen less often gets no vector
 _DOUBT = 20.0  # neighbours of a token at which its information is halved in variance
 _CONTEXT_EXPONENT = 0.75
@@ -50,11 +51,18 @@ def token_vectors(corpus: Corpus, width: int, seed: int) -> FloatArray:
     return vectors
 
 
-def counting_bytes(corpus: Corpus) -> int:
-    """The most memory that `token_vectors` holds beside the corpus: up to 0.7 gigabytes."""
-    counts = len(corpus.token_counts)
-    cells = counts * len(_PLACES) * _num_neighbours(counts)
-    return cells * np.dtype(np.float32).itemsize + min(corpus.num_tokens, _CHUNK) * _TOKEN_BYTES
+def counting_bytes(corpus: Corpus, width: int) -> int:
+    """The most memory that `token_vectors` holds beside the corpus, about: up to a gigabyte.
+
+    All counts, and with them first a chunk of tokens, then what reduces them.
+    """
+    num_rows = len(corpus.token_counts)
+    num_columns = len(_PLACES) * _num_neighbours(num_rows)
+    directions = min(width + _SPARE_DIRECTIONS, num_rows, num_columns)
+    counting = min(corpus.num_tokens, _CHUNK) * _TOKEN_BYTES
+    drawing, reducing = _DRAW_BYTES * num_columns, _DIRECTION_BYTES * (num_rows + num_columns)
+    cells = num_rows * num_columns * np.dtype(np.float32).itemsize
+    return cells + max(counting, directions * max(drawing, reducing))
 
 
 def _num_neighbours(vocab_size: int) -> int:

@@ -5,4 +5,5 @@ from __future__ import annotations
 
 def counted(number: float, one: str, many: str = "") -> str:
     """The number and its noun; `many` is the plural where it is not `one` with an s."""
-    return f"{number:,.15g} {one if number == 1 else many or one + 's'}"
+    told = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{told} {one if number == 1 else many or one + 's'}"

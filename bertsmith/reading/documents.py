@@ -227,7 +227,9 @@ def _opening(path: Path, text_field: str) -> tuple[Member, bytes] | None:
     for member in open_members(path):
         with naming_damage(member.name):
             start = member.stream.read(SAMPLE_BYTES)
-        if not start.strip():
+            while start and not start.strip():
+                start = member.stream.read(SAMPLE_BYTES)
+        if not start:
             continue
         first = first or (member, start)
         if member.name == str(path):

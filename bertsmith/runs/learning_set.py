@@ -18,9 +18,11 @@ from bertsmith.checkpoints.store import Loaded
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Packing, Watch
+from bertsmith.reading.conll import TaggedSentence
 from bertsmith.reading.counted import counted
+from bertsmith.reading.squad_json import Question
 from bertsmith.tasks import metrics
-from bertsmith.tasks.asked import unreadable
+from bertsmith.tasks.asked import texts_of, unreadable
 from bertsmith.tasks.choose import ChoiceExample
 from bertsmith.tasks.classify import TextExample
 from bertsmith.tasks.judge import judged
@@ -196,8 +198,19 @@ def read_examples(
         )
     tally = TokenTally(loaded.tokenizer)
     tally.add(item.token_ids for item in labelled.items)
+    tally.look_at(text for example in examples for text in _texts(example))
     notes = (*left_out, *notes, *tally.notes("of the examples"))
     return ReadExamples(task=task, examples=examples, encoded=encoded, notes=notes)
+
+
+def _texts(example: object) -> Sequence[str]:
+    """Of an example of a known kind."""
+    match example:
+        case TextExample() | Question() | ChoiceExample():
+            return texts_of(example)
+        case TaggedSentence():
+            return example.words
+    return ()
 
 
 def _with_tokens(

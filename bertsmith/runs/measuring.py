@@ -110,7 +110,7 @@ def measure(
 def _first_vectors_bytes(run: PretrainRun, bench: Bench) -> int:
     """What counting them will take of this process, before the first step of training."""
     is_counted = run.count_embeddings and bench.device.type == "cpu"
-    return counting_bytes(bench.corpus) if is_counted else 0
+    return counting_bytes(bench.corpus, run.model.hidden_size) if is_counted else 0
 
 
 def num_steps_to_measure(run: PretrainRun) -> int:

@@ -193,7 +193,8 @@ def late_warning(
         return None
     over = f"{counted(minutes, 'minute')} asked for {'is' if minutes == 1 else 'are'} over"
     return (
-        f"the {over} before the first step: {duration(spent)} are spent, {duration(measuring)} of them on measuring. Give more --minutes, or name "
+        f"the {over} before the first step: {duration(spent)} are spent, {duration(measuring)} of "
+        f"them on measuring. Give more --minutes, or name "
         f"{'--size and ' if is_drawn else ''}--steps"
     )
 

@@ -48,13 +48,13 @@ def warn_about_hangul(
 ) -> str | None:
     """The warning that Hangul would stand in jamo under these rules, or None where it cannot.
 
-    Of a form that decomposes it warns only where a vocabulary is yet to be learned: one that is
-    there was made for it.
+    Of a form that decomposes, or leaves decomposed, it warns only where a vocabulary is yet to be
+    learned: one that is there was made for it.
     """
     form = config.unicode_form
     is_decomposed = form == "none" and is_common(has_decomposed_hangul, sample_texts)
     takes_apart = form in ("NFD", "NFKD") and is_learning
-    if not (is_decomposed or takes_apart or config.strip_accents):
+    if not (config.strip_accents or takes_apart or (is_decomposed and is_learning)):
         return None
     composed = (unicodedata.normalize("NFC", text) for text in sample_texts)
     found = next(filter(None, map(_SYLLABLE.search, composed)), None)

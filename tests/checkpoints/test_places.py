@@ -54,8 +54,12 @@ def test_of_a_run_that_has_not_ended_it_is_told_which_checkpoint_answers(here):
     told = "run has not ended: its newest checkpoint answers, after step 1,034"
     assert places.unfinished_note("run", place) == told
     assert places.unfinished_note(newest, newest) is None  # asked for by its own name
+    best = make_checkpoint(here / "run" / "best")
+    so_far = places.unfinished_note("run", places.find_model("run"))
+    assert so_far == "run has not ended: its best model so far answers"
     (here / "run" / "README.md").write_text("")
     assert places.unfinished_note("run", place) is None
+    assert places.unfinished_note("run", Path("run/best")) is places.unfinished_note(best, best)
 
 
 def test_a_run_that_chose_among_its_models_stands_for_the_chosen_one(here):

@@ -13,6 +13,7 @@ from bertsmith.commands.decision import with_size
 from bertsmith.commands.pretrain_options import Pretrain, defaults_of
 from bertsmith.commands.request import request_of, require_effective
 from bertsmith.commands.text_options import LearnVocab, VocabularyChoices
+from bertsmith.commands.text_options import TextChoices
 from bertsmith.recipes.pretraining import RECIPES
 from bertsmith.recipes.run import Phase, PretrainRun
 
@@ -78,12 +79,16 @@ def test_typed_numbers_of_steps_stay_whatever_the_number_of_all_steps() -> None:
     assert (run.warmup_steps, run.evaluate_every) == (100, 200)
 
 
-@pytest.mark.parametrize("phases", ["--phases 60x32x32 60x128x8", "--phases=120x32x32"])
+@pytest.mark.parametrize(
+    "phases",
+    ["--phases 60x32x32 60x128x8", "--phases=120x32x32", "--phases 5x8x8 --phases 120x32x32"],
+)
 def test_the_warm_up_keeps_its_share_of_typed_phases_and_steps(phases: str) -> None:
     typed = ("--recipe", "mini-cpu", *phases.split())
     for num_steps in (120, 1_200):
         run = sized(*typed, "--steps", str(num_steps), "--size", "tiny")
         assert (run.num_steps, run.warmup_steps) == (num_steps, num_steps // 20)
+        assert run.evaluate_every == 2 * run.save_every == num_steps // 10
     run = sized(*typed, "--steps", "120", "--warmup-steps", "7", "--size", "tiny")
     assert (run.num_steps, run.warmup_steps) == (120, 7)
 
@@ -210,3 +215,11 @@ def test_a_model_brings_the_values_of_going_on_and_typed_ones_stay() -> None:
 def test_a_request_without_a_model_is_what_it_was_before_there_were_any() -> None:
     asked = request_of(parsed("texts")).asked
     assert set(asked) == {"texts", "text", "recipe", "size", "minutes", "run"}
+
+
+def test_a_form_that_was_not_chosen_is_recorded_as_runs_recorded_it_before_there_was_a_choice() -> (
+    None
+):
+    recorded = TextChoices().to_json()["vocabulary"]
+    assert isinstance(recorded, dict)
+    assert recorded["unicode_form"] == "none"  # else the same command would be another run

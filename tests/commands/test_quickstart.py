@@ -38,7 +38,7 @@ def test_what_is_no_time_is_refused_before_anything_is_written(
     minutes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["quickstart", f"--minutes={minutes}", "--out", str(tmp_path / "q")]) == 2
-    assert "minutes must be above 0, found" in capsys.readouterr().err
+    assert "minutes must be above 0 and finite, found" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bertsmith.commands import seen_examples
+from bertsmith.commands.seen_examples import seen_note
+from bertsmith.commands.task_files import Split
 from tests.commands.small_files import RUN
 from tests.commands.small_task import bertsmith, write_model
 from tests.commands.test_told_labels import table
@@ -65,3 +68,40 @@ def test_scores_on_what_was_learned_are_told_with_how_to_score_the_rest(
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith(TOLD)]
     expected = [] if own is None else [f"its own Dev is {own.format(folder.resolve())}"]
     assert [line.rpartition("; ")[2] for line in told] == expected
+
+
+@pytest.mark.parametrize(
+    ("learned", "source", "split", "own"),
+    [
+        ({"tagged": "/a"}, {"tagged": "/a"}, "dev", None),
+        ({"tagged": "/a"}, {"tagged": "/a", "dev_share": 0.1, "split_seed": 0}, "dev", None),
+        ({"tagged": "/a", "split_seed": 0}, {"tagged": "/a"}, "dev", None),
+        ({"tagged": "/a"}, {"tagged": "/a", "split_seed": 1}, "dev", "--tagged /a --split dev"),
+        ({"squad": "/a", "dev": "/b"}, {"squad": "/a"}, None, "--squad /b"),
+        (
+            {"task_class": "m:C", "examples": "/a", "dev": "/b"},
+            {"task_class": "m:C", "examples": "/a"},
+            None,
+            "--task-class m:C --examples /b",
+        ),
+        ({"choices": "/a", "header": False}, {"choices": "/a"}, None,
+         "--choices /a --no-header --split dev"),
+        ({"glue": "/glue", "task": "RTE"}, {"glue": "/glue", "task": "RTE"}, None, None),
+        ({}, {"texts": "/a"}, None, None),
+    ],
+)  # fmt: skip
+def test_of_every_kind_of_file_its_own_dev_is_named(
+    learned: dict[str, object],
+    source: dict[str, object],
+    split: Split | None,
+    own: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(seen_examples, "examples_of", lambda model: learned)
+    note = seen_note(Path("run/best"), source, split)
+    assert (None if note is None else note.rpartition("its own Dev is ")[2]) == own
+
+
+def test_a_record_of_another_version_tells_nothing(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"kind": "fine-tuning"}')
+    assert seen_note(tmp_path / "best", {"texts": "/a"}, None) is None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -119,12 +121,21 @@ def test_every_shard_gives_the_same_share_of_a_large_text(
     assert cooccurrence._neighbour_counts(corpus).sum() == pytest.approx(whole / 4, rel=0.01)
 
 
-def test_counting_holds_what_is_said_beforehand(corpus: Corpus) -> None:
+@pytest.mark.parametrize(("vocab_size", "width"), [(300, 8), (2_000, 256), (6_000, 128)])
+def test_counting_holds_what_is_said_beforehand(
+    vocab_size: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = integers(5, 1, np.arange(200_000)) % vocab_size
+    shard = SimpleNamespace(tokens=ids.astype(np.uint16), num_tokens=len(ids))
+    told = SimpleNamespace(
+        token_counts=np.bincount(ids, minlength=vocab_size), num_tokens=len(ids), shards=[shard]
+    )
+    corpus = cast(Corpus, told)
     tracemalloc.start()
-    token_vectors(corpus, 8, seed=0)
+    token_vectors(corpus, width, seed=0)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < counting_bytes(corpus) + 200_000  # of what does not grow with the corpus
+    assert 0.6 < most / counting_bytes(corpus, width) < 1.1
 
 
 def test_what_is_made_of_counts_takes_their_place() -> None:

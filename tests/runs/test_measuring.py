@@ -66,7 +66,7 @@ def test_measured_seconds_and_rate_tell_of_the_same_run(bench: Bench, run: Pretr
 def test_counting_first_vectors_is_part_of_the_memory(
     bench: Bench, run: PretrainRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "counting_bytes", lambda corpus: 1 << 40)
+    monkeypatch.setattr(measuring, "counting_bytes", lambda corpus, width: 1 << 40)
     with unfused():
         plain, counted = (
             measure(replace(run, count_embeddings=each), bench, time.perf_counter())

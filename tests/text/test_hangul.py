@@ -57,7 +57,7 @@ def test_hangul_under_accent_stripping_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("form", "strips", "why", "options"),
     [
-        ("none", False, "is decomposed, as macOS", "--unicode-form NFC"),
+        ("none", False, None, "--unicode-form NFC"),
         ("none", True, "is decomposed, as macOS", "--unicode-form NFC --strip-accents False"),
         ("NFC", True, "strip_accents is on", "--strip-accents False"),
         ("NFKC", False, None, ""),
@@ -94,8 +94,12 @@ def test_a_form_that_takes_hangul_apart_is_warned_of_before_a_vocabulary_is_lear
 
 
 def test_a_stray_decomposed_sentence_is_not_warned_of() -> None:
-    assert warn_about_hangul(KEEPING, [KOREAN] * 98 + [DECOMPOSED] * 2) is None
-    assert warn_about_hangul(KEEPING, [KOREAN] * 97 + [DECOMPOSED] * 3) is not None
+    few, more = ([KOREAN] * (100 - count) + [DECOMPOSED] * count for count in (2, 3))
+    assert warn_about_hangul(KEEPING, few, is_learning=True) is None
+    warning = warn_about_hangul(KEEPING, more, is_learning=True)
+    assert warning is not None
+    assert "is decomposed, as macOS writes it, and unicode_form is none" in warning
+    assert "learned with --unicode-form NFC keeps" in warning
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="quoted as a POSIX shell reads it")
