@@ -12,8 +12,7 @@ import tyro
 from bertsmith.commands.decision import with_size
 from bertsmith.commands.pretrain_options import Pretrain, defaults_of
 from bertsmith.commands.request import request_of, require_effective
-from bertsmith.commands.text_options import LearnVocab, VocabularyChoices
-from bertsmith.commands.text_options import TextChoices
+from bertsmith.commands.text_options import LearnVocab, TextChoices, VocabularyChoices
 from bertsmith.recipes.pretraining import RECIPES
 from bertsmith.recipes.run import Phase, PretrainRun
 
