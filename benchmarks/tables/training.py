@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from benchmarks.tables.shown import OURS, Row, amount, bold, rows_of, times
+from bertsmith.tasks.glue import task_named
 
 BEST, DEFAULT = "transformers best", "transformers default"
 VARIANTS = {
@@ -16,9 +18,9 @@ WIDTH = 11
 SYSTEMS = (OURS, "transformers, best", "transformers, scripts' default")
 """Of fine-tuning."""
 GLUE = {
-    "MNLI": 392_702, "QQP": 363_846, "QNLI": 104_743, "SST-2": 67_349,
-    "CoLA": 8_551, "STS-B": 5_749, "MRPC": 3_668, "RTE": 2_490,
-}  # fmt: skip
+    name: cast(int, task_named(name).num_train)
+    for name in ("MNLI", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
+}
 """Examples of the official training sets."""
 
 Speeds = Mapping[str, float]

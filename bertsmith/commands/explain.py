@@ -23,8 +23,8 @@ from bertsmith.commands.explanation.words import Chosen
 from bertsmith.commands.json_lines import print_json
 from bertsmith.commands.named_texts import refuse_files
 from bertsmith.commands.paths import require_destination
+from bertsmith.text.hangul import warn_about_hangul
 from bertsmith.text.scripts import main_script
-from bertsmith.text.tokenizer import warn_about_hangul
 
 if TYPE_CHECKING:
     from bertsmith.tasks.explanation import Explanation, Guess

@@ -34,9 +34,10 @@ from bertsmith.reading.documents import (
 )
 from bertsmith.runs.progress import say
 from bertsmith.text.counting import CountRules, WordCounts, count_batches
+from bertsmith.text.hangul import warn_about_hangul
 from bertsmith.text.learn import learn
 from bertsmith.text.sentences import Language
-from bertsmith.text.tokenizer import Tokenizer, warn_about_hangul
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.vocabulary_report import described, report_on, warn_about_alphabet
 from bertsmith.workers import choose_workers
 

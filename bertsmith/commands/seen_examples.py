@@ -9,10 +9,11 @@ from pathlib import Path
 
 from bertsmith.commands.task_files import Split, typed_words
 from bertsmith.runs.ancestry import examples_of
+from bertsmith.tasks.own.split import SplitConfig
 
 _FILES = ("texts", "tagged", "choices", "squad", "examples")
 """Options that name a file to learn from, which may be divided into training and Dev."""
-_DIVISION = {"dev_share": 0.1, "split_seed": 0}
+_DIVISION = {"dev_share": SplitConfig.share, "split_seed": SplitConfig.seed}
 """How a file is divided, where nothing else is said."""
 _READING = ("header", "skip_malformed")
 

@@ -13,10 +13,11 @@ from itertools import islice
 import numpy as np
 
 from bertsmith.reading.documents import Language, RawDocument, Source, read_raw, sentences_of
+from bertsmith.text.hangul import warn_about_hangul
 from bertsmith.text.rules import SPECIAL_TOKENS
 from bertsmith.text.scripts import main_script, share_in_script
 from bertsmith.text.tally import TokenTally
-from bertsmith.text.tokenizer import Tokenizer, warn_about_hangul
+from bertsmith.text.tokenizer import Tokenizer
 
 MOST_UNKNOWN = 0.2
 UNUSUAL_UNKNOWN = 0.01

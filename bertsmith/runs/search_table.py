@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.files import write_text
+from bertsmith.reading.counted import counted
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.progress import duration
 from bertsmith.runs.search_record import (
@@ -123,7 +124,7 @@ def _summary(
     failed = [each for each in ended if each.failure]
     lines = [
         f"batch {point.batch_size}, rate {point.optimizer.learning_rate:g}, {point.epochs:g} "
-        f"epochs: {_count(len(ended), 'run')}, {len(failed) or 'none'} failed"
+        f"epochs: {counted(len(ended), 'run')}, {len(failed) or 'none'} failed"
     ]
     if failed:
         lines[0] += f" (seed {', '.join(str(each.seed) for each in failed)})"
@@ -143,7 +144,7 @@ def _means(runs: Sequence[RunResult], task: Task[Any, Any, Any], which: str) -> 
         spread = f", deviation {deviation:.2g}" if len(runs) > 1 else ""
         around = f" (mean, 95%: {interval.low:.4g} to {interval.high:.4g})" if interval else ""
         lines.append(
-            f"  {name}, {which}: mean {mean:.4g} of {_count(len(runs), 'run')}{spread}, best "
+            f"  {name}, {which}: mean {mean:.4g} of {counted(len(runs), 'run')}{spread}, best "
             f"{best.scores[name]:.4g} of seed {best.seed}{around}"
         )
     return lines
@@ -166,7 +167,7 @@ def _conclusion(record: SearchRecord, results: Results) -> list[str]:
     best = best_of(results)
     lines = []
     if failed:
-        lines.append(f"{_count(len(failed), 'run')} of {ended} failed, and none of them is chosen")
+        lines.append(f"{counted(len(failed), 'run')} of {ended} failed, and none of them is chosen")
     if best is None:
         if ended:
             lines.append("no run is left to choose: try other rates, more epochs or more restarts")
@@ -196,7 +197,3 @@ def _first_score(result: RunResult) -> float:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -28,11 +28,10 @@ from bertsmith.text.encoding import (
     encodings,
     with_entries,
 )
-from bertsmith.text.hangul import warn_about_hangul
 from bertsmith.text.rules import SPECIAL_TOKENS, TokenizerConfig, UnicodeForm
 from bertsmith.text.wordpiece import WordPiece
 
-__all__ = ["Encoding", "Tokenizer", "TokenizerConfig", "UnicodeForm", "warn_about_hangul"]
+__all__ = ["Encoding", "Tokenizer", "TokenizerConfig", "UnicodeForm"]
 
 _BLANK_LEFT_OUT = re.compile(r" ##|(?<=[(\[{]) | (?=[.,!?;:)\]}%…。、！？])")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_]) (['’]) (?=[^\W\d_])")

@@ -24,11 +24,11 @@ from bertsmith.commands.reproduction.corpora import (
 )
 from bertsmith.commands.reproduction.exam_sets import ExamSets
 from bertsmith.commands.reproduction.making import Workshop, make
-from bertsmith.commands.reproduction.needs import counted
 from bertsmith.commands.reproduction.parts import Part, left_of, parts_of
 from bertsmith.commands.reproduction.plan import planned
 from bertsmith.corpus.store import Corpus
 from bertsmith.files import InUseError, claimed, write_text
+from bertsmith.reading.counted import counted
 from bertsmith.recipes.experiments.experiment import Experiment, Pretrained, Score, models_of
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.experiments.tables import EXPERIMENTS

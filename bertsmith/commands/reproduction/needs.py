@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bertsmith.reading.counted import counted
 from bertsmith.recipes.experiments.exams import EXAMS, Exam
 from bertsmith.recipes.experiments.experiment import (
     Average,
@@ -143,11 +144,6 @@ def tokens(models: Iterable[Pretrained]) -> str:
 def num_runs(score: Score) -> int:
     """Of a cell: its seeds, at every point of its grid."""
     return score.restarts * (1 if score.grid is None else len(score.grid.runs(score.run)))
-
-
-def counted(count: int, what: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _add(scores: list[Score], score: Score) -> None:

@@ -13,7 +13,8 @@ import torch
 
 from bertsmith.commands.reproduce_options import Reproduce
 from bertsmith.commands.reproduction.exam_sets import ExamSets
-from bertsmith.commands.reproduction.needs import Needs, counted, num_runs, tokens
+from bertsmith.commands.reproduction.needs import Needs, num_runs, tokens
+from bertsmith.reading.counted import counted
 from bertsmith.recipes.experiments.experiment import Experiment, Pretrained, Score, models_of
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.run import PretrainRun

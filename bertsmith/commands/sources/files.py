@@ -151,7 +151,9 @@ class FileSource(Generic[ExampleT, EncodedT, AnswerT]):
                 "--dev-share and --split-seed divide a single file, and --dev names the one to "
                 "evaluate on: leave one of them out"
             )
-        config = SplitConfig(share=0.1 if share is None else share, seed=seed or 0)
+        config = SplitConfig(
+            share=SplitConfig.share if share is None else share, seed=seed or SplitConfig.seed
+        )
         return sets_of(
             files[0],
             files[1] if files[1:] else None,
