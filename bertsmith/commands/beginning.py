@@ -28,6 +28,7 @@ from bertsmith.runs.directory import (
 )
 from bertsmith.runs.first_vectors import write_first_vectors
 from bertsmith.runs.progress import say
+from bertsmith.runs.room import pretraining_bytes, require_room
 from bertsmith.runs.together import command_line
 from bertsmith.train.device import Processes
 
@@ -47,6 +48,13 @@ def begin(
     try:
         record = decide(request, directory, device, processes, console)
         if not plan_only:
+            require_room(
+                pretraining_bytes(record.run),
+                directory,
+                "the run's checkpoints",
+                "name another directory with --out, or keep fewer (--keep-checkpoints, "
+                "--keep-every)",
+            )
             _write_first_vectors(directory, record, console)
             write_record(directory, record)
     except KeyboardInterrupt:

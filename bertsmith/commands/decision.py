@@ -39,6 +39,7 @@ from bertsmith.runs.planning import (
 )
 from bertsmith.runs.pretrain_start import PretrainStart
 from bertsmith.runs.progress import say
+from bertsmith.runs.room import pretraining_bytes, told_room
 from bertsmith.runs.together import command_line
 from bertsmith.train.device import Processes, choose_precision
 
@@ -81,7 +82,8 @@ def decide(
         told = counted(request.minutes, "minute")
         notes.append(f"{counted(run.num_steps, 'step')} chosen for {told} in all")
     warned = [*([late] if late else []), *warnings(run, bench.corpus, is_drawn=is_drawn)]
-    _tell(described(run, bench, measurement), warned, console)
+    disk = ("disk", told_room(pretraining_bytes(run), directory))
+    _tell([*described(run, bench, measurement), disk], warned, console)
     return Record(
         run=run,
         corpus=path,

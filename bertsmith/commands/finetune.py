@@ -41,6 +41,7 @@ from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.one_batch import overfit_finetuning
 from bertsmith.runs.progress import say
+from bertsmith.runs.room import finetuning_bytes, require_room, told_room
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
 
 _NO_RUN = "no-run-begins-here"
@@ -101,7 +102,12 @@ def fine_tune(
     """
     with contextlib.nullcontext() if plan_only else held(job.directory):
         ready = prepared(job, learning)
-        say_plan(console, ready.lines, ready.warnings)
+        _, size = finetuning_bytes(ready.model)
+        disk = [] if ready.is_finished else [("disk", told_room(size, job.directory))]
+        say_plan(console, [*ready.lines, *disk], ready.warnings)
+        if not plan_only and not (job.directory / RECORD).is_file():
+            what, remedy = "the run's models and checkpoints", "name another directory with --out"
+            require_room(size, job.directory, what, remedy)
         if not ready.is_finished:
             say(console, "measuring real steps on this machine ...")
             cost = measured(job, ready)

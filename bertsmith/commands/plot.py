@@ -1,8 +1,8 @@
 """Runs' metrics -> one picture: losses beside the unigram line, accuracies, rate, speed.
 
-`bertsmith plot RUN` writes RUN/curves.png; several runs are drawn over each other. Of fine-tuning
-it shows the loss and the scores on Dev. It reads metrics.jsonl and run.json only, so a run may
-still be going on.
+`bertsmith plot RUN` writes RUN/curves.png; several runs are drawn over each other, into
+comparison.png of the first one's directory. Of fine-tuning it shows the loss and the scores on Dev.
+It reads metrics.jsonl and run.json only, so a run may still be going on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class Plot:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """Directories of runs."""
     out: Path | None = None
-    """The picture, .png, .svg or .pdf; by default curves.png in the first run's directory."""
+    """The picture, .png, .svg or .pdf; by default curves.png in the run's directory.
+
+    Of several runs, comparison.png in the first one's.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +55,8 @@ def plot(options: Plot) -> None:
     """Writes the picture and says where."""
     if not options.runs:
         raise ValueError("name at least one run's directory: bertsmith plot RUN")
-    path = options.out or options.runs[0] / "curves.png"
+    name = "curves.png" if len(options.runs) == 1 else "comparison.png"
+    path = options.out or options.runs[0] / name
     draw(options.runs, path)
     print(f"wrote {path}")
 

@@ -44,7 +44,8 @@ from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.progress import say
-from bertsmith.runs.search_job import SearchJob, described_search, search_record
+from bertsmith.runs.room import require_room
+from bertsmith.runs.search_job import SearchJob, described_search, search_bytes, search_record
 from bertsmith.runs.search_record import (
     Results,
     SearchRecord,
@@ -137,6 +138,13 @@ def search_runs(
     )
     lines = described_search(job, record, first, len(results.runs))
     say_plan(console, [*first.about, *lines], first.warnings)
+    if not plan_only:
+        require_room(
+            search_bytes(first, len(jobs) - len(results.runs)),
+            job.directory,
+            "the runs' models and checkpoints",
+            "name another directory with --out, or search fewer points",
+        )
     if len(results.runs) < len(jobs) and not console.quiet:  # where nobody reads it
         say(console, "measuring real steps on this machine ...")
         say_plan(console, [("expected", _expected(going))])

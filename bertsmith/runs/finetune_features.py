@@ -7,7 +7,6 @@ files but their place.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,9 @@ from bertsmith.features.hidden_store import HiddenStore, encoder_fingerprint, ke
 from bertsmith.model.task_model import TaskModel
 from bertsmith.packing import Watch, part
 from bertsmith.runs.learning_set import packing_of
+from bertsmith.runs.room import require_room, told_bytes
 from bertsmith.train.config import Precision
 from bertsmith.train.device import dtype_of, rounds_products
-
-_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,18 +117,10 @@ class FrozenFeatures:
         return size, sum(store.num_bytes * len(store.missing()) for store in stores)
 
     def _require_room(self) -> None:
-        there = next(each for each in (self.place, *self.place.absolute().parents) if each.is_dir())
         _, missing = self._num_bytes()
-        free = shutil.disk_usage(there).free
-        if missing > free:
-            raise ValueError(
-                f"the hidden states to learn from take {told_bytes(missing)}, and {there} has "
-                f"{told_bytes(free)} left: keep them elsewhere (--features), or read fewer layers "
-                f"(--layers)"
-            )
-
-
-def told_bytes(size: int) -> str:
-    """`1.2 GB`, `15.0 MB` or `0.3 KB`."""
-    unit, name = next((each for each in _UNITS if size >= each[0]), _UNITS[-1])
-    return f"{size / unit:.1f} {name}"
+        require_room(
+            missing,
+            self.place,
+            "the hidden states to learn from",
+            "keep them elsewhere (--features), or read fewer layers (--layers)",
+        )

@@ -16,16 +16,13 @@ import torch
 from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.recipes.finetuning import FinetuneRun, Grid, to_json
 from bertsmith.runs.directory import RECORD, versions
-from bertsmith.runs.finetune_features import told_bytes
 from bertsmith.runs.finetune_job import Job, Prepared
 from bertsmith.runs.finetune_record import read_finetune_record
 from bertsmith.runs.finetune_start import Start
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
+from bertsmith.runs.room import finetuning_bytes, told_room
 from bertsmith.runs.search_record import SearchRecord, name_of, read_search_record
 from bertsmith.train.device import ALONE
-
-_FLOATS_KEPT = 5
-"""Of each weight: the best model, the last one, and the trainer's weight and two moments."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +118,6 @@ def described_search(
         replace(first.plan, batch_size=run.batch_size).num_steps(run.epochs)
         for point in points for run in point
     )  # fmt: skip
-    size = 4 * sum(each.numel() for each in first.model.parameters()) * _FLOATS_KEPT * num_runs
     lines = [
         (
             "search",
@@ -131,9 +127,15 @@ def described_search(
         ("grid", _described(record.grid)),
         ("seeds", ", ".join(str(run.seed) for run in points[0])),
         ("evaluation", dict(first.steps)["evaluation"]),
-        ("disk", f"about {told_bytes(size)} in {job.directory}"),
+        ("disk", told_room(search_bytes(first, num_runs - num_ended), job.directory)),
     ]
     return [*lines, *(("note", note) for note in first.record.notes)]
+
+
+def search_bytes(first: Prepared[ExampleT, EncodedT, AnswerT], num_left: int) -> int:
+    """On the disk at most, of the checkpoints of so many runs like the first."""
+    kept, most = finetuning_bytes(first.model)
+    return max(0, num_left - 1) * kept + (most if num_left else 0)
 
 
 def _described(grid: Grid) -> str:

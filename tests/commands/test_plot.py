@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,17 @@ def test_a_run_is_drawn_into_its_own_directory(
     plot(Plot(runs=(run_directory,)))
     assert (run_directory / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert str(run_directory / "curves.png") in capsys.readouterr().out
+
+
+def test_several_runs_leave_the_picture_of_the_first_one_as_it_is(
+    run_directory: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(run_directory, other)
+    (run_directory / "curves.png").write_bytes(b"its own")
+    plot(Plot(runs=(run_directory, other)))
+    assert (run_directory / "curves.png").read_bytes() == b"its own"
+    assert (run_directory / "comparison.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_curves_the_unigram_line_and_the_held_out_points_are_in_the_picture(

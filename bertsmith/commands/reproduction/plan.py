@@ -18,12 +18,12 @@ from bertsmith.reading.counted import counted
 from bertsmith.recipes.experiments.experiment import Experiment, Pretrained, Score, models_of
 from bertsmith.recipes.experiments.scales import Scale
 from bertsmith.recipes.run import PretrainRun
-from bertsmith.runs.experiments.cost import Cost, checkpoint_bytes, measured_cost
+from bertsmith.runs.experiments.cost import Cost, measured_cost
 from bertsmith.runs.experiments.flops import pretraining_flops
 from bertsmith.runs.experiments.places import Site
 from bertsmith.runs.experiments.presence import is_there
-from bertsmith.runs.finetune_features import told_bytes
 from bertsmith.runs.progress import duration
+from bertsmith.runs.room import checkpoint_bytes, told_bytes
 
 _MOST_SHOWN = 12
 _SECONDS_A_RUN = 3.0

@@ -1,4 +1,4 @@
-"""Pre-training runs and a machine -> how many multiplications they make a second, memory and disk.
+"""Pre-training runs and a machine -> how many multiplications they make a second, and memory.
 
 From a few steps on tokens that mean nothing, of the phase with most tokens in a micro-batch: two
 sizes of it tell what a sequence asks for, and so what the whole micro-batch does. What a run really
@@ -18,15 +18,12 @@ from bertsmith.files import forget_peak_memory
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.runs.experiments.flops import pretraining_flops
 from bertsmith.runs.measuring import peak_bytes
-from bertsmith.runs.planning import num_parameters
 from bertsmith.runs.training import Trainee, trainee
 from bertsmith.train.loop import train
 
 _MOST_TOKENS = 2_048
 """Of a step that is measured."""
 _STEPS = 3
-_BYTES_A_WEIGHT = 16
-"""Of a checkpoint: the weight, its first and second moment, and what the trainer keeps of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +65,6 @@ def largest_micro_batch(run: PretrainRun) -> Phase:
         replace(phase, batch_size=-(-phase.batch_size // run.accumulation)) for phase in run.phases
     ]
     return max(cut, key=lambda p: (p.batch_size * p.sequence_length, p.sequence_length))
-
-
-def checkpoint_bytes(run: PretrainRun, vocab_size: int) -> int:
-    """Of all that a run leaves: its newest checkpoints, and those kept for good."""
-    kept = run.num_steps // run.keep_every if run.keep_every else 0
-    model = replace(run, model=replace(run.model, vocab_size=vocab_size))
-    return max(kept, run.keep_checkpoints) * _BYTES_A_WEIGHT * num_parameters(model)
 
 
 def _stepped(

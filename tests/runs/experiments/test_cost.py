@@ -52,11 +52,3 @@ def test_real_steps_are_measured() -> None:
     assert found.flops_per_second > 0
     assert found.peak_bytes > 10**6
     assert not found.is_extrapolated
-
-
-def test_a_run_leaves_its_newest_checkpoints_and_those_kept_for_good() -> None:
-    run = small_scale().base
-    one = cost.checkpoint_bytes(replace(run, keep_checkpoints=1), 300)
-    assert cost.checkpoint_bytes(replace(run, keep_checkpoints=2), 300) == 2 * one
-    kept = replace(run, keep_checkpoints=2, keep_every=2)
-    assert cost.checkpoint_bytes(kept, 300) == run.num_steps // 2 * one

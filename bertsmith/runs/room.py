@@ -1,0 +1,80 @@
+"""A run -> what it keeps on the disk at most, and whether the disk has the room.
+
+A disk that fills in mid-run costs no more than the steps since the last checkpoint; told before the
+first step, it costs nothing. Checkpoints alone are counted: metrics and pictures are small.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from bertsmith.model.task_model import TaskModel
+from bertsmith.recipes.run import PretrainRun
+from bertsmith.runs.planning import num_parameters
+
+_FLOAT = 4  # bytes
+_OF_TRAINER = 3
+"""Floats that the trainer keeps of each weight that learns: its own copy and two moments."""
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
+
+
+def checkpoint_bytes(run: PretrainRun, vocab_size: int) -> int:
+    """Of all that a pre-training run leaves: its newest checkpoints, and those kept for good."""
+    run = replace(run, model=replace(run.model, vocab_size=vocab_size))
+    return max(_kept_for_good(run), run.keep_checkpoints) * _one_checkpoint(run)
+
+
+def pretraining_bytes(run: PretrainRun) -> int:
+    """Of its checkpoints at most: a new one is whole before the oldest is deleted."""
+    saved = -(-run.num_steps // run.save_every)
+    return min(saved, _kept_for_good(run) + run.keep_checkpoints + 1) * _one_checkpoint(run)
+
+
+def finetuning_bytes(model: TaskModel) -> tuple[int, int]:
+    """Of what a fine-tuning run leaves, the best model and a checkpoint, and of both at most.
+
+    At most there are two of each: new ones are whole before the old ones are deleted.
+    """
+    weights = [(each.numel(), each.requires_grad) for each in model.parameters()]
+    best = _FLOAT * sum(count for count, _ in weights)
+    checkpoint = best + _FLOAT * _OF_TRAINER * sum(count for count, learns in weights if learns)
+    return best + checkpoint, 2 * (best + checkpoint)
+
+
+def require_room(size: int, directory: Path, what: str, remedy: str) -> None:
+    """Raises ValueError where the directory's disk has fewer than `size` bytes left.
+
+    The directory need not be there yet; `what` is the subject of the sentence, `the checkpoints`.
+    """
+    there, free = _free(directory)
+    if size > free:
+        raise ValueError(
+            f"{what} take {told_bytes(size)}, and {there} has {told_bytes(free)} left: {remedy}"
+        )
+
+
+def told_room(size: int, directory: Path) -> str:
+    """A plan's line: the bytes beside those that are left."""
+    return f"about {told_bytes(size)} in {directory}, {told_bytes(_free(directory)[1])} are left"
+
+
+def told_bytes(size: int) -> str:
+    """`1.2 GB`, `15.0 MB` or `0.3 KB`."""
+    unit, name = next((each for each in _UNITS if size >= each[0]), _UNITS[-1])
+    return f"{size / unit:.1f} {name}"
+
+
+def _free(directory: Path) -> tuple[Path, int]:
+    """What of the path is there already, and how many bytes its disk has left."""
+    there = next(each for each in (directory, *directory.absolute().parents) if each.is_dir())
+    return there, shutil.disk_usage(there).free
+
+
+def _kept_for_good(run: PretrainRun) -> int:
+    return run.num_steps // run.keep_every if run.keep_every else 0
+
+
+def _one_checkpoint(run: PretrainRun) -> int:
+    return _FLOAT * (1 + _OF_TRAINER) * num_parameters(run)
