@@ -16,8 +16,8 @@ from bertsmith.corpus.store import COUNTS_FILE
 
 _OF_A_RUN = (
     *("README.md", "config.json", "scores.json", "results.json", "metrics.jsonl", "worst.md"),
-    *("best", "checkpoints", "first-vectors.npy", "curves.png", "comparison.png"),
-    *("confusion.png", "calibration.png", "numbers.png", "by-*.png"),
+    *("best", "checkpoints", "first-vectors.npy", "curves.png", "confusion.png"),
+    *("calibration.png", "numbers.png", "by-*.png"),
 )
 """Patterns of what a run or a search writes after it has begun."""
 

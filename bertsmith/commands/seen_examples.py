@@ -19,13 +19,21 @@ _READING = ("header", "skip_malformed")
 
 
 def seen_note(model: Path, source: Mapping[str, object], split: Split | None) -> str | None:
-    """What to tell of a source's examples; None where the model's last run did not have their file.
+    """What to tell of a source's examples; None where none of the model's runs had their file.
 
-    Nor where just the share is asked for that this run held back, or by name what it learned from.
+    Nor where just the share is asked for that a run held back, or by name what was learned from.
     """
-    learned: Mapping[str, object] = {}
     with contextlib.suppress(ValueError):  # a record that this version does not read tells nothing
-        learned = examples_of(model)
+        for learned in examples_of(model):
+            if note := _note(learned, source, split):
+                return note
+    return None
+
+
+def _note(
+    learned: Mapping[str, object], source: Mapping[str, object], split: Split | None
+) -> str | None:
+    """The same of what one run was asked to learn from."""
     option = next((name for name in _FILES if name in learned), None)
     if option is None or split == "train":
         return None

@@ -7,7 +7,7 @@ the other one's directory. It does not know what the runs did.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bertsmith.checkpoints.places import BEST
@@ -15,8 +15,8 @@ from bertsmith.checkpoints.prefixes import find_prefix
 from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import read_json
 from bertsmith.runs.directory import RECORD, is_pretraining, read_record
-from bertsmith.runs.finetune_record import SCORES, read_finetune_record
-from bertsmith.runs.search_record import chosen_run, read_search_record
+from bertsmith.runs.finetune_record import SCORES, FinetuneRecord, read_finetune_record
+from bertsmith.runs.search_record import SearchRecord, chosen_run, read_search_record
 from bertsmith.train.config import PrecisionChoice
 
 _CHECKPOINTS = "checkpoints"
@@ -68,18 +68,26 @@ def precision_of(model: Path) -> PrecisionChoice:
     return read_finetune_record(run).run.precision
 
 
-def examples_of(model: Path) -> Mapping[str, object]:
-    """What the run or the search that made a fine-tuned model was asked to learn from, as options.
+def examples_of(model: Path) -> Iterator[Mapping[str, object]]:
+    """What the runs that made a fine-tuned model were asked to learn from, as options.
 
-    Empty for any other model. Raises as `read_finetune_record` does.
+    The newest first, each whose directory is there, up to the one that is not a fine-tuning's or a
+    search's. Raises as `read_finetune_record` does.
     """
     run = _run_around(model)
     if run is None or is_pretraining(run):
-        return {}
-    is_search = (run / SEARCH).is_file()
-    request = (read_search_record if is_search else read_finetune_record)(run).request
-    examples = request.get("examples")
-    return examples if isinstance(examples, Mapping) else {}
+        return
+    record: FinetuneRecord | SearchRecord
+    if (run / SEARCH).is_file():
+        record, chosen = read_search_record(run), chosen_run(run)
+        one_run = None if chosen is None else run / chosen
+    else:
+        record, one_run = read_finetune_record(run), run
+    examples = record.request.get("examples")
+    if isinstance(examples, Mapping):
+        yield examples
+    if one_run is not None and (one_run / RECORD).is_file():
+        yield from examples_of(Path(read_finetune_record(one_run).model))
 
 
 def _of_search(search: Path) -> tuple[str, ...]:

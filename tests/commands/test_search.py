@@ -19,7 +19,7 @@ from bertsmith.checkpoints.store import load
 from bertsmith.commands import search
 from bertsmith.commands.search_options import defaults_of, grid_of
 from bertsmith.recipes.finetuning import GLUE_GRID, PAPER_GRID
-from bertsmith.runs.ancestry import ancestry, precision_of
+from bertsmith.runs.ancestry import ancestry, examples_of, precision_of
 from bertsmith.runs.search_record import RunResult, chosen_run, read_results, write_results
 from bertsmith.train.log import MetricsLog, Record
 from tests.commands.small_run import killed_at
@@ -57,6 +57,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_model(folder / "model")
     assert bertsmith(*searching(folder, folder / "search")) == 0
     return folder
+
+
+def test_a_search_knows_what_its_model_learned_from(folder: Path) -> None:
+    (learned,) = examples_of(folder / "search" / "best")
+    assert learned == {"glue": str(folder.resolve() / "glue"), "task": "SST-2"}
 
 
 def test_every_run_is_one_of_finetune_to_the_byte(folder: Path, tmp_path: Path) -> None:

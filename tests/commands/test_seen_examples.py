@@ -97,9 +97,23 @@ def test_of_every_kind_of_file_its_own_dev_is_named(
     own: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(seen_examples, "examples_of", lambda model: learned)
+    monkeypatch.setattr(seen_examples, "examples_of", lambda model: iter([learned]))
     note = seen_note(Path("run/best"), source, split)
     assert (None if note is None else note.rpartition("its own Dev is ")[2]) == own
+
+
+def test_what_an_earlier_run_learned_from_is_told_too(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    begin = ("finetune", folder / "divided", "--texts", table(folder / "c.csv", *"xy" * 20))
+    assert bertsmith(*begin, "--dev", "b.csv", *SHORT, "--out", "again") == 0
+    for name, is_told in (("a.csv", True), ("c.csv", True), ("b.csv", False)):
+        capsys.readouterr()
+        assert bertsmith("evaluate", "again", "--texts", name) == 0
+        told = [line for line in capsys.readouterr().out.splitlines() if line.startswith(TOLD)]
+        expected = [f"{TOLD} {folder.resolve() / name}"] if is_told else []
+        assert [line[: line.index(": scores")] for line in told] == expected
 
 
 def test_a_record_of_another_version_tells_nothing(tmp_path: Path) -> None:
