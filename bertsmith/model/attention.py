@@ -1,9 +1,9 @@
 """Multi-head self-attention on a packed stream, with its projections, residual and norm.
 
-Each token attends to its own sequence only. Who computes it depends on where it runs and on what is
-at hand: on a GPU and on a CPU, kernels that keep no scores; torch's own, for what these do not take
-on a CPU where nobody wants a gradient; and for all else the blocks of `block_attention`, which are
-the definition. All are equal but for rounding.
+Each token attends to its own sequence only. There are three implementations, equal up to rounding:
+kernels that store no scores, on a GPU and on a CPU; torch's own kernels, for what these do not take
+on a CPU without gradients; and for everything else the blocks of `block_attention`, which are the
+definition.
 
 Source: Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2; google-research/bert,
 modeling.py, attention_layer.

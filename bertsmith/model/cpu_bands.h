@@ -1,9 +1,9 @@
-// Where rows of numbers lie: row after row, or in bands.
+// The layout of a matrix in memory: row after row, or in bands.
 //
-// A band is as many columns of all rows as a line of the cache holds, one row behind the other. What
-// a product makes of many rows and some columns then fills line after line, and what reads them meets
-// them so: the processor foresees that, where lines of rows far apart are waited for one by one. Of
-// numbers that tiles multiply (cpu_tiles.h) a line is what one tile holds of a row. It knows no
+// A band holds, for all rows one behind the other, as many columns as a cache line has room for. The
+// result of a product, many rows of some columns, then fills consecutive lines, and whoever reads it
+// finds them consecutive: the processor prefetches these, but would wait for each line of rows far
+// apart. For numbers that tiles multiply (cpu_tiles.h) a line is one tile's part of a row. It knows no
 // products.
 
 #pragma once

@@ -1,9 +1,9 @@
-// GELU and its slope, from tables, on a CPU: as exact as numbers of bfloat16 can tell. For layers that only
-// answer, a rougher one with no slope.
+// GELU and its derivative, from tables, on a CPU: as exact as bfloat16 can represent. For inference, a
+// rougher one without the derivative.
 //
-// Below a negative x lies as much of either as is missing above -x. What is missing is a polynomial of
-// degree 4 in each half unit from 0 to 7.5, that meets it at Chebyshev's points: within 6e-7 (GELU's
-// share) and 4e-6 (its slope). It knows no rows.
+// GELU is x times a share f(x), the normal distribution's below x. Both f and GELU's derivative satisfy
+// f(-x) = 1 - f(x), and 1 - f(x) is a polynomial of degree 4 on each half unit from 0 to 7.5, which
+// interpolates it at Chebyshev nodes: within 6e-7 (the share) and 4e-6 (the derivative). It knows no rows.
 //
 // Source: Hendrycks and Gimpel 2016, x times the normal distribution's share below x.
 

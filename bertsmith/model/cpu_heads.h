@@ -1,11 +1,11 @@
 // One head of one sequence: attention, on a CPU; cpu_heads_backward.h has the way back.
 //
-// Scores are made for some queries at a time and never leave the cache of one core. What a head reads
-// and writes of a row is a line or two, which lie far apart, but in bands: beside each query's softmax
-// they are asked for, a row of what this head will write and of what the next one will read. Scores and what
-// becomes of them are float32 as long as they are in registers; probabilities and gradients of scores
-// have the numbers' type where they are factors of a product. No task sees another. It knows no
-// streams and no layers.
+// Scores are made for some queries at a time and never leave the cache of one core. A head reads and
+// writes a cache line or two of each row, and these lie far apart, except in bands: so they are
+// prefetched beside each query's softmax, one row that this head will write and one that the next head
+// will read. Scores and what becomes of them are float32 as long as they are in registers;
+// probabilities and gradients of scores have the numbers' type where they are factors of a product. No
+// task sees another. It knows no streams and no layers.
 //
 // Source: Vaswani et al. 2017, section 3.2.
 //

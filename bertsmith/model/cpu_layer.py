@@ -1,9 +1,9 @@
-"""The weights of a layer of a model that only answers, laid out for the products of a CPU.
+"""The weights of a Transformer layer for inference, packed for the products of a CPU.
 
-The functions of `cpu_layer.cpp` do all of a layer chunk by chunk, so that what stands between its
+The functions of `cpu_layer.cpp` do all of a layer chunk by chunk, so that what lies between its
 products never leaves the cache, and a short text does not wait for a dozen calls from Python. They
-read weights that were laid out once: as they are, as levels of eight bits (those of
-`cpu_int8_layer.cpp`) or as float16 (those of `cpu_float16_layer.cpp`); `cpu_layers` calls them.
+read weights that were packed once: in their own type, as int8 (`cpu_int8_layer.cpp`) or as float16
+(`cpu_float16_layer.cpp`); `cpu_layers` calls them.
 `layer.Layer` made of torch's operators is the definition, and takes what these do not: gradients,
 dropout, other devices and types, and processors on which other products are faster.
 

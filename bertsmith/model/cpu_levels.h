@@ -1,8 +1,8 @@
 // Products of rows with weights in eight bits, on a CPU: what int8_weights.py defines.
 //
-// A weight is one of 255 levels of its output's largest, an entry of a row one of 255 levels of the
-// row's largest. Rows are rounded as they come; sums of products of levels are exact. It knows no
-// layers.
+// Weights are quantised to 255 levels, scaled by the largest weight of each output, and rows to 255
+// levels, scaled by the row's largest entry, as they come (dynamic quantisation). Sums of products of
+// levels are exact. It knows no layers.
 //
 // Legend: R rows, D depth, C columns.
 

@@ -1,10 +1,10 @@
 // Attention of tokens that are the only ones of their sequences asked for, as a pooler does, on a CPU.
 //
-// A score is a query times what the map to keys makes of a hidden state; it is also the state times what
-// that map, turned round, makes of the query. So each head's query is turned instead of all the states,
-// scores and sums are of the states themselves, and the map to values follows the sum: neither keys nor
-// values are ever made. What the keys' bias adds to all scores of a query its softmax takes away again, so
-// that bias has no gradient. It knows no layers.
+// With the key projection K, a query q and a hidden state h, the score q . (K h) equals (K^T q) . h. So
+// each head's query is multiplied by K^T once, scores and weighted sums are taken of the hidden states
+// themselves, and the value projection is applied to the sum: neither keys nor values are ever computed.
+// The keys' bias adds the same to all scores of a query, and softmax cancels it, so that bias has no
+// gradient. It knows no layers.
 //
 // Source: our own; of the products in Vaswani et al. 2017, section 3.2, the order.
 //

@@ -1,8 +1,8 @@
-// Rows by panels in a processor's matrix unit (AMX), whose sums become something beside it.
+// Rows by panels in a processor's matrix unit (AMX), overlapped with what follows a product.
 //
-// The unit makes a tile of sums in so many cycles, whatever else the processor does, and what becomes
-// of sums takes about as many: a bias, an activation, rounding, and lines of the cache to be waited
-// for. So sums wait until the next ones are made, and become something meanwhile. It knows no layers.
+// The unit computes a tile of sums in a fixed number of cycles, whatever else the processor does, and
+// the epilogue takes about as many: a bias, an activation, rounding, and cache lines to wait for. So
+// the epilogue of one tile runs while the unit computes the next. It knows no layers.
 //
 // Legend: R rows, D depth, C columns.
 

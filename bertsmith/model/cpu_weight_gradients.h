@@ -1,10 +1,10 @@
 // Rows and the gradients of what a linear map made of them -> gradients of its weights and bias, on a
 // CPU.
 //
-// Both are factors of one product over all rows. The narrower one changes rows for columns once, in
-// blocks as the matrix unit takes them. Of the broader one a thread lays out so many columns as leave
-// them and their sums in its second cache, a part of all rows at a time: the next part beside the
-// products of this one, which ask for the other's next blocks too. Sums of the bias are made on the
+// Both are factors of one product over all rows. The narrower one is transposed once, in blocks as the
+// matrix unit takes them. Of the broader one a thread packs as many columns as fit, with their sums,
+// into its L2 cache, some of the rows at a time: the next part is packed beside the products of this
+// one, which also prefetch the other factor's next blocks. Sums of the bias are made on the
 // way. Every sum is made in the order of rows, or of pairs of them, in float32, so the number of threads
 // changes no bit. It knows no layers and no Python.
 //

@@ -1,6 +1,6 @@
-"""Numbers -> the same numbers, once it is known that each of them is one.
+"""Numbers -> the same numbers, checked to be finite.
 
-Asked of answers, which are small: NaN in a weight or a hidden state comes through to them.
+Only a model's outputs are checked, which are small: NaN in a weight or a hidden state reaches them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A backward pass written by hand -> the same, refused where it would have to be differentiated.
 
-Of such a pass autograd knows no derivative. Without a word it would take what was kept for it as
-constants, and a gradient of a gradient would be wrong.
+Autograd cannot differentiate such a pass: it would silently treat the tensors saved for it as
+constants, and a second-order gradient would be wrong.
 """
 
 from __future__ import annotations

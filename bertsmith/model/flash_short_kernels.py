@@ -1,10 +1,10 @@
-"""Attention of short sequences in Triton: one kernel there and one back, one pass over each.
+"""Attention of short sequences in Triton: one kernel forward and one backward, one pass over each.
 
 A program holds all keys of one sequence and one head, and walks over its queries. So a softmax sees
-its scores at once; on the way back scores, exponentials and dropout's draws, which `flash_kernels`
-makes twice there, are made once, and their tiles stand the other way round, (S, Q), as the products
-for keys and values take them from registers. Nothing is read twice. What they give is the same but
-for roundings and the order of sums.
+all its scores at once; in the backward pass scores, exponentials and dropout masks, which
+`flash_kernels` computes twice, are computed once, and their tiles are transposed, (S, Q), as the
+products for keys and values take them from registers. Nothing is read twice. The results differ
+only in rounding and in the order of sums.
 
 Legend: as `flash_kernels`; KEYS rows of keys S, the longest sequence at most; TILE rows of queries
 Q. A program is (sequence, 0, head).

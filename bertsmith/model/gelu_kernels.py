@@ -1,7 +1,7 @@
-"""GELU's way back in Triton: one pass over memory, in which a bias's gradient is summed too.
+"""GELU's backward pass in Triton: one pass over memory, in which a bias's gradient is summed too.
 
 Each program adds up its own rows in their order, so every run gives the same bits; the caller adds
-up what few programs left. The normal distribution comes of a polynomial, 7.5e-8 from it at most:
+up the programs' few sums. The normal distribution function is a polynomial, off by 7.5e-8 at most:
 the library's error function chooses between two for every number, in twice the instructions.
 
 Source: Abramowitz and Stegun 1964, Handbook of Mathematical Functions, 26.2.17.

@@ -1,8 +1,8 @@
 """A Transformer layer on a GPU: matrix products, and between two of them one kernel.
 
-One function there and one back, so that autograd and its many small kernels do not stand between
-two products: a residual's gradient is added up by the product that makes the other, dropout's
-gradient leaves with the norm's, and the gradients of biases are summed on the way. Values,
+One function forward and one backward, so that autograd's many small kernels do not run between two
+products: a residual's gradient is added by the product that makes the other gradient, dropout's is
+computed with the norm's, and the gradients of biases are summed on the way. Values,
 gradients and dropout masks are those of `layer.Layer` made of operators, which is the definition
 and takes what these do not: other devices and types, wider states and heads, activations other than
 GELU, weights of which only some learn, autocast, tracing, and parts that somebody watches or

@@ -1,9 +1,9 @@
 """Weights of a linear map in eight bits, for answers on a CPU: products in half bfloat16's time.
 
-A weight is one of 255 levels of its output's largest, an entry of a row one of 255 levels of the
-row's largest; products of levels are summed exactly and scaled back. So what a token becomes does
-not depend on what else is read with it. What it costs in accuracy stands in docs/results.md. It
-knows no layers, and nothing learns through it.
+Weights are quantised to 255 levels, scaled by the largest weight of each output, and activations to
+255 levels, scaled by the largest entry of each row; products of levels are summed exactly, then
+scaled back. So a token's result does not depend on what else is read with it. docs/results.md says
+what it costs in accuracy. It knows no layers, and nothing learns through it.
 
 Legend: T tokens, I width of a row, O width of a result.
 """

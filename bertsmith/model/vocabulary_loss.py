@@ -3,10 +3,10 @@
 The logits of a whole step can be its largest matrix: those of 4,096 rows of a left-to-right model
 are 250 MB in bfloat16, and their gradient as much again. So the gradient of a chunk is made beside
 its loss, while its logits are there, and both are dropped before the next chunk; the backward pass
-only scales what came of them. On a CPU it is all one function in C++, products included
-(`cpu_whole_loss`), or, where other products are faster, what stands between them
-(`cpu_vocabulary_loss`); where operators run one by one, `vocabulary_pieces` makes the latter a few
-rows at a time. It does not know how rows and targets were chosen.
+only scales what came of them. On a CPU one function in C++ does it all, products
+included (`cpu_whole_loss`), or, where other products are faster, what lies between them
+(`cpu_vocabulary_loss`); in eager mode, with nothing compiled, `vocabulary_pieces` does the latter a
+few rows at a time. It does not know how rows and targets were chosen.
 
 Source: Hsu et al. 2024 (Liger Kernel) for gradients made in the forward pass.
 

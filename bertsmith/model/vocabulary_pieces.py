@@ -1,8 +1,8 @@
-"""A chunk's logits on a CPU -> its loss and their gradient, where operators run one by one.
+"""A chunk's logits on a CPU -> its loss and their gradient, in eager mode, with nothing compiled.
 
-What `vocabulary_loss` defines, a few rows at a time, which caches hold from one operator to the
-next, and by the operators that torch has vectors for: a softmax in one pass, and of a row's highest
-score the place among groups of words, then within one. It does not know how logits are made.
+It computes what `vocabulary_loss` defines, a few rows at a time, which stay in the cache from one
+operator to the next, with operators that torch vectorises: a softmax in one pass, and a row's
+argmax first among groups of words, then within one. It does not know how logits are made.
 
 Legend: m rows of a chunk, n rows of a piece, V vocabulary.
 """

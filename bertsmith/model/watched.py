@@ -1,7 +1,7 @@
-"""A part of a model -> whether somebody looks into it or changed what it does.
+"""A module -> whether it has hooks or a replaced `forward`.
 
-What does the work of several parts in one call asks, and leaves the work to the parts then. It does
-not know what they do.
+A function that does the work of several modules in one call asks this first, and leaves the work to
+the modules if so. It does not know what they do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A text -> its words, by the original's rules to the letter; slow, plain, and the definition.
 
-Almost every text is encoded by tables of what this file makes of its characters, or by the native
-library; only those come here of which no table can tell, or that hold a character on which the
-library disagrees (`rare_characters`). Positions travel along, so that every
+Almost every text is encoded by tables built from these rules, character by character, or by the
+native library; only texts that no table can decide, or with a character on which the library
+disagrees (`rare_characters`), come here. Positions travel along, so that every
 character of a word knows which character of the text it came from. This file does not know
 vocabularies beyond a mapping of pieces, nor files.
 

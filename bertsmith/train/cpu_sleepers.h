@@ -1,9 +1,9 @@
-// Weights that only decay -> the same, decayed no sooner than their rounded copy shows it, on a CPU.
+// Lazy weight decay, on a CPU: weights that only decay are updated once their rounded copy would change.
 //
-// Where a model computes with a rounded copy, a block of weights is left alone for as many steps as
-// surely leave that copy as it is. Then, or when it wakes or somebody wants to see it, it takes all
-// decays that it has missed, one after the other, to the bits that it would have had. It knows no
-// moments and no gradients.
+// If a model computes with a rounded copy, a block of weights is left alone for as many steps as surely
+// leave that copy unchanged. Then, or when it wakes (has a gradient) or is read, all the decays that it
+// has missed are applied, one after the other, so it gets the very bits that it would have had. It knows
+// no moments and no gradients.
 
 #pragma once
 
