@@ -73,6 +73,16 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
         return _loaded(source, build)
 
 
+def pointers(*names: str) -> list[tuple[str, type[ctypes.c_void_p]]]:
+    """Fields of a structure that say where something lies."""
+    return [(name, ctypes.c_void_p) for name in names]
+
+
+def int64s(*names: str) -> list[tuple[str, type[ctypes.c_int64]]]:
+    """Fields of a structure that are whole numbers."""
+    return [(name, ctypes.c_int64) for name in names]
+
+
 def is_there() -> bool:
     """Whether there is a compiler that builds."""
     return builds('extern "C" void nothing() {}', "-O0")

@@ -18,6 +18,7 @@ import torch
 from bertsmith.batch import PackedBatch
 from bertsmith.data.items import Item, even_packs, packs
 from bertsmith.fusion import is_available, unfused
+from bertsmith.model.bert import Bert
 from bertsmith.threads import one_a_thread
 
 Answer = TypeVar("Answer")
@@ -57,6 +58,17 @@ class Packing:
         self.values_per_token = values_per_token
         self.tokens_per_batch = tokens_per_batch or by_device
         self.num_values_read = 0
+
+    @classmethod
+    def of(cls, bert: Bert, tokens_per_batch: int | None = None) -> Packing:
+        """How this encoder is given it."""
+        values = bert.config.num_hidden_layers * bert.config.hidden_size
+        return cls(
+            device=bert.device,
+            dtype=bert.dtype,
+            values_per_token=values,
+            tokens_per_batch=tokens_per_batch,
+        )
 
     def in_order(
         self,

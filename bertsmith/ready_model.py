@@ -18,6 +18,7 @@ from bertsmith.answering import make_ready, rest_of
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item
+from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.layer import lay_out
 from bertsmith.model.linear import linears
@@ -29,6 +30,7 @@ from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.assumed import require_same_head
 from bertsmith.tasks.imported import AnyOwnTask, read_own_task
 from bertsmith.tasks.own_predictor import OwnPredictor
+from bertsmith.tasks.scores import FloatArray, Scoring, item_scores
 from bertsmith.text.tally import TokenTally
 from bertsmith.train.config import AnswerPrecision
 from bertsmith.train.device import choose_device, rounds_products
@@ -67,13 +69,7 @@ class ReadyModel:
         """Of all that was read."""
         self.abilities = Abilities(name=self.name, model=self.model, tokenizer=self.tokenizer)
         self.device = torch.device(device)
-        config = self.model.config
-        self.packing = Packing(
-            device=self.device,
-            dtype=self.model.bert.dtype,
-            values_per_token=config.num_hidden_layers * config.hidden_size,
-            tokens_per_batch=tokens_per_batch,
-        )
+        self.packing = Packing.of(self.model.bert, tokens_per_batch)
         self.watch: Watch = lambda share: None
         """Told after every batch; for whoever shows progress, who may replace it."""
 
@@ -88,13 +84,9 @@ class ReadyModel:
                 f"{self.name} learned {type(self._own_task).__name__}, a task class of your own: "
                 f"ask it with own_answers"
             )
+        head = self._task_head()
         return TaskPredictor(
-            self._loaded,
-            bert=self.model.bert,
-            head=self._task_head(),
-            packing=self.packing,
-            abilities=self.abilities,
-            tally=self.tally,
+            self._loaded, head.config, scoring=self._scoring(head), abilities=self.abilities
         )
 
     @cached_property
@@ -111,14 +103,7 @@ class ReadyModel:
             )
         head = self._task_head()
         require_same_head(task, head.config, type(task).__name__)
-        return OwnPredictor(
-            task,
-            bert=self.model.bert,
-            head=head,
-            packing=self.packing,
-            abilities=self.abilities,
-            tally=self.tally,
-        )
+        return OwnPredictor(task, scoring=self._scoring(head), abilities=self.abilities)
 
     @classmethod
     def load(
@@ -173,12 +158,18 @@ class ReadyModel:
 
     def _task_head(self) -> TaskHead:
         """The head, where and as it computes."""
-        head = self._loaded.head
-        if head is None:
-            raise ValueError(
-                f"{self.name} holds no task head: fine-tune it first, with bertsmith finetune"
-            )
-        return head.to(self.device, self.packing.dtype).eval()
+        return self._loaded.task_head().to(self.device, self.packing.dtype).eval()
+
+    def _scoring(self, head: TaskHead) -> Scoring:
+        """What the head says of items; what they hold is counted."""
+        # Not `self`: in a circle a model would outlive whoever asked for it.
+        bert, packing, tally = self.model.bert, self.packing, self.tally
+
+        def scores(labelled: LabelledItems, watch: Watch) -> list[FloatArray]:
+            tally.add(item.token_ids for item in labelled.items)
+            return item_scores(bert, head, labelled, packing, watch)
+
+        return scores
 
     def _read(
         self,

@@ -15,10 +15,8 @@ from typing import TypeVar
 
 from bertsmith.checkpoints.places import TASK
 from bertsmith.checkpoints.store import Loaded
-from bertsmith.data.labelled import LabelledItems
-from bertsmith.model.bert import Bert
-from bertsmith.model.heads import TaskHead
-from bertsmith.packing import Packing, Watch
+from bertsmith.model.task import TaskHeadConfig
+from bertsmith.packing import Watch
 from bertsmith.reading.squad_json import Question
 from bertsmith.tasks import tag
 from bertsmith.tasks.abilities import Abilities
@@ -42,7 +40,7 @@ from bertsmith.tasks.asked import (
 from bertsmith.tasks.assumed import assumed_task, fitted, require_same_head
 from bertsmith.tasks.choose import ChoiceExample
 from bertsmith.tasks.classify import TextExample
-from bertsmith.tasks.scores import FloatArray, item_scores
+from bertsmith.tasks.scores import Scoring
 from bertsmith.tasks.stored import Learned, read_learned, read_task
 from bertsmith.tasks.task import (
     AnyTask,
@@ -52,7 +50,6 @@ from bertsmith.tasks.task import (
     SpanAnswering,
     Tagging,
 )
-from bertsmith.text.tally import TokenTally
 
 TaskT = TypeVar("TaskT", bound=AnyTask)
 AskedT = TypeVar("AskedT")
@@ -62,29 +59,18 @@ class TaskPredictor:
     """What a task head answers."""
 
     def __init__(
-        self,
-        loaded: Loaded,
-        *,
-        bert: Bert,
-        head: TaskHead,
-        packing: Packing,
-        abilities: Abilities,
-        tally: TokenTally,
+        self, loaded: Loaded, head: TaskHeadConfig, *, scoring: Scoring, abilities: Abilities
     ) -> None:
-        """The encoder and the head, where and as they compute; `tally` counts what they read.
-
-        Raises ValueError for a task beside the weights that is another head's.
-        """
-        self.bert, self.head, self.packing = bert, head, packing
-        self.tokenizer, self.abilities, self._tally = loaded.tokenizer, abilities, tally
+        """Raises ValueError for a task beside the weights that is another head's."""
+        self.tokenizer, self.abilities, self._scoring = loaded.tokenizer, abilities, scoring
         self.notes: tuple[str, ...] = ()
         """What was assumed of a model without a task."""
         limit = loaded.config.max_position_embeddings
         task = read_task(loaded.directory)
         if task is None:
-            task, note = assumed_task(head.config, limit)
+            task, note = assumed_task(head, limit)
             self.notes = (note,)
-        require_same_head(task, head.config, str(loaded.directory / TASK))
+        require_same_head(task, head, str(loaded.directory / TASK))
         self.task: AnyTask = fitted(task, limit)
         self.learned: Learned = read_learned(loaded.directory)
 
@@ -176,7 +162,7 @@ class TaskPredictor:
         if any(len(example.texts) > 1 for example in examples):
             self.abilities.require_pairs()
         encoded = task.encode(examples, self.tokenizer)
-        found = task.decode(examples, encoded, self._scores(encoded.labelled, watch))
+        found = task.decode(examples, encoded, self._scoring(encoded.labelled, watch))
         return [
             ClassifiedText.of(example, answer, task.scheme, num_unread)
             for example, answer, num_unread in zip(
@@ -189,7 +175,7 @@ class TaskPredictor:
             return []
         sentences = [each.sentence for each in asked]
         encoded = task.encode(sentences, self.tokenizer)
-        scores = self._scores(encoded.labelled, watch)
+        scores = self._scoring(encoded.labelled, watch)
         tags = task.decode(sentences, encoded, scores)
         sure = tag.probabilities(encoded, scores)
         answers: list[TaggedText] = []
@@ -207,7 +193,7 @@ class TaskPredictor:
             return []
         self.abilities.require_pairs()
         encoded = task.encode(questions, self.tokenizer)
-        found = task.decode(questions, encoded, self._scores(encoded.labelled, watch))
+        found = task.decode(questions, encoded, self._scoring(encoded.labelled, watch))
         return [
             AnsweredQuestion.of(question, answer, num_unread, task.config.null_threshold)
             for question, answer, num_unread in zip(
@@ -222,17 +208,13 @@ class TaskPredictor:
             return []
         self.abilities.require_pairs()
         encoded = task.encode(examples, self.tokenizer)
-        found = task.decode(examples, encoded, self._scores(encoded.labelled, watch))
+        found = task.decode(examples, encoded, self._scoring(encoded.labelled, watch))
         return [
             ChosenText.of(example, answer, num_unread)
             for example, answer, num_unread in zip(
                 examples, found, _num_unread(encoded), strict=True
             )
         ]
-
-    def _scores(self, labelled: LabelledItems, watch: Watch) -> list[FloatArray]:
-        self._tally.add(item.token_ids for item in labelled.items)
-        return item_scores(self.bert, self.head, labelled, self.packing, watch)
 
 
 def _num_unread(encoded: EncodedTexts) -> list[int]:

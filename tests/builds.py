@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from bertsmith.model.cpu_attention import SOURCE
 
 IMITATION = "-DIMITATION"
 """In CXX where instructions are imitated (`tests.imitated`)."""
+NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 
 
 def forget_builds() -> None:
@@ -40,6 +42,18 @@ def in_a_cache_of_its_own(tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator
     forget_builds()
     yield tmp_path / "cache" / "bertsmith"
     forget_builds()
+
+
+def fastest_in(
+    module: ModuleType, when: Callable[..., bool] = lambda *_, **__: True
+) -> Callable[..., None]:
+    """A fixture for every test: as on a processor where the module's functions are the fastest."""
+
+    @pytest.fixture(autouse=True)
+    def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "has_fast_products", when)
+
+    return anywhere
 
 
 def names_of_calls(module: ModuleType, patch: pytest.MonkeyPatch) -> list[str]:

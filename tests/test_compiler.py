@@ -1,7 +1,6 @@
 import ctypes
 import logging
 import os
-import shutil
 import stat
 import threading
 
@@ -10,9 +9,7 @@ import pytest
 from bertsmith import compiler
 from bertsmith.compiler import library, without_native
 from bertsmith.libraries import Build
-from tests.builds import forget_builds, in_a_cache_of_its_own
-
-needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+from tests.builds import NEEDS_COMPILER, forget_builds, in_a_cache_of_its_own
 
 PLAIN = Build()
 
@@ -37,7 +34,7 @@ def doubles(source):
     return library(source, PLAIN)["doubled"](ctypes.c_int(21)) == 42
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_source_becomes_functions_and_is_built_once(source, cache, monkeypatch):
     assert doubles(source)
     [built] = cache.iterdir()
@@ -48,7 +45,7 @@ def test_a_source_becomes_functions_and_is_built_once(source, cache, monkeypatch
     assert [*cache.iterdir()] == [built]
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_threads_that_ask_together_build_once(source, monkeypatch):
     calls, built = [], compiler._built
     monkeypatch.setattr(compiler, "_built", lambda *given: [calls.append(1), built(*given)][1])
@@ -65,7 +62,7 @@ def test_threads_that_ask_together_build_once(source, monkeypatch):
     assert len(calls) == 1
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_another_source_build_or_compiler_takes_another_library(
     source, cache, monkeypatch, tmp_path
 ):
@@ -98,7 +95,7 @@ def test_another_source_build_or_compiler_takes_another_library(
     assert len([*cache.iterdir()]) == 8
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_what_a_source_includes_is_part_of_it(source, cache):
     source.write_text('#include "other.h"\n' + DOUBLED.replace("2 *", "FACTOR *"))
     included = source.with_name("other.h")
@@ -112,7 +109,7 @@ def test_what_a_source_includes_is_part_of_it(source, cache):
     assert len([*cache.iterdir()]) == 2
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeypatch, tmp_path):
     source.write_text(
         'extern "C" int has_it() {\n#ifdef __AVX512BF16__\nreturn 1;\n#else\nreturn 0;\n#endif\n}'
@@ -132,7 +129,7 @@ def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeyp
     assert library(source, build) is None
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_an_option_that_an_older_compiler_only_hints_at_is_kept(source, monkeypatch, tmp_path):
     source.write_text('extern "C" int has_it() { return KNOWN; }')
     script = tmp_path / "compiler"
@@ -145,7 +142,7 @@ def test_an_option_that_an_older_compiler_only_hints_at_is_kept(source, monkeypa
     assert library(source, Build(instructions=("-DKNOWN=7", "-DNEWER")))["has_it"]() == 7
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_compiler_that_was_killed_leaves_no_slower_library(source, cache, monkeypatch, tmp_path):
     build = Build(instructions=("-DMORE",))
     script = tmp_path / "compiler"
@@ -156,7 +153,7 @@ def test_a_compiler_that_was_killed_leaves_no_slower_library(source, cache, monk
     assert [*cache.iterdir()] == []
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_sources_that_do_not_build_are_told_once_with_their_reason(source, cache, caplog):
     source.write_text("int broken = nonsense;")
     other = source.with_name("other.cpp")
@@ -181,7 +178,7 @@ def test_a_compiler_that_is_not_there_is_told_once_for_all_sources(source, monke
     assert "/nowhere/g++" in record.getMessage()
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_on_another_system_nothing_is_built(source, monkeypatch, caplog):
     monkeypatch.setattr("sys.platform", "darwin")
     with caplog.at_level(logging.WARNING):
@@ -219,7 +216,7 @@ def test_without_a_compiler_there_is_no_library_and_no_word(source, monkeypatch,
     assert not caplog.records
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_person_can_do_without(source, monkeypatch):
     assert library(source, PLAIN) is not None
     with without_native():
@@ -231,7 +228,7 @@ def test_a_person_can_do_without(source, monkeypatch):
     assert library(source, PLAIN) is None
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_cached_file_that_does_not_load_is_built_again(source, cache):
     assert doubles(source)
     [built] = cache.iterdir()
@@ -242,7 +239,7 @@ def test_a_cached_file_that_does_not_load_is_built_again(source, cache):
     assert built.stat().st_size > 0
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 @pytest.mark.parametrize("share", [0.002, 0.2, 0.5, 0.9, 0.999])
 def test_a_cached_file_that_is_cut_is_built_again(source, cache, share):
     """Loading it would end the process."""
@@ -256,7 +253,7 @@ def test_a_cached_file_that_is_cut_is_built_again(source, cache, share):
     assert built.stat().st_size == len(whole)
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 @pytest.mark.parametrize("kind", ["a file", "others may write", "no home"])
 def test_without_a_folder_of_this_user_alone_it_is_built_for_this_process(
     source, monkeypatch, tmp_path, kind
@@ -275,7 +272,7 @@ def test_without_a_folder_of_this_user_alone_it_is_built_for_this_process(
     assert not [*tmp_path.rglob("*.so")]  # the folder is gone, what was loaded is not
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_compiler_is_asked_whether_it_builds_a_text_with_an_option(monkeypatch):
     assert compiler.builds("int one() { return 1; }", "-O1")
     assert not compiler.builds("int one() { return 1; }", "-mno-such-instructions")

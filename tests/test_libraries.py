@@ -1,14 +1,13 @@
 import ctypes
-import shutil
 
 import pytest
 
 from bertsmith import compiler, libraries
 from bertsmith.compiler import library
 from bertsmith.libraries import Build, carries
-from tests.builds import forget_builds, in_a_cache_of_its_own
+from tests.builds import NEEDS_COMPILER, forget_builds, in_a_cache_of_its_own
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 BUILD = Build(options=("-DFACTOR=2",), instructions=("-mavx2",))
 TIMES = """

@@ -1,14 +1,11 @@
 import ctypes
-import shutil
 
 import pytest
 import torch
 
 from bertsmith import native
 from bertsmith.native import call, library
-from tests.builds import forget_builds, in_a_cache_of_its_own, with_vectors_of
-
-needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+from tests.builds import NEEDS_COMPILER, forget_builds, in_a_cache_of_its_own, with_vectors_of
 
 POWERS = """
 #include "native.h"
@@ -71,7 +68,7 @@ def test_vectors_are_those_that_torch_takes(monkeypatch):
     assert "-DVECTOR_BYTES=16" in native.build().options
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_library_has_vectors_of_that_width(source, monkeypatch):
     for vector_bytes in ("64", "32", "16"):
         with_vectors_of(vector_bytes, monkeypatch)
@@ -88,7 +85,7 @@ def powers(request, tmp_path, monkeypatch):
     return path
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_powers_are_as_near_as_they_say(powers):
     x = -torch.linspace(0.0, 87.0, 1 << 20)
     exact = made(powers, "powers_of_e", x).double()
@@ -104,7 +101,7 @@ def test_powers_are_as_near_as_they_say(powers):
     assert 1e-6 < (rough / x.double().exp() - 1).abs().max() < 1.2e-5  # products round, too
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_powers_at_their_ends(powers):
     """Of zero one, far below zero, of no number none."""
     ends = torch.tensor([0.0, -0.0, -126.0, -1e30, -torch.inf, torch.nan])
@@ -124,14 +121,14 @@ def made(source, name, numbers):
     return to[: len(numbers)]
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_function_that_finds_no_memory_is_an_error(source):
     assert library(source) is not None
     with pytest.raises(MemoryError, match="no memory to work in for nothing of 3 numbers"):
         call(source, "nothing", torch.zeros(3))
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_library_leaves_subnormal_numbers_as_they_are(source):
     """Some compilers' -ffast-math would change the arithmetic of the whole process."""
     assert library(source) is not None

@@ -1,4 +1,3 @@
-import shutil
 from pathlib import Path
 
 import pytest
@@ -6,9 +5,8 @@ import pytest
 import bertsmith
 from bertsmith import libraries, processors
 from bertsmith.processors import CARRIED, OPTIONS, build, carried
-from tests.builds import forget_builds
+from tests.builds import NEEDS_COMPILER, forget_builds
 
-needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
 SOURCES = sorted(Path(bertsmith.__file__).parent.rglob("*.cpp"))
 HIDDEN_AMX = ("avx512_vnni", "avx512_bf16", "avx512_fp16")
 
@@ -74,7 +72,7 @@ def test_with_neither_wheel_nor_compiler_there_is_no_float16(monkeypatch):
     assert OPTIONS["avx512_fp16"] not in build("AVX512", tuple(OPTIONS)).instructions
 
 
-@needs_a_compiler
+@NEEDS_COMPILER
 def test_a_compiler_builds_for_a_processor_that_is_not_in_the_list(monkeypatch):
     carrying(monkeypatch, *CARRIED)
     has = ("avx512_bf16",)

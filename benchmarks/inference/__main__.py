@@ -83,7 +83,7 @@ def measure(
         for name in options.setting or SETTINGS
     }
     for system in systems:
-        system.end()
+        system.worker.end()
     return {
         "size": size,
         "threads": place.threads,

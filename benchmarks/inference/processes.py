@@ -13,15 +13,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from benchmarks.inference.padded import Place, Question, Rows
 from benchmarks.inference.systems import SYSTEMS
 from benchmarks.machine import peak_bytes
+from benchmarks.processes import Worker
 from bertsmith.cli import ENVIRONMENT
 
 _PAUSE_SECONDS = 0.2  # until the threads of the system before have stopped spinning
@@ -60,37 +60,23 @@ class Running:
     """A system that waits for orders."""
 
     name: str
-    process: BaseProcess
-    pipe: Connection
+    worker: Worker[Order | None, Any]
     load_seconds: float
     """From its first import to its readiness."""
 
     def ask(self, order: Order) -> Answered:
         """Has an order answered. Raises RuntimeError when the system's process has ended."""
         time.sleep(_PAUSE_SECONDS)
-        with _naming(self.name):
-            self.pipe.send(order)
-            answered: Answered = self.pipe.recv()
+        answered: Answered = self.worker.ask(order)
         return answered
-
-    def end(self) -> None:
-        """Closes the pipe, with which the process ends, and waits for that."""
-        self.pipe.close()
-        self.process.join()
 
 
 def begin(name: str, place: Place) -> Running:
     """Starts a system there, and waits until it is ready."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, name, place), daemon=True)
     kernels = place.folder / f"kernels of {name}, {place.threads}".replace(" ", "_")
     with _environment(_variables(name, place.threads, kernels)):
-        process.start()
-    theirs.close()
-    with _naming(name):
-        load_seconds: float = ours.recv()
-    return Running(name=name, process=process, pipe=ours, load_seconds=load_seconds)
+        worker: Worker[Order | None, Any] = Worker.begin(name, _system, name, place)
+    return Running(name=name, worker=worker, load_seconds=worker.ask(None))
 
 
 def in_a_process(work: Callable[[Path], None], folder: Path) -> None:
@@ -103,26 +89,27 @@ def in_a_process(work: Callable[[Path], None], folder: Path) -> None:
         raise RuntimeError(f"{work.__name__} failed: its error stands above")
 
 
-def _serve(pipe: Connection, name: str, place: Place) -> None:
+def _system(name: str, place: Place) -> Callable[[Order | None], Answered | float]:
+    """What answers in the process; without an order how many seconds it took to begin."""
     threads = place.threads
     if sys.platform.startswith("linux"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     torch.set_num_threads(threads)
     began = time.perf_counter()
     system = SYSTEMS[name].make(place)
-    pipe.send(time.perf_counter() - began)
-    while True:
-        try:
-            order: Order = pipe.recv()
-        except EOFError:
-            return
-        calls = [[text] for text in order.texts] if order.one_by_one else [order.texts]
+    load_seconds = time.perf_counter() - began
+
+    def answer(order: Order | None) -> Answered | float:
+        if order is None:
+            return load_seconds
         seconds = []
-        for texts in calls:
+        for texts in [[text] for text in order.texts] if order.one_by_one else [order.texts]:
             began = time.perf_counter()
             rows = system(order.question, texts)
             seconds.append(time.perf_counter() - began)
-        pipe.send(Answered(seconds=tuple(seconds), rows=rows, peak_bytes=peak_bytes(place.device)))
+        return Answered(seconds=tuple(seconds), rows=rows, peak_bytes=peak_bytes(place.device))
+
+    return answer
 
 
 def _variables(name: str, threads: int, kernels: Path) -> dict[str, str]:
@@ -146,14 +133,3 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-@contextlib.contextmanager
-def _naming(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, OSError) as error:
-        raise RuntimeError(
-            f"the process of {name!r} ended: if no error of its own stands above, the memory did "
-            "not suffice for all; name fewer with --system"
-        ) from error

@@ -79,12 +79,7 @@ def _reader(point: ModelPoint, device: torch.device) -> Callable[[int], Callable
     cast_(model, choose_precision("auto", device))
     lay_out(model)
     bert = model.bert
-    packing = Packing(
-        device=device,
-        dtype=bert.dtype,
-        values_per_token=point.config.num_hidden_layers * point.config.hidden_size,
-        tokens_per_batch=None,
-    )
+    packing = Packing.of(bert)
 
     def vectors(numbers: list[int], packed: PackedBatch) -> list[Tensor]:
         stream = Stream.of(packed, device=device)

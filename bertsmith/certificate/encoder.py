@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bertsmith.batch import PackedBatch, PretrainBatch
+from bertsmith.certificate.computed import numbers
 from bertsmith.certificate.golden.formula import value_of, variable_shapes
 from bertsmith.certificate.originals import tensors_of
 from bertsmith.certificate.rows import Numbers, Row, compared
@@ -65,7 +65,7 @@ def epsilon() -> Row:
     model = _tiny("gelu", values.number("small_table_factor"))
     return compared(
         "LayerNorm's epsilon of 1e-12",
-        _numbers(model.bert.hidden_states(_stream())[0]),
+        numbers(model.bert.hidden_states(_stream())[0]),
         values.numbers("embedding_output_of_small_tables"),
         tolerance=TOLERANCE,
         reference="modeling.py, layer_norm",
@@ -77,7 +77,7 @@ def pooler() -> Row:
     model, stream = _tiny("gelu"), _stream()
     return compared(
         "pooler",
-        _numbers(model.bert.pool(model.bert(stream), stream)),
+        numbers(model.bert.pool(model.bert(stream), stream)),
         _case("gelu").numbers("pooled_output"),
         tolerance=TOLERANCE,
         reference="paper, section 3.2; modeling.py, BertModel (pooler)",
@@ -91,7 +91,7 @@ def masked_lm_head() -> Row:
     hidden = model.bert(_stream())[torch.from_numpy(_target_rows())]
     return compared(
         "masked-LM head with a tied decoder",
-        _numbers(model.masked_lm(hidden, model.bert.token_embedding)),
+        numbers(model.masked_lm(hidden, model.bert.token_embedding)),
         _case("gelu").numbers("masked_lm_logits"),
         tolerance=TOLERANCE,
         reference="paper, section 3.1; run_pretraining.py, get_masked_lm_output",
@@ -104,7 +104,7 @@ def next_sentence_head() -> Row:
     assert model.next_sentence is not None
     return compared(
         "next-sentence head",
-        _numbers(model.next_sentence(model.bert.pool(model.bert(stream), stream))),
+        numbers(model.next_sentence(model.bert.pool(model.bert(stream), stream))),
         _case("gelu").numbers("next_sentence_logits"),
         tolerance=TOLERANCE,
         reference="paper, section 3.1; run_pretraining.py, get_next_sentence_output",
@@ -124,7 +124,7 @@ def loss() -> Row:
     )
     row = compared(
         "pre-training loss",
-        _numbers(_tiny("gelu")(batch).loss),
+        numbers(_tiny("gelu")(batch).loss),
         case.numbers("loss"),
         tolerance=TOLERANCE,
         reference="paper, appendix A.2; run_pretraining.py, model_fn_builder",
@@ -159,7 +159,7 @@ def _layers(activation: Activation, name: str) -> Row:
 
 def _hidden_states(activation: Activation) -> list[Numbers]:
     with torch.enable_grad():  # as in training; `outputs.with_gradients` compares it with answering
-        return [_numbers(state) for state in _tiny(activation).bert.hidden_states(_stream())]
+        return [numbers(state) for state in _tiny(activation).bert.hidden_states(_stream())]
 
 
 def _tiny(activation: Activation, table_factor: float = 1.0) -> PretrainModel:
@@ -204,8 +204,3 @@ def _target_rows() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def _case(activation: Activation) -> Values:
     return golden_values("encoder").at("cases", activation)
-
-
-def _numbers(tensor: Tensor) -> Numbers:
-    values: Numbers = tensor.detach().numpy()
-    return values

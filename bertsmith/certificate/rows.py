@@ -137,7 +137,6 @@ def compared(
     tolerance: float,
     reference: str,
     against: str = "the golden values",
-    difference: str = "",
 ) -> Row:
     """The row of a comparison of numbers: the largest difference may be `tolerance`.
 
@@ -158,7 +157,6 @@ def compared(
         found=text,
         expected=f"{against} within {tolerance:.0e}",
         reference=reference,
-        difference=difference,
     )
 
 

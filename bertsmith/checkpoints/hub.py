@@ -40,9 +40,7 @@ def check(repo_id: str) -> None:
         )
 
 
-def push(
-    directory: Path, repo_id: str, *, is_private: bool = True, message: str | None = None
-) -> str:
+def push(directory: Path, repo_id: str, *, is_private: bool = True) -> str:
     """Uploads every file of the directory in one commit and returns the repository's address.
 
     The repository is made where there is none. Files of the same names are replaced there, others
@@ -67,7 +65,7 @@ def push(
         api.upload_folder(
             repo_id=repo_id,
             folder_path=directory,
-            commit_message=message or f"Upload {directory.name}",
+            commit_message=f"Upload {directory.name}",
         )
     except _NO_ANSWER as error:
         raise OSError(f"{repo_id} was not uploaded: {_reason(error)}") from error

@@ -80,6 +80,14 @@ class Loaded:
         """Where it is found again, and no other beside it."""
         return self.prefix or self.directory
 
+    def task_head(self) -> TaskHead:
+        """The head. Raises ValueError where the checkpoint has none."""
+        if self.head is None:
+            raise ValueError(
+                f"{self.directory} holds no task head: fine-tune it first, with bertsmith finetune"
+            )
+        return self.head
+
 
 def save(
     directory: str | Path,

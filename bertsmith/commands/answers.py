@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,30 +58,21 @@ def filled_as_table(answer: FilledText) -> None:
     _print_table(answer.question.text, columns, rows)
 
 
-def follows_as_json(pair: Pair, answer: Follows) -> None:
-    """The pair with its probability."""
+def pair_as_json(pair: Pair, answer: Follows | Similar) -> None:
+    """The pair with what was answered."""
     print_json({"first": pair[0], "second": pair[1], **asdict(answer)})
 
 
-def follows_as_line(pair: Pair, answer: Follows) -> None:
-    """The probability, then the pair."""
-    print(f"{answer.probability:.4f}  {pair[0]} | {pair[1]}")
+def pair_as_line(pair: Pair, answer: Follows | Similar) -> None:
+    """The probability or the cosine, then the pair."""
+    value, _ = astuple(answer)
+    print(f"{value:.4f}  {pair[0]} | {pair[1]}")
 
 
 def vector_as_json(text: str, answer: SentenceVector) -> None:
     """The text with its vector, in the digits that a float32 has."""
     vector = [float(f"{value:.9g}") for value in answer.vector.tolist()]
     print_json({"text": text, "vector": vector, "num_unread": answer.num_unread})
-
-
-def similar_as_json(pair: Pair, answer: Similar) -> None:
-    """The pair with its cosine."""
-    print_json({"first": pair[0], "second": pair[1], **asdict(answer)})
-
-
-def similar_as_line(pair: Pair, answer: Similar) -> None:
-    """The cosine, then the pair."""
-    print(f"{answer.cosine:.4f}  {pair[0]} | {pair[1]}")
 
 
 def scored_as_json(answer: ScoredText, *, with_tokens: bool) -> None:

@@ -93,7 +93,7 @@ def _of_conll(file: Path, rows: WordsAsked, how: RowFiles) -> Iterator[Unit]:
     placed = (
         each if is_marked else replace(each, document=number) for number, each in enumerate(read)
     )
-    yield from in_documents(_entries(placed, rows, faults))
+    yield from in_documents(_beside_faults(_entries(placed, rows), faults))
 
 
 def _has_a_word_a_row(file: Path, rows: WordsAsked, how: RowFiles) -> bool:
@@ -109,20 +109,28 @@ def _of_word_rows(file: Path, rows: WordsAsked, how: RowFiles) -> Iterator[Unit]
     faults: list[str] = []
     reader = WordRows(file, columns, has_header=how.has_header)
     read = reader.sentences(faults.append if how.skip_malformed else refuse)
-    yield from in_documents(_entries(read, rows, faults))
+    yield from in_documents(_beside_faults(_entries(read, rows), faults))
 
 
-def _entries(
-    read: Iterable[TaggedSentence], rows: WordsAsked, faults: list[str]
-) -> Iterator[tuple[Entry, int]]:
-    """Sentences as they are asked, and those that are broken in their places."""
+def _entries(read: Iterable[TaggedSentence], rows: WordsAsked) -> Iterator[tuple[Entry, int]]:
+    """Sentences as they are asked."""
     blank = "" if rows.by_character else " "
     for each in read:
-        yield from ((broken(fault), 0) for fault in faults)
-        faults.clear()
         asked = TextToTag.of_words(each.words, blank, document=each.document, place=each.place)
         yield Entry(place=each.place, asked=asked), 0
-    yield from ((broken(fault), 0) for fault in faults)
+
+
+def _beside_faults(
+    read: Iterable[tuple[Entry, int]], faults: list[str]
+) -> Iterator[tuple[Entry, int]]:
+    """Every row, those that are broken too, in the file's order."""
+    num_bytes = 0
+    for entry, read_so_far in read:
+        yield from ((broken(fault), num_bytes) for fault in faults)
+        faults.clear()
+        num_bytes = read_so_far
+        yield entry, num_bytes
+    yield from ((broken(fault), num_bytes) for fault in faults)
 
 
 class _Reader:
@@ -154,7 +162,9 @@ class _Reader:
                 has_header=self._how.has_header,
                 on_malformed=faults.append if self._how.skip_malformed else None,
             )
-        yield from in_documents(self._with_faults(read, self._whole(columns), faults))
+        asked = self._whole(columns)
+        entries = ((self._entry(row, asked), row.bytes_read) for row in read)
+        yield from in_documents(_beside_faults(entries, faults))
 
     def of_pipe(self) -> Iterator[Unit]:
         """Of lines as they come: texts, or JSON objects."""
@@ -201,26 +211,12 @@ class _Reader:
 
         return read
 
-    def _with_faults(
-        self, read: Iterable[Row], asked: Reader, faults: list[str]
-    ) -> Iterator[tuple[Entry, int]]:
-        """Every row, those that are broken too, in the file's order."""
-        num_bytes = 0
-        for row in read:
-            yield from ((broken(fault), num_bytes) for fault in faults)
-            faults.clear()
-            num_bytes = row.bytes_read
-            yield self._entry(row, asked), num_bytes
-        yield from ((broken(fault), num_bytes) for fault in faults)
-
     def _entry(self, row: Row, asked: Reader) -> Entry:
         kept = {name: row.values[name] for name in self._how.keep if name in row.values}
         try:
             return Entry(place=row.place, asked=asked(row), kept=kept)
-        except UnusableRow as fault:
-            return Entry(place=row.place, asked=None, fault=str(fault), kept=kept)
         except ValueError as fault:
-            if not self._how.skip_malformed:
+            if not (self._how.skip_malformed or isinstance(fault, UnusableRow)):
                 raise
             return Entry(place=row.place, asked=None, fault=str(fault), kept=kept)
 

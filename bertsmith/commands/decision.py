@@ -103,15 +103,7 @@ def decide(
 
 def with_size(run: PretrainRun, size: str, brings: Iterable[str]) -> PretrainRun:
     """The run with a model of a named size, and the peak rate and initial weights it brings."""
-    named = SIZES[size]
-    model = replace(
-        run.model,
-        num_hidden_layers=named.num_hidden_layers,
-        hidden_size=named.hidden_size,
-        num_attention_heads=named.num_attention_heads,
-        intermediate_size=named.intermediate_size,
-    )
-    optimizer = run.optimizer
+    model, optimizer = run.model.shaped(SIZES[size]), run.optimizer
     if "initializer_range" in brings:
         model = scaled(model)
     if "learning_rate" in brings:

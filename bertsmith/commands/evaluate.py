@@ -33,7 +33,7 @@ from bertsmith.commands.task_files import typed_words
 from bertsmith.runs.ancestry import precision_of
 from bertsmith.runs.answers_report import Described, require_place, told, write_report
 from bertsmith.runs.ensemble import Member, as_one, require_fit
-from bertsmith.runs.finetune_report import answering_model, report, require_head
+from bertsmith.runs.finetune_report import answering_model, report
 from bertsmith.runs.learning_set import ReadExamples, read_examples
 from bertsmith.runs.progress import say
 from bertsmith.tasks.classify import TextExample
@@ -168,7 +168,7 @@ def _read(
     """Every set of examples as a model reads it, by what the set is called; and notes."""
     loaded = store.load(name)
     sets: list[tuple[str, ReadExamples[Any, Any, Any]]] = []
-    require_head(loaded)
+    loaded.task_head()  # or it is refused here
     own = options.files.task_class
     task = read_own_task(loaded.directory, own) if own else read_task(loaded.directory)
     if task is None:

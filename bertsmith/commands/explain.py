@@ -21,8 +21,8 @@ from bertsmith.commands.explain_options import Explain
 from bertsmith.commands.explanation import terminal
 from bertsmith.commands.explanation.words import Chosen
 from bertsmith.commands.json_lines import print_json
-from bertsmith.commands.named_texts import refuse_files
 from bertsmith.commands.paths import require_destination
+from bertsmith.commands.typed import refuse_files
 from bertsmith.text.hangul import warn_about_hangul
 from bertsmith.text.scripts import main_script
 

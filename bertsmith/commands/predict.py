@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from bertsmith.commands import answers
 from bertsmith.commands.answering import tell_decomposed, tell_unknown, watched
-from bertsmith.commands.named_texts import refuse_files
 from bertsmith.commands.predict_options import (
     Asking,
     Attention,
@@ -41,6 +40,7 @@ from bertsmith.commands.predict_own import ask_own
 from bertsmith.commands.predict_task import ask_task
 from bertsmith.commands.predict_task_options import AskTask
 from bertsmith.commands.questions import Questions
+from bertsmith.commands.typed import refuse_files
 from bertsmith.tasks.given import short
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _judge_pairs(run: NextSentence) -> None:
     predictor.abilities.require("next_sentence")
     predictor.abilities.require_pairs()
     questions.check(lambda pair: predictor.abilities.require_tokens(*pair))
-    show = answers.follows_as_json if run.jsonl else answers.follows_as_line
+    show = answers.pair_as_json if run.jsonl else answers.pair_as_line
     num_cut = 0
     with watched(questions, predictor) as windows:
         for pairs in windows:
@@ -142,7 +142,7 @@ def _compare(run: Similarity) -> None:
     questions = Questions(_as_pair(run.texts), run.asking.file, _two_texts)
     predictor = _loaded(run.asking, questions)
     _tell_of_lost(predictor, run.pooling)
-    show = answers.similar_as_json if run.jsonl else answers.similar_as_line
+    show = answers.pair_as_json if run.jsonl else answers.pair_as_line
     num_cut = 0
     with watched(questions, predictor) as windows:
         for pairs in windows:

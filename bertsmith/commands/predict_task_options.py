@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -90,8 +90,9 @@ class AskTask:
             raise ValueError(f"{' and '.join(printed)}: {instead}; leave one out")
 
     def _require_for_own_class(self) -> None:
-        for name, default in _NOT_OF_OWN_CLASSES.items():
-            if vars(self)[name] != default:
+        for option in fields(self):
+            name = option.name
+            if name in _NOT_OF_OWN_CLASSES and vars(self)[name] != option.default:
                 raise ValueError(
                     f"--{name.replace('_', '-')} says nothing to a task class of your own, which "
                     f"reads --file by itself: leave it out"
@@ -119,15 +120,8 @@ class AskTask:
             raise ValueError("--squad names the questions: leave --file, --columns and --keep out")
 
 
-_NOT_OF_OWN_CLASSES: dict[str, object] = {
-    "columns": (),
-    "header": True,
-    "conll": False,
-    "piped": "lines",
-    "keep": (),
-    "skip_malformed": False,
-    "squad": None,
-    "null_threshold": None,
-    "top_k": None,
-}
-"""Options that are for other tasks alone, as they are where nobody typed them."""
+_NOT_OF_OWN_CLASSES = frozenset({
+    "columns", "header", "conll", "piped", "keep", "skip_malformed", "squad", "null_threshold",
+    "top_k",
+})  # fmt: skip
+"""Options that are for other tasks alone."""

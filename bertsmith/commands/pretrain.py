@@ -20,13 +20,13 @@ import torch
 from rich.console import Console
 
 from bertsmith.commands.beginning import begin, take_up
-from bertsmith.commands.named_texts import require_there
 from bertsmith.commands.overfitting import tell_overfitting
 from bertsmith.commands.paths import require_destination, require_no_others, require_text
 from bertsmith.commands.plot import draw
 from bertsmith.commands.preparation import is_corpus
 from bertsmith.commands.pretrain_options import Pretrain, defaults_of
 from bertsmith.commands.request import request_of, require_effective
+from bertsmith.commands.typed import require_there
 from bertsmith.files import claimed, remove_leftovers
 from bertsmith.fusion import unfused
 from bertsmith.runs import progress, report

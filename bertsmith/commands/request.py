@@ -18,7 +18,7 @@ from bertsmith.commands.overfitting import require_no_plan_only
 from bertsmith.commands.preparation import is_corpus
 from bertsmith.commands.pretrain_options import Pretrain, recipe_for, recipe_of
 from bertsmith.commands.text_options import TextChoices, VocabularyChoices
-from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.model.config import SIZES
 from bertsmith.recipes.run import STEP_FIELDS, PretrainRun, stretched, to_json
 
 DEFAULT_MINUTES = 60.0
@@ -111,7 +111,8 @@ def request_of(options: Pretrain) -> Request:
         if minutes is not None:
             raise ValueError("give --steps or --minutes, not both: each decides how long to train")
         run = stretched(run, options.steps, kept)
-    is_shape_set = _shape(run.model) != _shape(recipe.model) or _is_typed(options, *_SHAPE_OPTIONS)
+    is_other_shape = run.model != run.model.shaped(recipe.model)
+    is_shape_set = is_other_shape or _is_typed(options, *_SHAPE_OPTIONS)
     if size in SIZES and is_shape_set:
         raise ValueError(
             f"--size {size} decides layers, width, heads and feed-forward width: give it, or these "
@@ -172,15 +173,6 @@ def _is_typed(options: Pretrain, *names: str) -> bool:
 def _field(option: str) -> str:
     """`--no-plan-only` -> `plan_only`."""
     return option.removeprefix("--").removeprefix("no-").replace("-", "_")
-
-
-def _shape(model: BertConfig) -> tuple[int, int, int, int]:
-    return (
-        model.num_hidden_layers,
-        model.hidden_size,
-        model.num_attention_heads,
-        model.intermediate_size,
-    )
 
 
 def _brings(options: Pretrain, recipe: PretrainRun) -> frozenset[str]:

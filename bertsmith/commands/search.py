@@ -21,6 +21,7 @@ from typing import Generic
 
 from rich.console import Console
 
+from bertsmith.checkpoints import store
 from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.commands.finetune_request import (
     directory_for,
@@ -39,7 +40,7 @@ from bertsmith.runs.divergence import DivergedError
 from bertsmith.runs.ensemble import ItemScores
 from bertsmith.runs.failure import Guessing
 from bertsmith.runs.finetune_job import Prepared, prepared, require_same_request
-from bertsmith.runs.finetune_start import Start, read_start
+from bertsmith.runs.finetune_start import Start, start_of
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
@@ -126,7 +127,7 @@ def search_runs(
     plan_only: bool = False,
 ) -> None:
     """Prints the plan, carries out every run that has not ended, and chooses the best."""
-    start = read_start(job.model, learning)
+    start = start_of(store.load(job.model), learning)
     record = search_record(job, start)
     jobs = [job.of(run) for point in record.points() for run in point]
     for each in jobs:  # what a run refuses is told before the first one trains

@@ -141,6 +141,16 @@ class BertConfig:
         """K = H / A."""
         return self.hidden_size // self.num_attention_heads
 
+    def shaped(self, other: BertConfig) -> BertConfig:
+        """With the other's layers, width, heads and feed-forward width."""
+        return replace(
+            self,
+            num_hidden_layers=other.num_hidden_layers,
+            hidden_size=other.hidden_size,
+            num_attention_heads=other.num_attention_heads,
+            intermediate_size=other.intermediate_size,
+        )
+
 
 def sized(num_hidden_layers: int, hidden_size: int, num_attention_heads: int = 0) -> BertConfig:
     """BASE with another depth and width; heads default to one per 64 dimensions."""

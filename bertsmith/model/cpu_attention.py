@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.model.attention_rules import DIRECTION_NUMBERS, AttentionRules
 from bertsmith.model.dropout import NativeDropout
 from bertsmith.model.first_order import first_order
@@ -66,10 +67,7 @@ class NativeRules(ctypes.Structure):
 class _Heads(ctypes.Structure):
     """`Heads` of the source."""
 
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("queries", "keys", "values")),
-        *((name, ctypes.c_int64) for name in ("query_stride", "key_stride")),
-    )
+    _fields_ = (*pointers("queries", "keys", "values"), *int64s("query_stride", "key_stride"))
 
     @staticmethod
     def of(queries: Tensor, others: Tensor, hidden_size: int) -> _Heads:
@@ -86,11 +84,8 @@ class NativeSequences(ctypes.Structure):
     """`Sequences` of the source."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("firsts", "lasts")),
-        ("count", ctypes.c_int64),
-        ("rows", ctypes.c_void_p),
-        ("num_rows", ctypes.c_int64),
-    )
+        *pointers("firsts", "lasts"), *int64s("count"), *pointers("rows"), *int64s("num_rows"),
+    )  # fmt: skip
 
     @staticmethod
     def of(stream: Stream, rows: Tensor | None) -> NativeSequences:

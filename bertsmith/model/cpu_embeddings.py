@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.dropout import EMBEDDING_SITE, NativeDropout, site_number
 from bertsmith.model.first_order import first_order
@@ -49,11 +50,7 @@ class EmbeddingRules:
 class _Table(ctypes.Structure):
     """`Table` of the source."""
 
-    _fields_ = (
-        ("rows", ctypes.c_void_p),
-        ("ids", ctypes.c_void_p),
-        ("num_rows", ctypes.c_int64),
-    )
+    _fields_ = (*pointers("rows", "ids"), *int64s("num_rows"))
 
 
 class _Embeddings(ctypes.Structure):
@@ -62,8 +59,7 @@ class _Embeddings(ctypes.Structure):
     _fields_ = (
         ("tables", _Table * _NUM_TABLES),
         ("norm", NativeNorm),
-        ("width", ctypes.c_int64),
-        ("count", ctypes.c_int64),
+        *int64s("width", "count"),
         ("keys", ctypes.c_void_p),
         ("site", ctypes.c_uint32),
         ("dropout", NativeDropout),
@@ -97,19 +93,14 @@ class _Embeddings(ctypes.Structure):
 class _IdSums(ctypes.Structure):
     """`IdSums` of the source."""
 
-    _fields_ = (
-        ("sums", ctypes.c_void_p),
-        ("ids", ctypes.c_void_p),
-        ("count", ctypes.c_int64),
-    )
+    _fields_ = (*pointers("sums", "ids"), *int64s("count"))
 
 
 class _Gradients(ctypes.Structure):
     """`Gradients` of the source."""
 
     _fields_ = (
-        ("states", ctypes.c_void_p),
-        ("statistics", ctypes.c_void_p),
+        *pointers("states", "statistics"),
         ("tables", _IdSums * _NUM_TABLES),
         ("norm", ctypes.c_void_p),
     )

@@ -25,6 +25,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
@@ -50,22 +51,13 @@ _STEP, _HEAD_STEP = 2, 64
 class _Panels(ctypes.Structure):
     """`Panels` of the source."""
 
-    _fields_ = (
-        ("numbers", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        ("depth", ctypes.c_int64),
-        ("width", ctypes.c_int64),
-    )
+    _fields_ = (*pointers("numbers", "bias"), *int64s("depth", "width"))
 
 
 class _LevelPanels(ctypes.Structure):
     """`LevelPanels` of the source."""
 
-    _fields_ = (
-        ("panels", _Panels),
-        ("steps", ctypes.c_void_p),
-        ("offsets", ctypes.c_void_p),
-    )
+    _fields_ = (("panels", _Panels), *pointers("steps", "offsets"))
 
 
 _MATRICES = ("qkv", "output", "up", "down")

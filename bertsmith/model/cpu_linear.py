@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.model.first_order import first_order
 from bertsmith.native import call, has_fast_products, pointer, takes
 
@@ -28,8 +29,8 @@ class _Given(ctypes.Structure):
     """`PlainGiven` of the source, `Given` of the one in float16."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("gradients", "rows", "grad_weight", "grad_bias")),
-        *((name, ctypes.c_int64) for name in ("num_rows", "width", "outputs")),
+        *pointers("gradients", "rows", "grad_weight", "grad_bias"),
+        *int64s("num_rows", "width", "outputs"),
     )
 
 

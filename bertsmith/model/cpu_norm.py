@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.model.dropout import NativeDropout
 from bertsmith.model.first_order import first_order
 from bertsmith.native import call, pointer, takes
@@ -36,11 +37,7 @@ class NormRules:
 class NativeNorm(ctypes.Structure):
     """`Norm` of the sources: where its weights lie."""
 
-    _fields_ = (
-        ("weight", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        ("epsilon", ctypes.c_float),
-    )
+    _fields_ = (*pointers("weight", "bias"), ("epsilon", ctypes.c_float))
 
 
 class _Rules(ctypes.Structure):
@@ -58,13 +55,8 @@ class _Rows(ctypes.Structure):
     """`PlainRows` of the source."""
 
     _fields_ = (
-        ("rows", ctypes.c_void_p),
-        ("residual", ctypes.c_void_p),
-        ("before", ctypes.c_void_p),
-        ("after", ctypes.c_void_p),
-        ("weight", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        ("count", ctypes.c_int64),
+        *pointers("rows", "residual", "before", "after", "weight", "bias"),
+        *int64s("count"),
     )
 
 

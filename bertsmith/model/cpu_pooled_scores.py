@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.model.dropout import HEAD_SITE, NativeDropout, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.watched import is_watched
@@ -34,11 +35,10 @@ class _Head(ctypes.Structure):
     """`Head` of the source."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("dense", "dense_bias", "scores", "scores_bias")),
-        ("keys", ctypes.c_void_p),
+        *pointers("dense", "dense_bias", "scores", "scores_bias", "keys"),
         ("site", ctypes.c_uint32),
         ("dropout", NativeDropout),
-        *((name, ctypes.c_int64) for name in ("count", "width", "num_scores")),
+        *int64s("count", "width", "num_scores"),
     )
 
     @staticmethod
@@ -57,10 +57,7 @@ class _Head(ctypes.Structure):
 class _Gradients(ctypes.Structure):
     """`Gradients` of the source."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_void_p)
-        for name in ("given", "rows", "dense", "dense_bias", "scores", "scores_bias")
-    )
+    _fields_ = pointers("given", "rows", "dense", "dense_bias", "scores", "scores_bias")
 
 
 def pooled_scores(

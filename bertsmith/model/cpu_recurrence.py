@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.native import call, has_fast_products, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
@@ -25,13 +26,9 @@ class _Recurrence(ctypes.Structure):
     """`Recurrence` of the source."""
 
     _fields_ = (
-        ("across", ctypes.c_void_p),
-        ("down", ctypes.c_void_p),
-        ("num_cells", ctypes.c_int64),
-        ("width", ctypes.c_int64),
-        ("counts", ctypes.c_void_p),
-        ("num_places", ctypes.c_int64),
-    )
+        *pointers("across", "down"), *int64s("num_cells", "width"),
+        *pointers("counts"), *int64s("num_places"),
+    )  # fmt: skip
 
 
 def suits(rows: Tensor, across: Tensor, down: Tensor | None) -> bool:

@@ -27,6 +27,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.model.cpu_attention import LONGEST, NativeRules, NativeSequences
 from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.dropout import SITES_PER_LAYER, NativeDropout, site_number
@@ -55,8 +56,7 @@ class NativeLayer(ctypes.Structure):
         ("rules", NativeRules),
         ("dropout", NativeDropout),
         ("sites", ctypes.c_uint32 * SITES_PER_LAYER),
-        ("hidden", ctypes.c_int64),
-        ("inner", ctypes.c_int64),
+        *int64s("hidden", "inner"),
     )
 
     @staticmethod
@@ -86,8 +86,7 @@ class NativeInput(ctypes.Structure):
     _fields_ = (
         ("hidden", ctypes.c_void_p),
         ("sequences", NativeSequences),
-        ("keys", ctypes.c_void_p),
-        ("kept", ctypes.c_void_p),
+        *pointers("keys", "kept"),
     )
 
     @staticmethod

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.native import TYPES, call, pointer, takes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
@@ -23,14 +24,8 @@ class _Chunk(ctypes.Structure):
     """`Chunk` of the source."""
 
     _fields_ = (
-        ("logits", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        ("targets", ctypes.c_void_p),
-        ("losses", ctypes.c_void_p),
-        ("is_right", ctypes.c_void_p),
-        ("grad_bias", ctypes.c_void_p),
-        ("num_rows", ctypes.c_int64),
-        ("num_words", ctypes.c_int64),
+        *pointers("logits", "bias", "targets", "losses", "is_right", "grad_bias"),
+        *int64s("num_rows", "num_words"),
     )
 
 

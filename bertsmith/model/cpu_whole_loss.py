@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.model.cpu_vocabulary_loss import check_targets
 from bertsmith.native import TYPES, call, has_fast_products, multiplies_float16, pointer, takes
 
@@ -31,10 +32,9 @@ class _Given(ctypes.Structure):
     """`Given` of the source."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("rows", "embedding", "bias", "targets")),
-        *((name, ctypes.c_void_p) for name in ("losses", "is_right")),
-        *((name, ctypes.c_void_p) for name in ("grad_rows", "grad_embedding", "grad_bias")),
-        *((name, ctypes.c_int64) for name in ("num_rows", "num_words", "width")),
+        *pointers("rows", "embedding", "bias", "targets", "losses", "is_right"),
+        *pointers("grad_rows", "grad_embedding", "grad_bias"),
+        *int64s("num_rows", "num_words", "width"),
     )
 
 

@@ -101,14 +101,7 @@ def resized(run: PretrainRun, config: BertConfig) -> PretrainRun:
     paper: planned 7,020 days on two cores for all six (several GPUs: README.md); planned 11 GiB
         with `--accumulation 32`; not measured (the paper's: 5.84 to 3.23).
     """
-    model = replace(
-        run.model,
-        num_hidden_layers=config.num_hidden_layers,
-        hidden_size=config.hidden_size,
-        num_attention_heads=config.num_attention_heads,
-        intermediate_size=config.intermediate_size,
-        initializer_range=config.initializer_range,
-    )
+    model = replace(run.model.shaped(config), initializer_range=config.initializer_range)
     size = f"L{config.num_hidden_layers}-H{config.hidden_size}-A{config.num_attention_heads}"
     return replace(run, name=f"{run.name}-{size}", model=model)
 

@@ -16,8 +16,7 @@ import numpy as np
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.features.hidden_store import HiddenStore, encoder_fingerprint, key_of
 from bertsmith.model.task_model import TaskModel
-from bertsmith.packing import Watch, part
-from bertsmith.runs.learning_set import packing_of
+from bertsmith.packing import Packing, Watch, part
 from bertsmith.runs.room import require_room, told_bytes
 from bertsmith.train.config import Precision
 from bertsmith.train.device import dtype_of, rounds_products
@@ -101,7 +100,7 @@ class FrozenFeatures:
             before, read = read, read + labelled.num_tokens
             store.fill(
                 model.bert,
-                packing_of(model),
+                Packing.of(model.bert),
                 labelled.items,
                 part(watch, before / total, read / total),
                 {**self.about, "sequences": len(labelled.items)},

@@ -17,10 +17,10 @@ import torch
 from bertsmith.batch import TaskBatch
 from bertsmith.data.labelled import LabelledItems, TaskPlan
 from bertsmith.model.task_model import TaskModel
+from bertsmith.packing import Packing
 from bertsmith.recipes.finetuning import FinetuneRun
 from bertsmith.runs.finetune_features import FrozenFeatures
 from bertsmith.runs.finetuning import task_trainee
-from bertsmith.runs.learning_set import packing_of
 from bertsmith.runs.measuring import peak_bytes
 from bertsmith.runs.progress import duration
 from bertsmith.tasks.scores import KeptStates, item_scores
@@ -113,7 +113,7 @@ def measure_finetuning(
 def _seconds_to_read(
     model: TaskModel, few: LabelledItems, states: KeptStates | None = None
 ) -> float:
-    packing, began = packing_of(model), time.perf_counter()
+    packing, began = Packing.of(model.bert), time.perf_counter()
     item_scores(model.bert, model.head, few, packing, lambda share: None, states)
     return time.perf_counter() - began
 

@@ -26,11 +26,11 @@ from bertsmith.runs.directory import (
     drop_old_checkpoints,
     holds_model,
 )
-from bertsmith.runs.finetuning import TaskCheckpoint, TaskTrainee, restore_task_checkpoint
+from bertsmith.runs.finetuning import TaskCheckpoint, TaskTrainee
 from bertsmith.runs.progress import View
 from bertsmith.train.log import MetricsLog
 from bertsmith.train.loop import Step
-from bertsmith.train.state import TrainerState
+from bertsmith.train.state import TrainerState, load_state
 
 Measure = Callable[[TaskModel], dict[str, float]]
 """A model -> its scores on Dev; the first one chooses."""
@@ -94,7 +94,7 @@ class OngoingFinetuning:
         state = TrainerState(step=0, extra={})
         if newest is not None:
             with told_with_remedy(newest):
-                state = restore_task_checkpoint(newest, parts)
+                state = load_state(newest, parts.optimizer)
         known: dict[str, Any] = state.extra
         ongoing = OngoingFinetuning(
             directory=directory,

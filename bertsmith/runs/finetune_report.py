@@ -64,22 +64,13 @@ def answering_model(
     The weights are taken as in training, so that scores are those of the run's own evaluations;
     but for int8, which training does not know.
     """
-    model = TaskModel(loaded.model.bert, require_head(loaded)).to(device)
+    model = TaskModel(loaded.model.bert, loaded.task_head()).to(device)
     if precision == "int8":
         make_ready(model, precision, device)
     else:
         forget(model)
         cast_(model, precision)
     return model
-
-
-def require_head(loaded: Loaded) -> TaskHead:
-    """The head of a checkpoint. Raises ValueError for one without."""
-    if loaded.head is None:
-        raise ValueError(
-            f"{loaded.directory} holds no task head: fine-tune it first, with bertsmith finetune"
-        )
-    return loaded.head
 
 
 def told_mix(head: TaskHead | None) -> str:

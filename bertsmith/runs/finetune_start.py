@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Generic
 
-from bertsmith.checkpoints import store
 from bertsmith.checkpoints.fingerprint import weights_fingerprint
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.runs.learning_set import (
@@ -46,20 +44,13 @@ class Start(Generic[ExampleT, EncodedT, AnswerT]):
         return replace(self.loaded, model=copy.deepcopy(self.loaded.model))
 
 
-def read_start(
-    model: str | Path, learning: LearningSet[ExampleT, EncodedT, AnswerT]
-) -> Start[ExampleT, EncodedT, AnswerT]:
-    """Loads the model and encodes the examples with its tokenizer.
-
-    Raises as `store.load`, `read_examples`, `require_learnable` and `try_out` do.
-    """
-    return start_of(store.load(model), learning)
-
-
 def start_of(
     loaded: Loaded, learning: LearningSet[ExampleT, EncodedT, AnswerT]
 ) -> Start[ExampleT, EncodedT, AnswerT]:
-    """The same of a model that was loaded. Raises as `read_examples` and those behind it do."""
+    """Encodes the examples with the model's tokenizer.
+
+    Raises as `read_examples`, `require_learnable` and `try_out` do.
+    """
     skips = learning.skip_malformed
     train = read_examples(learning.task, learning.train, loaded, "training", skip_malformed=skips)
     dev = read_examples(learning.task, learning.dev, loaded, "Dev", skip_malformed=skips)

@@ -34,7 +34,7 @@ from bertsmith.train.device import recorded_precision
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.placement import placed
 from bertsmith.train.schedule import ScheduleConfig
-from bertsmith.train.state import TrainerState, load_state, save_state
+from bertsmith.train.state import TrainerState, save_state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +139,6 @@ class TaskCheckpoint:
             store.write(directory, weights, config, self.tokenizer, head=head)
             write_json(directory / TASK, self.task)
             save_state(directory, trained.optimizer, state.step, state.extra)
-
-
-def restore_task_checkpoint(path: Path, trained: TaskTrainee) -> TrainerState:
-    """Puts the trained weights and the optimizer back, to the bit."""
-    return load_state(path, trained.optimizer)
 
 
 def _head_config(config: TaskHeadConfig, loaded: Loaded, run: FinetuneRun) -> TaskHeadConfig:

@@ -102,7 +102,7 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
     ) -> list[npt.NDArray[np.floating]]:
         """The scores that the model's head gives each item, without dropout."""
         # Made anew every time: which kernels run must not depend on what was read before.
-        packing = packing_of(model)
+        packing = Packing.of(model.bert)
         return item_scores(model.bert, model.head, self.labelled, packing, watch, states)
 
     def decoded(self, scores: Sequence[npt.NDArray[np.floating]]) -> list[AnswerT]:
@@ -134,7 +134,7 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
         if isinstance(known, AnyTask) and not is_own(type(known)):
             scorer: Callable[..., Scorer] = known.scorer
             score = scorer(self.examples, answers)
-            return metrics.intervals(score, count, num_draws=num_draws or _MOST_DRAWS)
+            return metrics.intervals(score, count, num_draws or _MOST_DRAWS)
 
         def drawn(numbers: Numbers) -> dict[str, float]:
             return self.task.score(
@@ -145,18 +145,7 @@ class ReadExamples(Generic[ExampleT, EncodedT, AnswerT]):
         draws = num_draws or min(_MOST_DRAWS, max(_FEWEST_DRAWS, _EXAMPLES_DRAWN // count))
         what = "score of examples drawn anew, as for an interval,"
         with failures_named(type(self.task), what):
-            return metrics.intervals(drawn, count, num_draws=draws)
-
-
-def packing_of(model: TaskModel) -> Packing:
-    """How the model is given what it is to read."""
-    config = model.bert.config
-    return Packing(
-        device=model.bert.device,
-        dtype=model.bert.dtype,
-        values_per_token=config.num_hidden_layers * config.hidden_size,
-        tokens_per_batch=None,
-    )
+            return metrics.intervals(drawn, count, draws)
 
 
 def read_examples(

@@ -27,7 +27,6 @@ from bertsmith.runs.training import (
     Trainee,
     held_out_rules,
     phase_at,
-    restore_checkpoint,
     save_checkpoint,
     trainee,
 )
@@ -35,6 +34,7 @@ from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.train.device import Processes
 from bertsmith.train.log import Log, MetricsLog, TensorBoardLog, read_metrics
 from bertsmith.train.loop import Step
+from bertsmith.train.state import load_state
 
 STUCK_MARGIN = 0.02  # of the unigram entropy
 STUCK_AFTER = 0.25  # of the steps
@@ -82,7 +82,7 @@ class OngoingRun:
             record.run, device, first_weights(record, tokenizer) if is_of_model else None
         )
         with told_with_remedy(newest):
-            start = 0 if newest is None else restore_checkpoint(newest, parts)
+            start = 0 if newest is None else load_state(newest, parts.optimizer).step
         if newest is None and record.run.count_embeddings:
             begin_with_first_vectors(directory, parts, corpus)
         metrics = directory / "metrics.jsonl"

@@ -20,9 +20,8 @@ from bertsmith.randomness import Stream, integers
 from bertsmith.recipes.run import PretrainRun
 from bertsmith.runs.changes import changes_to, recipe_behind
 from bertsmith.runs.directory import Record, checkpoint_path
-from bertsmith.runs.evaluation import Evaluation, told
+from bertsmith.runs.evaluation import Evaluation, beside_unigram, told, unigram_warning
 from bertsmith.runs.first_vectors import FILE_NAME as FIRST_VECTORS
-from bertsmith.runs.unigram_line import beside_unigram, unigram_warning
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.train.log import read_metrics
 
@@ -97,12 +96,12 @@ def held_out_questions(corpus: Corpus, tokenizer: Tokenizer, count: int) -> list
     return list(found.items())
 
 
-def samples(model: Path, questions: Sequence[tuple[str, str]], top_k: int = 5) -> list[Sample]:
+def samples(model: Path, questions: Sequence[tuple[str, str]]) -> list[Sample]:
     """The model's candidates for every question; none for a model that fills no masks."""
     predictor = Predictor.load(model, precision="fp32")
     if not questions or predictor.model.language_model != "masked_lm":
         return []
-    answers = predictor.fill_mask([text for text, _ in questions], top_k=top_k)
+    answers = predictor.fill_mask([text for text, _ in questions])
     return [
         Sample(
             text=text,

@@ -6,6 +6,7 @@ measures nothing.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +26,10 @@ from bertsmith.runs.search_record import (
     point_name,
 )
 from bertsmith.tasks.means import mean_interval
-from bertsmith.tasks.score_range import score_range
-from bertsmith.tasks.task import SpanAnswering, Task
+from bertsmith.tasks.metrics import Interval
+from bertsmith.tasks.task import Classification, MultipleChoice, SpanAnswering, Tagging, Task
+
+_CORRELATIONS = ("matthews", "pearson", "spearman")
 
 
 def best_of(results: Results) -> RunResult | None:
@@ -197,3 +200,14 @@ def _first_score(result: RunResult) -> float:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
+
+
+def score_range(task: Task[Any, Any, Any], name: str) -> Interval:
+    """The lowest and the highest that a score can be; infinite for a task that is not known."""
+    if isinstance(task, SpanAnswering):
+        return Interval(low=0.0, high=100.0)
+    if isinstance(task, Classification) and name in _CORRELATIONS:
+        return Interval(low=-1.0, high=1.0)
+    if isinstance(task, Classification | MultipleChoice | Tagging):
+        return Interval(low=0.0, high=1.0)
+    return Interval(low=-math.inf, high=math.inf)

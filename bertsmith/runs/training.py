@@ -32,7 +32,7 @@ from bertsmith.train.device import recorded_precision
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.placement import placed
 from bertsmith.train.schedule import ScheduleConfig
-from bertsmith.train.state import load_state, save_state
+from bertsmith.train.state import save_state
 
 POSITIONS = "bert.embeddings.position.weight"
 """Of a model's state: a row for every place in a sequence."""
@@ -168,8 +168,3 @@ def save_checkpoint(path: Path, trained: Trainee, step: int, tokenizer: Tokenize
     with atomic_directory(path) as directory:
         store.write(directory, masters, config, tokenizer)
         save_state(directory, trained.optimizer, step, {})
-
-
-def restore_checkpoint(path: Path, trained: Trainee) -> int:
-    """Puts weights and optimizer back, to the bit; returns the number of finished updates."""
-    return load_state(path, trained.optimizer).step

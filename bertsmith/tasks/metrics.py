@@ -24,7 +24,6 @@ Reals = npt.NDArray[np.float64]
 Scorer = Callable[[Numbers], dict[str, float]]
 """Numbers of answered examples, which may repeat -> the metrics of these examples."""
 
-_RESAMPLES = 1_000
 _CALIBRATION_BINS = 10
 _ROUNDING = 1e-9
 """How far sums of the same numbers in another order may lie apart."""
@@ -120,40 +119,28 @@ def calibration_error(confidence: npt.ArrayLike, is_right: npt.ArrayLike) -> flo
     return float((bins.counts * np.abs(bins.right - bins.sure)).sum() / bins.counts.sum())
 
 
-def bootstrap(
-    score: Callable[[Numbers], float], num_examples: int, *, seed: int = 0
-) -> Interval | None:
-    """The middle 95% of `score` over 1,000 draws of the examples with replacement.
+def intervals(
+    score: Callable[[Numbers], Mapping[str, float]],
+    num_examples: int,
+    num_draws: int,
+) -> dict[str, Interval | None]:
+    """The middle 95% of each score by name over draws of the examples with replacement.
 
-    `score` takes the numbers of the drawn examples. The draws are a function of the seed. None is
-    told where these draws score alike, as those of one example do, or of answers that are all
-    right: they do not say how far other examples would be. A correlation or an F1 of right answers
-    is no exception for the few draws of one class, which score 0; where they are more than a few,
-    as of a handful of examples, they are told: other examples could be of one class too.
+    `score` takes the numbers of the drawn examples. None is told where all draws score alike, as
+    those of one example do, or of answers that are all right: they do not say how far other
+    examples would be. A correlation or an F1 of right answers is no exception for the few draws of
+    one class, which score 0; where they are more than a few, as of a handful of examples, they are
+    told: other examples could be of one class too. A score that a draw has not (of a kind of entity
+    that is not in it) comes of the other draws.
 
     Draws repeat some examples and lack others, so a score that repetition itself moves, such as a
     count of different words, can lie beyond all of them: the interval then reaches to the score,
     which is known to be possible.
     """
-    return intervals(lambda numbers: {"": score(numbers)}, num_examples, seed=seed)[""]
-
-
-def intervals(
-    score: Callable[[Numbers], Mapping[str, float]],
-    num_examples: int,
-    *,
-    num_draws: int = _RESAMPLES,
-    seed: int = 0,
-) -> dict[str, Interval | None]:
-    """As `bootstrap`, of each of the scores of all examples by name, all of the same draws.
-
-    A score that a draw has not (of a kind of entity that is not in it) comes of the other draws.
-    """
     places = np.arange(num_examples)
     whole = score(places)
     found = [
-        score(integers(num_examples, seed, Stream.RESAMPLE, draw, places))
-        for draw in range(num_draws)
+        score(integers(num_examples, 0, Stream.RESAMPLE, draw, places)) for draw in range(num_draws)
     ]
     return {
         name: _middle([each[name] for each in found if name in each], value)

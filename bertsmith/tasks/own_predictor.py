@@ -10,33 +10,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bertsmith.data.labelled import LabelledItems
-from bertsmith.model.bert import Bert
-from bertsmith.model.heads import TaskHead
-from bertsmith.packing import Packing, Watch
+from bertsmith.packing import Watch
 from bertsmith.tasks.abilities import Abilities
 from bertsmith.tasks.answered import OwnAnswer
 from bertsmith.tasks.imported import AnyOwnTask, ReadsText
 from bertsmith.tasks.own_faults import failures_named, require_one_each
-from bertsmith.tasks.scores import item_scores
-from bertsmith.text.tally import TokenTally
+from bertsmith.tasks.scores import Scoring
 
 
 class OwnPredictor:
     """What a class of one's own answers; whatever it raises is a ValueError that names it."""
 
-    def __init__(
-        self,
-        task: AnyOwnTask,
-        *,
-        bert: Bert,
-        head: TaskHead,
-        packing: Packing,
-        abilities: Abilities,
-        tally: TokenTally,
-    ) -> None:
-        """The encoder and the head, where and as they compute; `tally` counts what they read."""
-        self.task, self.abilities, self._tally = task, abilities, tally
-        self.bert, self.head, self.packing = bert, head, packing
+    def __init__(self, task: AnyOwnTask, *, scoring: Scoring, abilities: Abilities) -> None:
+        self.task, self.abilities, self._scoring = task, abilities, scoring
         self.notes: list[str] = []
         """What the class said of the examples that were answered."""
         self.num_sequences = self.num_cut = 0
@@ -75,8 +61,7 @@ class OwnPredictor:
             encoded = self.task.encode(examples, self.abilities.tokenizer)
             labelled, notes = encoded.labelled, encoded.notes
         self._require_readable(labelled)
-        self._tally.add(item.token_ids for item in labelled.items)
-        scores = item_scores(self.bert, self.head, labelled, self.packing, watch)
+        scores = self._scoring(labelled, watch)
         with failures_named(kind, "decode"):
             found = list(self.task.decode(examples, encoded, scores))
         require_one_each(kind, found, len(examples))

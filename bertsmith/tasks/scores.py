@@ -8,6 +8,7 @@ Legend: T tokens, N sequences, R rows scored in an item, C labels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +25,8 @@ from bertsmith.model.stream import Stream, tensors
 from bertsmith.packing import Packing, Watch
 
 FloatArray = npt.NDArray[np.floating]
+Scoring = Callable[[LabelledItems, Watch], list[FloatArray]]
+"""What a task head says of each item, as `item_scores` gives it."""
 
 
 class KeptStates(Protocol):

@@ -40,8 +40,7 @@ class SquadScores:
     exact: float
     f1: float
     num_questions: int
-    num_missing: int
-    """Questions without a prediction: version 1.1 counts them as wrong, 2.0 leaves them out."""
+    """Version 1.1 counts those without a prediction as wrong, 2.0 leaves them out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +61,6 @@ def squad_scores(
     Raises ValueError when there are no questions.
     """
     exact, f1 = question_scores(predictions, gold, version)
-    num_missing = len(gold) - len(exact)
     count = len(exact) if version == "2.0" else len(gold)
     if not count:
         raise ValueError("there is no question to score")
@@ -70,7 +68,6 @@ def squad_scores(
         exact=100.0 * sum(exact.values()) / count,
         f1=100.0 * sum(f1.values()) / count,
         num_questions=count,
-        num_missing=num_missing,
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bertsmith.compiler import library
+from bertsmith.compiler import int64s, library, pointers
 from bertsmith.libraries import Build
 from bertsmith.text.characters import MOST_BECOME, Characters
 from bertsmith.text.encoding import Counts, Tokens
@@ -47,8 +47,7 @@ class _Rules(ctypes.Structure):
     """`Rules` of the source."""
 
     _fields_ = (
-        ("entries", ctypes.c_void_p),
-        ("several", ctypes.c_void_p),
+        *pointers("entries", "several"),
         ("trie", _Trie),
         ("unknown", ctypes.c_int32),
         ("longest_word", ctypes.c_int32),
@@ -59,18 +58,14 @@ class _Texts(ctypes.Structure):
     """`Texts` of the source."""
 
     _fields_ = (
-        ("characters", ctypes.c_void_p),
-        ("lengths", ctypes.c_void_p),
-        ("num_texts", ctypes.c_int64),
-        ("letters", ctypes.c_void_p),
-        ("places", ctypes.c_void_p),
-    )
+        *pointers("characters", "lengths"), *int64s("num_texts"), *pointers("letters", "places"),
+    )  # fmt: skip
 
 
 class _Tokens(ctypes.Structure):
     """`Tokens` of the source."""
 
-    _fields_ = tuple((name, ctypes.c_void_p) for name in ("ids", "spans", "words", "counts"))
+    _fields_ = pointers("ids", "spans", "words", "counts")
 
 
 class FastWordPiece:

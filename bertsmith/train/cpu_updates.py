@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from bertsmith.compiler import int64s, pointers
 from bertsmith.native import call, pointer, takes
 from bertsmith.train.gradient import Gradient
 
@@ -61,11 +62,8 @@ class _Sleepers(ctypes.Structure):
     """`Sleepers` of `cpu_sleepers.h`."""
 
     _fields_ = (
-        ("awake", ctypes.c_void_p),
-        ("taken", ctypes.c_void_p),
-        ("due", ctypes.c_void_p),
-        ("decays", ctypes.c_void_p),
-        ("num_steps", ctypes.c_int64),
+        *pointers("awake", "taken", "due", "decays"),
+        *int64s("num_steps"),
         ("decayed", ctypes.c_double),
     )
 
@@ -74,10 +72,7 @@ class _Flat(ctypes.Structure):
     """`Flat` of the source."""
 
     _fields_ = (
-        ("weight", ctypes.c_void_p),
-        ("exp_avg", ctypes.c_void_p),
-        ("exp_avg_sq", ctypes.c_void_p),
-        ("copy", ctypes.c_void_p),
+        *pointers("weight", "exp_avg", "exp_avg_sq", "copy"),
         ("sleepers", ctypes.POINTER(_Sleepers)),
         ("count", ctypes.c_int64),
     )
@@ -95,8 +90,8 @@ class _Gradient(ctypes.Structure):
     """`Gradient` of the source."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("pieces", "numbers", "rows")),
-        *((name, ctypes.c_int64) for name in ("num_pieces", "width")),
+        *pointers("pieces", "numbers", "rows"),
+        *int64s("num_pieces", "width"),
         ("is_bfloat16", ctypes.c_bool),
     )
 

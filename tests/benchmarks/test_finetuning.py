@@ -53,9 +53,7 @@ def test_both_systems_have_the_same_loss_and_scores(kind, tmp_path) -> None:
         loss = float(model(labelled.batch(groups)).loss)
         theirs = float(peer_loss(peer, learning.task.head, labelled, groups))
     assert theirs == pytest.approx(loss, abs=1e-5)
-    packing = Packing(
-        device=torch.device("cpu"), dtype=torch.float32, values_per_token=64, tokens_per_batch=None
-    )
+    packing = Packing.of(model.bert)
     with torch.no_grad():
         ours = item_scores(model.bert, head, labelled, packing, lambda share: None)
     for own, theirs in zip(ours, peer_scores(peer, learning.task.head, labelled), strict=True):

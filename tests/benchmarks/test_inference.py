@@ -151,8 +151,8 @@ def test_a_system_in_its_process_answers_says_what_it_took_and_is_named_when_it_
     assert together.rows.shape == (len(asked), 32)
     assert np.allclose(alone.rows, together.rows[-1:], atol=1e-5)
     assert together.peak_bytes > 50_000_000
-    system.process.kill()
-    system.process.join()
+    system.worker.process.kill()
+    system.worker.process.join()
     with pytest.raises(RuntimeError, match="'bertsmith' ended"):
         system.ask(Order(question="embed", texts=asked, one_by_one=False))
 

@@ -53,3 +53,8 @@ def status(check: Callable[..., Row], *subject: Subject) -> str:
 
 def names(checks: Iterable[Callable[..., Row]]) -> set[str]:
     return {check.__name__ for check in checks}
+
+
+def untied(subject: Subject) -> None:
+    own = torch.nn.Linear(32, subject.loaded.config.vocab_size, bias=False)
+    subject.model.masked_lm.decoder = own

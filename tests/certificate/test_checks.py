@@ -12,11 +12,6 @@ from bertsmith.certificate.checks import INSTALLATION, MODEL, PEER, certify
 from tests.certificate.breaking import saved
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(tmp_path_factory.mktemp("models") / "tiny")
-
-
 def test_a_sound_model_has_three_sections_and_no_failure(folder: Path) -> None:
     rows = list(certify(folder, "paper"))
     assert [row for row in rows if row.status == "failed"] == []

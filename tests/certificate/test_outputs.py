@@ -21,7 +21,7 @@ from bertsmith.compiler import without_native
 from bertsmith.model import attention, block_attention, cpu_norm, elementwise, padded, pooling
 from bertsmith.model.sentence import DenseConfig, Pooling, SentenceConfig
 from bertsmith.native import library
-from tests.certificate.breaking import Break, names, row_of, saved, status
+from tests.certificate.breaking import Break, names, row_of, saved, status, untied
 from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.model.dense import random_dense
 
@@ -84,11 +84,6 @@ def pooler_off(subject: Subject) -> None:
 
 def head_off(subject: Subject) -> None:
     subject.model.masked_lm.bias.data[3] += 1e-4
-
-
-def untied(subject: Subject) -> None:
-    own = torch.nn.Linear(32, subject.loaded.config.vocab_size, bias=False)
-    subject.model.masked_lm.decoder = own
 
 
 def columns_exchanged(subject: Subject) -> None:

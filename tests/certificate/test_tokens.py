@@ -18,11 +18,6 @@ from tests.certificate.breaking import row_of, saved, status, with_tokenizer
 from tests.text.texts import VOCABULARY
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(tmp_path_factory.mktemp("models") / "tiny")
-
-
 def rich(subject: Subject, **config: object) -> Subject:
     """With a vocabulary that holds single characters, so that rules show in the tokens."""
     return with_tokenizer(subject, Tokenizer(VOCABULARY, TokenizerConfig(**config)))

@@ -19,11 +19,6 @@ from tests.certificate.breaking import names, row_of, saved, status, with_tokeni
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(tmp_path_factory.mktemp("models") / "tiny")
-
-
 def test_a_sound_vocabulary_passes_and_a_tiny_one_has_too_few_pieces_to_tell(folder: Path) -> None:
     found = {check.__name__: status(check, Subject.read(folder)) for check in CHECKS}
     assert found == {**dict.fromkeys(names(CHECKS), "passed"), "pieces_apart": "skipped"}

@@ -10,6 +10,8 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from bertsmith.checkpoints import store
+from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 from tests.commands.own_class import write_own_class
 from tests.commands.small_task import begun, bertsmith, write_glue, write_model
 
@@ -40,6 +42,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_model(folder / "model")
     assert bertsmith(*begun(folder, folder / "run")) == 0
     return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny model, as a command line names it."""
+    directory = tmp_path_factory.mktemp("models") / "tiny"
+    store.save(directory, tiny_model(), CONFIG, tiny_tokenizer())
+    return str(directory)
 
 
 @pytest.fixture

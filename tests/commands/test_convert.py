@@ -20,13 +20,6 @@ from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.checkpoints.tiny import CONFIG, tiny_config, tiny_model, tiny_tokenizer
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("models") / "tiny"
-    store.save(directory, tiny_model(), CONFIG, tiny_tokenizer())
-    return str(directory)
-
-
 def test_the_command_line_names_the_model_the_place_and_the_reader(tmp_path):
     run = tyro.cli(Convert, args=["m", "out", "--to", "onnx", "--outputs", "logits"])
     assert run == Convert(model="m", out=run.out, to="onnx", outputs=("logits",))

@@ -13,13 +13,6 @@ from tests.checkpoints.fine_tuned import BILSTM_HEADS, HEADS, fine_tuned
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("models") / "tiny"
-    store.save(directory, tiny_model(), CONFIG, tiny_tokenizer())
-    return str(directory)
-
-
 def test_a_card_that_the_model_has_is_kept(tmp_path):
     store.save(tmp_path / "m", tiny_model(), CONFIG, tiny_tokenizer(), card="# my own words\n")
     convert(Convert(model=str(tmp_path / "m"), out=tmp_path / "out", to="hugging-face"))

@@ -13,7 +13,7 @@ from bertsmith.checkpoints import store
 from bertsmith.commands.finetune_request import learning_of
 from bertsmith.model.int8_weights import multiplies_int8
 from bertsmith.runs.finetune_report import answering_model
-from bertsmith.runs.finetune_start import read_start
+from bertsmith.runs.finetune_start import start_of
 from bertsmith.tasks.metrics import accuracy
 from bertsmith.train import device
 from bertsmith.train.device import choose_device
@@ -54,7 +54,7 @@ def test_an_ensemble_averages_the_probabilities_of_its_models(
 ) -> None:
     runs = [folder / f"run{seed}" for seed in range(3)]
     request = {"examples": {"glue": str(folder / "glue"), "task": "SST-2"}, "max_tokens": 16}
-    start = read_start(str(folder / "model"), learning_of(request))
+    start = start_of(store.load(folder / "model"), learning_of(request))
     shares = []
     for run in runs:
         model = answering_model(store.load(run), "fp32", choose_device("cpu"))

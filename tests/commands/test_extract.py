@@ -36,13 +36,6 @@ TEXTS = ["the dogs was playing .", "", "my hairy cat " * 12, "paris ?"]
 LIMIT = CONFIG.max_position_embeddings
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("models") / "tiny"
-    store.save(directory, tiny_model(), CONFIG, tiny_tokenizer())
-    return str(directory)
-
-
 @pytest.fixture
 def jsonl(tmp_path):
     lines = [json.dumps({"body": text, "key": f"k{n}"}) for n, text in enumerate(TEXTS)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -39,13 +38,6 @@ CHOICES = {
     "choice, mean": ("choice", {"layers": "0,1,2", "pooling": "mean"}),
     "choice, pooler": ("choice", {}),
 }
-
-
-@pytest.fixture(autouse=True)
-def _keep_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 def run_of(changes: dict[str, Any]) -> FinetuneRun:

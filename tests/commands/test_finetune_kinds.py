@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -15,7 +14,6 @@ from rich.console import Console
 from bertsmith import fusion
 from bertsmith.checkpoints.store import load
 from bertsmith.commands.finetune import fine_tune
-from bertsmith.randomness import integers
 from bertsmith.reading.conll import TaggedSentence
 from bertsmith.reading.squad_json import Answer, Question
 from bertsmith.recipes.finetuning import FinetuneRun
@@ -29,16 +27,12 @@ from bertsmith.tasks.tag import TagConfig
 from bertsmith.tasks.tag_scheme import TagScheme
 from bertsmith.tasks.task import AnyTask, MultipleChoice, SpanAnswering, Tagging, to_json
 from bertsmith.train.config import OptimizerConfig
+from tests.commands.small_files import drawn
 from tests.commands.small_task import score_lines, write_model
 
 WORDS = ("the", "dog", "cat", "likes", "my", "he", "is")
 PLACES = ("paris", "london", "france")
 SPANS = SquadConfig(max_tokens=16, doc_stride=4, max_question_tokens=4, max_answer_tokens=2)
-
-
-def drawn(count: int, key: int) -> list[list[int]]:
-    rows: list[list[int]] = integers(3, key, np.arange(count * 4)).reshape(count, 4).tolist()
-    return rows
 
 
 def sentences(count: int, key: int) -> list[TaggedSentence]:

@@ -30,13 +30,6 @@ from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_config, tiny_model, 
 from tests.model.dense import random_dense
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("models") / "tiny"
-    store.save(directory, tiny_model(), CONFIG, tiny_tokenizer())
-    return str(directory)
-
-
 def by(model, *files):
     return Asking(model=str(model), file=files, device="cpu", precision="fp32")
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertsmith import cli, fusion
+from bertsmith import cli
 from bertsmith.batch import PretrainBatch
 from bertsmith.checkpoints.store import load
 from bertsmith.commands import decision, preparation
@@ -26,12 +26,7 @@ from bertsmith.runs.directory import reached
 from bertsmith.runs.learner import Learner
 from bertsmith.train.log import read_metrics
 from tests.commands.small_run import TOY, TOY_RUN, write_text
-
-
-def bertsmith(*arguments: object) -> int:
-    """The command line in this process, without waiting for compiled kernels."""
-    with fusion.unfused():
-        return cli.main([str(argument) for argument in arguments])
+from tests.commands.small_task import bertsmith
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bertsmith import cli, fusion
 from bertsmith.checkpoints import store
 from bertsmith.corpus.store import Corpus
 from bertsmith.data.plan import Plan
@@ -24,14 +23,9 @@ from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.train.log import read_metrics
 from tests.checkpoints.tiny import tiny_config
 from tests.commands.small_run import FURTHER, TOY, write_text
+from tests.commands.small_task import bertsmith
 
 WORDS = ("teachers", "Fürst", "the", "boats")
-
-
-def bertsmith(*arguments: object) -> int:
-    """The command line in this process, without waiting for compiled kernels."""
-    with fusion.unfused():
-        return cli.main([str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

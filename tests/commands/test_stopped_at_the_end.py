@@ -213,7 +213,7 @@ def test_reproduce_tells_its_tables_when_it_is_asked_to_end_while_a_cell_is_read
 
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     monkeypatch.setitem(SCALES, "tiny", small_scale)
-    monkeypatch.setattr(search_command, "read_start", asked)
+    monkeypatch.setattr(search_command, "start_of", asked)
     files = ("--text", asked_for / "text", "--data", asked_for / "data")
     options = ("--out", asked_for / "out", "--workers", "1", "--threads", "1")
     try:

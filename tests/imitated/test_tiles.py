@@ -1,7 +1,6 @@
 """What stands in for a matrix unit multiplies as the manual says, and ends what would fault."""
 
 import ctypes
-import shutil
 import subprocess
 import sys
 
@@ -11,9 +10,10 @@ import torch
 
 from bertsmith import compiler, processors
 from bertsmith.libraries import OPTIONS
+from tests.builds import NEEDS_COMPILER
 from tests.imitated.processors import compiler_that_imitates
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 UNIT = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
 SOURCE = """

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,7 @@ from bertsmith.model.attention import SelfAttention, attend
 from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import BertConfig
 from bertsmith.model.stream import Stream
-from tests.builds import forget_builds, with_vectors_of
+from tests.builds import NEEDS_COMPILER, forget_builds, with_vectors_of
 from tests.model.plain import random_packed
 
 # One token, a vector of 16 and its neighbours, tiles of six rows and what is left of them.
@@ -25,7 +24,7 @@ DIRECTIONS = ["bidirectional", "left_to_right", "right_to_left"]
 # float32 has 24 bits and loses a few in its sums; bfloat16 rounds once, to 1/512 at most.
 WITHIN = {torch.float32: 1e-6, torch.bfloat16: 0.003}
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
 def drawn(dtype, hidden, lengths=LENGTHS, scale=1.0):

@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,7 @@ from bertsmith.model.cpu_embeddings import EmbeddingRules, embed_and_learn
 from bertsmith.model.embeddings import Embeddings, Table
 from bertsmith.model.layer import forget, lay_out
 from bertsmith.model.stream import Stream
-from tests.builds import forget_builds, names_of_calls, with_vectors_of
+from tests.builds import NEEDS_COMPILER, forget_builds, names_of_calls, with_vectors_of
 from tests.model.plain import random_packed
 
 # float32 loses a few of its 24 bits in sums; bfloat16 has 8, and rounds once.
@@ -28,7 +27,7 @@ TOKENS = sum(LENGTHS)
 DROPOUT = (1, 2)
 BOTH_WAYS = ["embed", "embed_backward"]
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
 def tables_of(embeddings):

@@ -1,7 +1,6 @@
 """The functions of `cpu_gelu.cpp`, beside GELU and its derivative in float64."""
 
 import ctypes
-import shutil
 
 import pytest
 import torch
@@ -12,9 +11,9 @@ from bertsmith.model import cpu_gelu
 from bertsmith.model.cpu_gelu import gelu, suits
 from bertsmith.model.elementwise import activate
 from bertsmith.native import library, pointer
-from tests.builds import in_a_cache_of_its_own, with_vectors_of
+from tests.builds import NEEDS_COMPILER, in_a_cache_of_its_own, with_vectors_of
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 ROUGH = f"""
 #include "{cpu_gelu.SOURCE.with_suffix(".h")}"

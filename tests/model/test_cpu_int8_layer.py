@@ -1,7 +1,6 @@
 """A layer in one call with weights in eight bits, beside the same of torch's operators."""
 
 import copy
-import shutil
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from bertsmith.model.int8_weights import LEVELS, Int8Weights, multiplies_int8, s
 from bertsmith.model.layer import forget, lay_out
 from bertsmith.model.linear import linears
 from bertsmith.native import library
-from tests.builds import forget_builds
+from tests.builds import NEEDS_COMPILER, fastest_in, forget_builds
 from tests.model.test_cpu_layer import (
     a_layer,
     a_stream,
@@ -28,17 +27,12 @@ WITHIN = 2e-3
 TYPES = (torch.float32, torch.bfloat16)
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here"),
+    NEEDS_COMPILER,
     pytest.mark.skipif(not multiplies_int8(), reason="this CPU does not multiply int8"),
 ]
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where these functions are the fastest."""
-    monkeypatch.setattr(
-        cpu_layer, "has_fast_products", lambda _, weight, of_bytes, **asked: of_bytes
-    )
+anywhere = fastest_in(cpu_layer, lambda _, weight, of_bytes, **asked: of_bytes)
 
 
 def in_eight_bits(layer, dtype=torch.float32, *, one_call=True):

@@ -3,7 +3,6 @@
 import copy
 import functools
 import io
-import shutil
 
 import pytest
 import torch
@@ -21,22 +20,17 @@ from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products, library
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.optimizer import Optimizer
-from tests.builds import forget_builds, has_tiles
+from tests.builds import NEEDS_COMPILER, fastest_in, forget_builds, has_tiles
 from tests.model.plain import random_packed
 
 # float32 has 24 bits and loses a few in its sums; bfloat16 has 8, and rounds seven times.
 WITHIN = {torch.float32: 2e-6, torch.bfloat16: 8e-3}
 LENGTHS = [5, 3, 40, 1, 77, 200, 64]
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where these functions are the fastest for both types."""
-    monkeypatch.setattr(
-        cpu_layer, "has_fast_products", lambda _, weight, **asked: weight.dtype in WITHIN
-    )
+anywhere = fastest_in(cpu_layer, lambda _, weight, **asked: weight.dtype in WITHIN)
 
 
 def a_layer(hidden=64, heads=2, inner=100, **values):

@@ -1,7 +1,6 @@
 """Several layers in one call, beside the same one after the other."""
 
 import copy
-import shutil
 
 import pytest
 import torch
@@ -11,19 +10,15 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layers import suits
 from bertsmith.model.layer import Layer, forget, in_turn, lay_out
+from tests.builds import NEEDS_COMPILER, fastest_in
 from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, states
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 ROWS = [None, [0], [389, 0, 5, 8, 8]]
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where these functions are the fastest for both types."""
-    monkeypatch.setattr(
-        cpu_layer, "has_fast_products", lambda _, weight, **asked: weight.dtype in WITHIN
-    )
+anywhere = fastest_in(cpu_layer, lambda _, weight, **asked: weight.dtype in WITHIN)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import shutil
 
 import pytest
 import torch
@@ -14,19 +13,16 @@ from bertsmith.model import cpu_linear
 from bertsmith.model.cpu_linear import SOURCE, linear, suits, weight_gradients
 from bertsmith.model.linear import Linear
 from bertsmith.native import has_fast_products
-from tests.builds import has_tiles, without_tiles
+from tests.builds import NEEDS_COMPILER, fastest_in, has_tiles, without_tiles
 
 # A sum of products of bfloat16, exact in float32, that is rounded once: 2^-9 and a little.
 WITHIN = 2.1e-3
 PART = 256  # of the source
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
-@pytest.fixture(autouse=True)
-def _anywhere(monkeypatch):
-    """As on a processor where the function is the fastest."""
-    monkeypatch.setattr(cpu_linear, "has_fast_products", lambda *_, **__: True)
+anywhere = fastest_in(cpu_linear)
 
 
 def drawn(num_rows, width, outputs):

@@ -1,7 +1,6 @@
 """Layers that answer for a pooler's rows, beside torch's operators in float64."""
 
 import copy
-import shutil
 import threading
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 
 from bertsmith.model import cpu_layer
 from bertsmith.model.layer import in_turn
-from tests.builds import without_tiles
+from tests.builds import NEEDS_COMPILER, fastest_in, without_tiles
 from tests.model.test_cpu_int8_layer import in_eight_bits
 from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, error, states
 
@@ -17,15 +16,10 @@ from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, 
 # lie in bands where there is a matrix unit.
 SHAPES = [(64, 1, 100), (192, 3, 320), (256, 2, 128), (2112, 33, 64), (384, 6, 1536)]
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where these functions are the fastest for both types."""
-    monkeypatch.setattr(
-        cpu_layer, "has_fast_products", lambda _, weight, **asked: weight.dtype in WITHIN
-    )
+anywhere = fastest_in(cpu_layer, lambda _, weight, **asked: weight.dtype in WITHIN)
 
 
 def turns_keys(layer):

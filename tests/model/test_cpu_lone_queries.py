@@ -2,14 +2,13 @@
 
 import contextlib
 import copy
-import shutil
 
 import pytest
 import torch
 
 from bertsmith.model import cpu_training_layer, cpu_training_layers
 from bertsmith.model.layer import in_turn
-from tests.builds import without_tiles
+from tests.builds import NEEDS_COMPILER, fastest_in, without_tiles
 from tests.model.test_cpu_training_layer import (
     LENGTHS,
     a_layer,
@@ -23,13 +22,10 @@ from tests.model.test_cpu_training_layer import (
 ODD = (192, 3, 320)
 SHAPES = [(64, 1, 128), ODD, (256, 2, 128), (2112, 33, 64)]
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where these functions are the fastest."""
-    monkeypatch.setattr(cpu_training_layer, "has_fast_products", lambda *_, **__: True)
+anywhere = fastest_in(cpu_training_layer)
 
 
 def of_pooler(layer, stream, rows=None):

@@ -1,7 +1,5 @@
 """The functions of `cpu_norm.cpp`, beside `elementwise` in float64, which is the definition."""
 
-import shutil
-
 import pytest
 import torch
 from torch import nn
@@ -10,13 +8,14 @@ from bertsmith.compiler import without_native
 from bertsmith.model import cpu_norm
 from bertsmith.model.dropout import keep_factors, site_words
 from bertsmith.model.elementwise import add_and_norm, norm_and_drop
+from tests.builds import NEEDS_COMPILER
 from tests.model.draws import PROBABILITIES, words_at_the_bound
 
 # float32 has 24 bits and loses a few in its sums; bfloat16 rounds once, to 1/512 at most.
 WITHIN = {torch.float32: 2e-6, torch.bfloat16: 0.003}
 ROWS = 75  # two blocks of 32, and what is left
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
 def drawn(dtype, width):

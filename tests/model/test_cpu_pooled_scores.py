@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -18,20 +17,17 @@ from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.model.task import TaskHeadConfig
-from tests.builds import names_of_calls, without_tiles
+from tests.builds import NEEDS_COMPILER, fastest_in, names_of_calls, without_tiles
 from tests.model.plain import random_packed, random_pretrain_batch
 
 # bfloat16 has 8 bits: pooled vectors are rounded, and what comes back to them.
 WITHIN = 8e-3
 BOTH_WAYS = ["pooled_scores", "pooled_scores_backward"]
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where these functions are the fastest."""
-    monkeypatch.setattr(cpu_pooled_scores, "has_fast_products", lambda *_, **__: True)
+anywhere = fastest_in(cpu_pooled_scores)
 
 
 @pytest.fixture

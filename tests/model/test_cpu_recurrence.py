@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,18 +13,17 @@ from bertsmith.model.bilstm import BiLstm
 from bertsmith.model.recurrence import recur
 from bertsmith.model.stream import Stream
 from bertsmith.native import pointer
+from tests.builds import NEEDS_COMPILER, fastest_in
 from tests.model.plain import random_packed
 
 # Sums of up to 24 places in float32, sigmoid and tanh within 6e-7.
 WITHIN = 2e-5
 LENGTHS = [5, 1, 24, 11, 24, 3, 7]
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
-@pytest.fixture(autouse=True)
-def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_recurrence, "has_fast_products", lambda *_: True)
+anywhere = fastest_in(cpu_recurrence)
 
 
 def drawn(num_cells: int, width: int, *, is_projected: bool, counts: list[int]) -> list[Tensor]:

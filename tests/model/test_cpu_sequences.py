@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,9 @@ import pytest
 
 from bertsmith.model.cpu_layer import SOURCE
 from bertsmith.native import library
+from tests.builds import NEEDS_COMPILER
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 CHUNKS = f"""
 #include "{SOURCE.parent / "cpu_sequences.h"}"

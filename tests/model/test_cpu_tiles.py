@@ -5,7 +5,6 @@ both ways meet, at every height and width of tiles.
 """
 
 import contextlib
-import shutil
 
 import pytest
 import torch
@@ -18,14 +17,14 @@ from bertsmith.model.int8_weights import Int8Weights
 from bertsmith.model.layer import Layer, lay_out
 from bertsmith.model.linear import linears
 from bertsmith.model.stream import Stream
-from tests.builds import has_tiles, tiles_are_imitated, tiles_refused, without_tiles
+from tests.builds import NEEDS_COMPILER, has_tiles, tiles_are_imitated, tiles_refused, without_tiles
 from tests.model.plain import random_packed
 
 # Sums are made in another order, so that now and then one is rounded the other way.
 WITHIN = 2e-3
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here"),
+    NEEDS_COMPILER,
     pytest.mark.skipif(not has_tiles(), reason="no matrix unit here"),
 ]
 

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import dataclasses
 import functools
-import shutil
 
 import pytest
 import torch
@@ -21,6 +20,8 @@ from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products
 from tests.builds import (
+    NEEDS_COMPILER,
+    fastest_in,
     has_tiles,
     names_of_calls,
     tiles_are_imitated,
@@ -40,13 +41,10 @@ DROPOUT = (3, 4)
 # part.
 PAST_THE_CACHE = [(1088, 17, 64), (64, 2, 16448)]
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where these functions are the fastest."""
-    monkeypatch.setattr(cpu_training_layer, "has_fast_products", lambda *_, **__: True)
+anywhere = fastest_in(cpu_training_layer)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Several layers that learn in one function, beside the same one at a time."""
 
 import copy
-import shutil
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from bertsmith.model import cpu_training_layer, cpu_training_layers
 from bertsmith.model.config import BertConfig
 from bertsmith.model.layer import Layer, in_turn
 from bertsmith.model.stream import Stream
+from tests.builds import NEEDS_COMPILER, fastest_in
 from tests.model.plain import random_packed
 
 LENGTHS = [5, 3, 40, 1, 77, 20]
@@ -20,13 +20,10 @@ ROWS = [0, 5, 8, 8, 99, 3]
 # bfloat16 has 8 bits; each of three layers rounds seven times on the way there, and as often back.
 WITHIN = 3e-2
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where these functions are the fastest."""
-    monkeypatch.setattr(cpu_training_layer, "has_fast_products", lambda *_, **__: True)
+anywhere = fastest_in(cpu_training_layer)
 
 
 @pytest.fixture

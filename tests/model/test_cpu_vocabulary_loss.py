@@ -1,7 +1,6 @@
 """The function of `cpu_vocabulary_loss.cpp`, beside float64, which is the definition."""
 
 import math
-import shutil
 import weakref
 
 import pytest
@@ -12,12 +11,12 @@ from bertsmith.compiler import without_native
 from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss, vocabulary_loss
 from bertsmith.model.cpu_vocabulary_loss import loss_and_gradient, suits
 from bertsmith.model.vocabulary_loss import language_model_loss
-from tests.builds import forget_builds, with_vectors_of
+from tests.builds import NEEDS_COMPILER, forget_builds, with_vectors_of
 
 # A gradient is rounded once to its type; float32 loses a few of its 24 bits in the sums.
 WITHIN = {torch.float32: 2e-6, torch.bfloat16: 2.0**-8}
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
 @pytest.fixture(autouse=True)

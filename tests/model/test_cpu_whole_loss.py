@@ -1,7 +1,6 @@
 """The function of `cpu_whole_loss.cpp`, beside float64, which is the definition."""
 
 import math
-import shutil
 
 import pytest
 import torch
@@ -13,13 +12,13 @@ from bertsmith.model import cpu_whole_loss, vocabulary_loss
 from bertsmith.model.cpu_whole_loss import SOURCE, loss_and_gradients, suits
 from bertsmith.model.vocabulary_loss import language_model_loss
 from bertsmith.native import has_fast_products, multiplies_float16
-from tests.builds import forget_builds, with_vectors_of
+from tests.builds import NEEDS_COMPILER, fastest_in, forget_builds, with_vectors_of
 
 # Relative to the largest number. float32 loses a few of its 24 bits in the sums; in bfloat16
 # weights and gradients of logits are rounded, and then the gradient itself.
 WITHIN = {torch.float32: 2e-6, torch.bfloat16: 2.0**-7}
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
 def in_float16(*before):
@@ -30,10 +29,7 @@ def in_float16(*before):
     )
 
 
-@pytest.fixture(autouse=True)
-def anywhere(monkeypatch):
-    """As on a processor where this function is the fastest for both types."""
-    monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_, **__: True)
+anywhere = fastest_in(cpu_whole_loss)
 
 
 def drawn(dtype, num_rows, num_words, width, size=1.0):

@@ -1,7 +1,6 @@
 """Products of float16 beside their definition, and beside the plain linear map in float64."""
 
 import functools
-import shutil
 
 import pytest
 import torch
@@ -23,6 +22,7 @@ from bertsmith.model.linear import Linear
 from bertsmith.native import multiplies_float16
 from bertsmith.processors import OPTIONS
 from bertsmith.train.device import choose_float16
+from tests.builds import NEEDS_COMPILER
 from tests.checkpoints.tiny import tiny_model
 from tests.model import plain_float16
 from tests.model.plain import random_pretrain_batch
@@ -234,7 +234,7 @@ def test_where_no_build_could_have_them_none_is_made(monkeypatch):
     assert not cpu_whole_loss.suits(rows, weight, torch.zeros(6), targets, in_float16=True)
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+@NEEDS_COMPILER
 def test_a_processor_without_them_says_so(monkeypatch):
     built = native.build()
     others = tuple(each for each in built.instructions if each != OPTIONS["avx512_fp16"])

@@ -21,11 +21,10 @@ from bertsmith.runs.finetuning import (
     TaskCheckpoint,
     TaskTrainee,
     begin_task_model,
-    restore_task_checkpoint,
     task_trainee,
 )
 from bertsmith.train.loop import Step, train
-from bertsmith.train.state import TrainerState
+from bertsmith.train.state import TrainerState, load_state
 from tests.checkpoints.tiny import tiny_model, tiny_tokenizer
 
 RUN = FinetuneRun(batch_size=4, precision="fp32", warmup_share=0.0)
@@ -177,7 +176,7 @@ def test_a_run_restored_from_its_checkpoint_ends_with_the_same_bits(
     keeper = TaskCheckpoint(tokenizer=tiny_tokenizer(), task={"kind": "none"})
     keeper.write(tmp_path / "c", first, TrainerState(step=2, extra={"best_step": 1}))
     second = begun(replace(run, keep_head=True), store.load(tmp_path / "c"))
-    state = restore_task_checkpoint(tmp_path / "c", second)
+    state = load_state(tmp_path / "c", second.optimizer)
     assert (state.step, state.extra) == (2, {"best_step": 1})
     assert [step.loss for step in trained(second, 2, NUM_STEPS)] == losses[2:]
     expected = whole.weights()

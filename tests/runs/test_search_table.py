@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,15 @@ from bertsmith.runs.search_record import (
     read_results,
     write_results,
 )
-from bertsmith.runs.search_table import table
+from bertsmith.runs.search_table import score_range, table
 from bertsmith.tasks.classify import LabelScheme
+from bertsmith.tasks.metrics import Interval
 from bertsmith.tasks.squad import SquadConfig
-from bertsmith.tasks.task import AnyTask, Classification, SpanAnswering
+from bertsmith.tasks.task import AnyTask, Classification, MultipleChoice, SpanAnswering
 
 RUN = FinetuneRun(name="glue", batch_size=4, epochs=1.0)
 TASK = Classification(scheme=LabelScheme(("a", "b")))
+NUMBERS = Classification(scheme=LabelScheme(("score",), "regression"))
 
 
 def told_of(
@@ -90,3 +93,21 @@ def test_the_best_is_the_highest_of_all_that_were_scored() -> None:
         line for line in told_of(0.5, 0.6, 0.7, failed=frozenset({0.5})) if "best on" in line
     ]
     assert "; the highest of 3 on the same Dev, so it flatters" in line
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "low", "high"),
+    [
+        (TASK, "accuracy", 0.0, 1.0),
+        (TASK, "f1", 0.0, 1.0),
+        (TASK, "matthews", -1.0, 1.0),
+        (NUMBERS, "spearman", -1.0, 1.0),
+        (MultipleChoice(), "accuracy", 0.0, 1.0),
+        (SpanAnswering(), "f1", 0.0, 100.0),
+        (object(), "accuracy", -math.inf, math.inf),
+    ],
+)
+def test_a_score_lies_in_the_range_of_its_formula(
+    task: AnyTask, name: str, low: float, high: float
+) -> None:
+    assert score_range(task, name) == Interval(low=low, high=high)

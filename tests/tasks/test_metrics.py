@@ -61,14 +61,18 @@ def test_scores_equal_those_of_scikit_learn_and_scipy(seed: int) -> None:
     assert metrics.spearman(*reals) == pytest.approx(stats.spearmanr(*reals).statistic)
 
 
-def test_bootstrap_holds_the_share_and_is_as_wide_as_the_normal_says() -> None:
+def interval_of(score, num_examples: int) -> metrics.Interval | None:
+    return metrics.intervals(lambda drawn: {"": score(drawn)}, num_examples, 1_000)[""]
+
+
+def test_an_interval_holds_the_share_and_is_as_wide_as_the_normal_says() -> None:
     is_right = np.arange(400) < 300
-    interval = metrics.bootstrap(lambda drawn: float(is_right[drawn].mean()), 400)
+    interval = interval_of(lambda drawn: float(is_right[drawn].mean()), 400)
     assert interval is not None
     half = 1.96 * math.sqrt(0.75 * 0.25 / 400)
     assert interval.low == pytest.approx(0.75 - half, abs=0.01)
     assert interval.high == pytest.approx(0.75 + half, abs=0.01)
-    assert interval == metrics.bootstrap(lambda drawn: float(is_right[drawn].mean()), 400)
+    assert interval == interval_of(lambda drawn: float(is_right[drawn].mean()), 400)
 
 
 def test_intervals_of_several_scores_come_from_the_same_draws() -> None:
@@ -78,12 +82,12 @@ def test_intervals_of_several_scores_come_from_the_same_draws() -> None:
         share = float(is_right[drawn].mean())
         return {"right": share, "wrong": 1.0 - share}
 
-    found = metrics.intervals(score, 60)
+    found = metrics.intervals(score, 60, 1_000)
     assert found["wrong"] is not None
     assert found["right"] is not None
-    assert found["right"] == metrics.bootstrap(lambda drawn: score(drawn)["right"], 60)
+    assert found["right"] == interval_of(lambda drawn: score(drawn)["right"], 60)
     assert found["wrong"].low == pytest.approx(1.0 - found["right"].high)
-    assert metrics.intervals(score, 60, num_draws=100) != found
+    assert metrics.intervals(score, 60, 100) != found
 
 
 def test_a_score_that_some_draws_lack_comes_of_the_others() -> None:
@@ -91,7 +95,7 @@ def test_a_score_that_some_draws_lack_comes_of_the_others() -> None:
         rare = {"rare": 1.0} if 7 in drawn else {}
         return {"mean": float(np.mean(drawn)), **rare}
 
-    found = metrics.intervals(score, 20, num_draws=100)
+    found = metrics.intervals(score, 20, 100)
     assert list(found) == ["mean", "rare"]
     assert found["rare"] is None
 
@@ -99,30 +103,30 @@ def test_a_score_that_some_draws_lack_comes_of_the_others() -> None:
 @pytest.mark.parametrize("is_right", [[1], [1] * 8, [0] * 8, [0.1] * 7])
 def test_draws_that_all_score_alike_tell_no_interval(is_right: list[float]) -> None:
     values = np.array(is_right)
-    assert metrics.bootstrap(lambda drawn: float(values[drawn].mean()), len(is_right)) is None
+    assert interval_of(lambda drawn: float(values[drawn].mean()), len(is_right)) is None
     weights = np.linspace(0.1, 1.7, len(is_right))
 
     def rounded(drawn: metrics.Numbers) -> float:
         return float((values * weights[drawn]).sum() / weights[drawn].sum())
 
-    assert metrics.bootstrap(rounded, len(is_right)) is None
+    assert interval_of(rounded, len(is_right)) is None
 
 
 @pytest.mark.parametrize("score", [metrics.matthews, metrics.binary_f1])
 def test_right_answers_tell_no_interval_for_the_few_draws_of_one_class(score) -> None:
     gold = np.arange(8) % 2
     assert score(gold, gold) == 1.0
-    assert metrics.bootstrap(lambda drawn: score(gold[drawn], gold[drawn]), 8) is None
+    assert interval_of(lambda drawn: score(gold[drawn], gold[drawn]), 8) is None
 
 
 def test_draws_of_one_class_are_told_where_they_are_many() -> None:
     gold = np.arange(4) % 2
-    found = metrics.bootstrap(lambda drawn: metrics.matthews(gold[drawn], gold[drawn]), 4)
+    found = interval_of(lambda drawn: metrics.matthews(gold[drawn], gold[drawn]), 4)
     assert found == metrics.Interval(low=0.0, high=1.0)
 
 
 def test_an_interval_holds_the_score_where_repetition_alone_lowers_it() -> None:
-    found = metrics.bootstrap(lambda drawn: len(set(drawn.tolist())) / 50, 50)
+    found = interval_of(lambda drawn: len(set(drawn.tolist())) / 50, 50)
     assert found is not None
     assert found.low < 0.6
     assert found.high == 1.0

@@ -40,12 +40,7 @@ def test_scores_are_those_of_each_item_alone(
     labelled = LabelledItems(
         items=ITEMS, groups=np.arange(len(ITEMS)), rows=ROWS if with_rows else None, targets=[]
     )
-    packing = Packing(
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-        values_per_token=64,
-        tokens_per_batch=tokens_per_batch,
-    )
+    packing = Packing.of(model.bert, tokens_per_batch)
     found = item_scores(model.bert, head, labelled, packing, lambda share: None)
     assert len(found) == len(ITEMS)
     for number, scores in enumerate(found):

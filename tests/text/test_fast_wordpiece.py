@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
-import shutil
 import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -24,12 +23,13 @@ from bertsmith.text.library_wordpiece import LibraryWordPiece
 from bertsmith.text.rules import TokenizerConfig, exact_words
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.wordpiece import WordPiece
+from tests.builds import NEEDS_COMPILER
 from tests.text.test_library_wordpiece import ROWS, exact_wordpiece
 from tests.text.test_rules import SWITCHES, every_kind_of_character
 from tests.text.test_tokenizer import CONFIGS, read_start
 from tests.text.texts import NASTY_TEXTS, VOCABULARY
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 UNKNOWN = ROWS["[UNK]"]
 TEXTS = st.lists(NASTY_TEXTS, max_size=6)

@@ -1,7 +1,5 @@
 """The functions of `cpu_updates.cpp`, beside `updates.adam_in_one_pass`, the definition."""
 
-import shutil
-
 import pytest
 import torch
 from torch import nn
@@ -14,9 +12,10 @@ from bertsmith.train.flat import LARGE_ELEMENTS
 from bertsmith.train.gradient import Gradient
 from bertsmith.train.optimizer import Optimizer
 from bertsmith.train.updates import Flat, Update
+from tests.builds import NEEDS_COMPILER
 from tests.train.one_run import RATES, adam, copied, drawn, squared_norm, tensor_rates
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 # A block and its neighbours, a vector and its neighbours.
 SIZES = [1, 15, 16, 17, BLOCK - 1, BLOCK, 3 * BLOCK + 5, 20_001]

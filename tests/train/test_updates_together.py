@@ -1,7 +1,5 @@
 """Runs of several kinds in one step, and rows of a table among them."""
 
-import shutil
-
 import pytest
 import torch
 
@@ -9,9 +7,10 @@ from bertsmith.train import updates
 from bertsmith.train.cpu_updates import BLOCK, Sleepers
 from bertsmith.train.gradient import Gradient
 from bertsmith.train.updates import Flat, TensorRates, Update, Updates
+from tests.builds import NEEDS_COMPILER
 from tests.train.one_run import FACTOR, RATES, adam, copied, drawn, squared_norm
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler here")
+pytestmark = NEEDS_COMPILER
 
 
 def test_lamb_takes_its_norm_here_and_its_update_by_the_definition_beside_runs_of_adam():

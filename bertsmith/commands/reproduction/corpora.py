@@ -11,12 +11,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bertsmith.commands.named_texts import require_there
 from bertsmith.commands.paths import require_destination, require_text
 from bertsmith.commands.preparation import corpus_of, is_corpus, is_of_other_text
 from bertsmith.commands.reproduce_options import Reproduce
 from bertsmith.commands.reproduction.exam_sets import ExamSets
 from bertsmith.commands.text_options import TextChoices, VocabularyChoices
+from bertsmith.commands.typed import require_there
 from bertsmith.corpus.manifest import FILE_NAME as MANIFEST
 from bertsmith.files import InUseError, claimed
 from bertsmith.recipes.experiments.experiment import Experiment, Pretrained, models_of

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from bertsmith.commands.task_files import TaskFiles
 from bertsmith.commands.typed import word_behind
 
 RecipeName = Literal[
@@ -46,7 +45,7 @@ def recipe_for(arguments: Sequence[str]) -> RecipeName:
 def _squad_version(arguments: Sequence[str]) -> str:
     """Whose evaluator is meant; of files that cannot be read, which is told later, the first's."""
     # Only here is a file read: help and typing errors are told without numpy.
-    from bertsmith.commands.sources.question_columns import columns_of
+    from bertsmith.tasks.own.question_rows import QuestionColumns
     from bertsmith.tasks.own.questions import version_of
 
     typed = word_behind("--squad-version", arguments)
@@ -56,7 +55,7 @@ def _squad_version(arguments: Sequence[str]) -> str:
         Path(path) for option in ("--squad", "--dev") if (path := word_behind(option, arguments))
     ]
     answers = word_behind("--answers-column", arguments)
-    columns = columns_of(TaskFiles(answers_column=answers))
+    columns = QuestionColumns() if answers is None else QuestionColumns(answers=answers)
     try:
         return version_of(paths, columns, has_header="--no-header" not in arguments)
     except (OSError, ValueError):

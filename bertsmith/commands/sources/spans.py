@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertsmith.commands.sources.files import SHARED_OPTIONS, learned_header, require_columns
-from bertsmith.commands.sources.question_columns import columns_of
 from bertsmith.commands.sources.source import chosen_values, require_read, wrong_kind
 from bertsmith.commands.task_files import TaskFiles, TaskValues
 from bertsmith.reading import tables
 from bertsmith.reading.squad_json import Question
 from bertsmith.tasks.own import questions
 from bertsmith.tasks.own.files import FileOptions, OwnFile
+from bertsmith.tasks.own.question_rows import QuestionColumns
 from bertsmith.tasks.squad import EncodedQuestions, SquadConfig
 from bertsmith.tasks.squad_answers import FoundAnswer
 from bertsmith.tasks.squad_scores import EVALUATORS, SquadVersion
@@ -46,7 +46,7 @@ class SpanFiles:
         """As `questions.read`."""
         files = self.files
         options = FileOptions(has_header=files.header, skip_malformed=files.skip_malformed)
-        columns = columns_of(files)
+        columns = _columns_of(files)
         if questions.has_rows(path):
             own = columns.of_file(path, has_header=files.header)
             named = {
@@ -66,7 +66,7 @@ class SpanFiles:
     def begin(self, files: Sequence[OwnFile[Question]], max_tokens: int) -> SpanAnswering:
         """With no answer as an answer where one of the files has questions without one."""
         version = self.values.squad_version or questions.version_of(
-            [file.path for file in files], columns_of(self.files), has_header=self.files.header
+            [file.path for file in files], _columns_of(self.files), has_header=self.files.header
         )
         config = SquadConfig(
             max_tokens=max_tokens,
@@ -85,7 +85,7 @@ class SpanFiles:
 
     def to_json(self, task: _Spans, name: str) -> Mapping[str, object]:
         """As `stored.task_json`."""
-        columns, path = dataclasses.asdict(columns_of(self.files)), self.files.squad
+        columns, path = dataclasses.asdict(_columns_of(self.files)), self.files.squad
         assert path is not None
         has_header = questions.is_squad_json(path) or learned_header(path, self.files)
         return task_json(
@@ -129,6 +129,18 @@ class SpanFiles:
                     f"of the Dev questions: how well such are told is not measured",
                 )
         return ()
+
+
+def _columns_of(files: TaskFiles) -> QuestionColumns:
+    """The columns that are named, the usual ones in place of the others."""
+    named = {
+        "key": files.key_column,
+        "question": files.question_column,
+        "passage": files.passage_column,
+        "answers": files.answers_column,
+        "start": files.start_column,
+    }
+    return QuestionColumns(**{name: each for name, each in named.items() if each is not None})
 
 
 def _require_answers(files: Sequence[OwnFile[Question]], version: SquadVersion) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertsmith import cli
-from bertsmith.commands.named_texts import refuse_files
+from bertsmith.commands.typed import refuse_files
 
 
 @pytest.mark.parametrize(
