@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from bertsmith.commands import memory
@@ -171,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A mistake is one line on standard error. BERTSMITH_TRACEBACK=1 shows where it was raised.
     SIGTERM is as Ctrl-C.
     """
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # not UTF-8 on many a Windows: `?`, no crash
         sys.stdout.reconfigure(errors="replace")
     for name, value in ENVIRONMENT.items():
@@ -208,6 +210,17 @@ def overview() -> str:
             "first steps:  bertsmith quickstart      your own text:  bertsmith pretrain FOLDER",
         )
     )
+
+
+def _open_closed_streams() -> None:
+    """What whoever started this had closed (`>&-`) leads nowhere, and no file takes its number."""
+    nowhere = Path(os.devnull)
+    if not sys.stdin:
+        sys.stdin = nowhere.open(encoding="utf-8")
+    if not sys.stdout:
+        sys.stdout = nowhere.open("w", encoding="utf-8")
+    if not sys.stderr:
+        sys.stderr = nowhere.open("w", encoding="utf-8")
 
 
 @contextlib.contextmanager

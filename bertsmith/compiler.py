@@ -41,6 +41,7 @@ from bertsmith.libraries import (
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 _LOCK = threading.Lock()
 _BUILD_SECONDS = 120
+_UNFINISHED = "building-"
 
 
 @contextlib.contextmanager
@@ -128,8 +129,8 @@ def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
         if cache is not None:
             if library := library_at(cache / name):
                 return library
-            with contextlib.suppress(OSError):  # nothing may be written to it or run from it
-                return _built(command, build, source, cache / name)
+            with contextlib.suppress(OSError), _alone(cache):  # or nothing may be written or run
+                return library_at(cache / name) or _built(command, build, source, cache / name)
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as folder:
             return _built(command, build, source, Path(folder) / name)
     except (OSError, subprocess.SubprocessError) as error:
@@ -170,7 +171,7 @@ def _fingerprint(source: Path, command: list[str]) -> str:
 
 def _built(command: list[str], build: Build, source: Path, place: Path) -> ctypes.CDLL:
     """Written under another name first: nobody ever loads half a library."""
-    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=_UNFINISHED) as folder:
         made = Path(folder) / place.name
         command = [*command, f"-I{PACKAGE}", "-o", str(made), str(source)]
         try:
@@ -186,6 +187,25 @@ def _built(command: list[str], build: Build, source: Path, place: Path) -> ctype
             os.fsync(file.fileno())  # before its name: a power cut must not leave half of it
         made.replace(place)
     return found
+
+
+@contextlib.contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """While no other process builds for the cache: one builds, the others find what it built.
+
+    What a killed one left is removed. On a disk without locks nobody is waited for.
+    """
+    import fcntl  # which Linux has
+
+    with (cache / "lock").open("w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            pass
+        else:
+            for unfinished in cache.glob(f"{_UNFINISHED}*"):
+                shutil.rmtree(unfinished, ignore_errors=True)
+        yield
 
 
 def _run(command: list[str], seconds: int | None = _BUILD_SECONDS) -> None:

@@ -89,7 +89,7 @@ def read_json(path: Path) -> dict[str, object]:
     """The JSON object in a file. Raises DamagedError, naming it, where it holds none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise DamagedError(f"{path} holds a {type(value).__name__}, expected a JSON object")

@@ -60,8 +60,7 @@ class Predictor(ReadyModel):
         texts = given.texts(texts, "fill_mask")
         words = given.texts(targets, "targets", "word")
         self.abilities.require("masked_lm")
-        if not words and top_k < 1:
-            raise ValueError(f"top_k must be at least 1, found {top_k}")
+        top_k = given.count(top_k, "top_k")
         only = fill_mask.target_ids(words, self.tokenizer) if words else None
         questions = fill_mask.encode(texts, self.tokenizer, self.limit)
         windows = [window for question in questions for window in question.windows]
@@ -199,6 +198,7 @@ class Predictor(ReadyModel):
             self.abilities.require_pairs()
         self.abilities.require_tokens(*sides)
         hidden = hidden_places.encode(sides, self.tokenizer, self.limit, hiding or Hiding())
+        top_k = given.count(top_k, "top_k")
         return explanation.explanation(self.abilities, hidden, top_k, self._read)
 
     def classify(self, texts: Iterable[str | Pair]) -> list[ClassifiedText]:

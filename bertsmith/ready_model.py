@@ -32,6 +32,7 @@ from bertsmith.tasks.imported import AnyOwnTask, read_own_task
 from bertsmith.tasks.own_predictor import OwnPredictor
 from bertsmith.tasks.scores import FloatArray, Scoring, item_scores
 from bertsmith.text.tally import TokenTally
+from bertsmith.threads import outlive_forks
 from bertsmith.train.config import AnswerPrecision
 from bertsmith.train.device import choose_device, rounds_products
 
@@ -122,10 +123,11 @@ class ReadyModel:
         CPUs that multiply these. Raises ValueError for one that is not there, before anything is
         read. `task_class` is the `module:Class` of one's own that the model learned by, which is
         imported: code is run; raises ValueError, as `tasks.imported.read_own_task` does, for a
-        model of another one.
+        model of another one. A process that is forked from this one later answers in one thread.
         """
         device = choose_device(str(device))
         rest_of(precision, device)
+        outlive_forks()
         loaded = load(name_or_path)
         own_task = None if task_class is None else read_own_task(loaded.directory, task_class)
         rest = make_ready(loaded.model, precision, device)

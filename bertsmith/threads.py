@@ -1,14 +1,19 @@
 """Calls that compute with torch -> their results in order, as many at a time as there are threads.
 
 Threads that share an operator meet after every one of them; each with a call of its own, they never
-wait for one another. It does not know what is computed.
+wait for one another. However it ends, by a signal's exception or without a thread to be had, nobody
+is left waiting. It does not know what is computed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import torch
@@ -21,7 +26,8 @@ def one_a_thread(call: Callable[[Given], Result], items: Sequence[Given]) -> lis
     """`call` of every item, each in one of torch's threads; with fewer items, in all of them.
 
     What a `with` block has set around it (inference mode, `unfused`) holds in this thread alone:
-    `call` sets it itself. The first error of a call is raised; calls not begun are left out.
+    `call` sets it itself. The first error of a call is raised; calls not begun are left out. Where
+    no thread can be begun (a container's limit, after the main thread's end) this one does it all.
     """
     num_threads = torch.get_num_threads()
     if num_threads == 1 or len(items) < num_threads:
@@ -31,14 +37,39 @@ def one_a_thread(call: Callable[[Given], Result], items: Sequence[Given]) -> lis
     def begin() -> None:
         torch.set_num_threads(1)
         torch.get_num_threads()  # a thread's first question or operator takes the process's number
-        all_here.wait()
+        with contextlib.suppress(threading.BrokenBarrierError):
+            all_here.wait()
 
     pool = ThreadPoolExecutor(num_threads, initializer=begin)
     try:
-        results = pool.map(call, items)
-        all_here.wait()
-        # Theirs is one thread; this one's, and that of threads begun from now on, is as before.
-        torch.set_num_threads(num_threads)
-        return list(results)
+        if futures := _begun(pool, call, items):
+            all_here.wait()
+            # Theirs is one thread; this one's, and that of threads begun from now on, is as before.
+            torch.set_num_threads(num_threads)
+            return [future.result() for future in futures]
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
+        all_here.abort()  # whatever came in between, nobody is waited for
+        pool.shutdown()
+        torch.set_num_threads(num_threads)
+    return [call(item) for item in items]
+
+
+@functools.cache
+def outlive_forks() -> None:
+    """From now on a forked process computes in one thread: its parent's others are not there.
+
+    Without it the first operator that is shared waits for them for ever, torch's own too.
+    """
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
+
+def _begun(
+    pool: ThreadPoolExecutor, call: Callable[[Given], Result], items: Sequence[Given]
+) -> list[Future[Result]] | None:
+    """The calls under way; None where not every thread can be begun."""
+    try:
+        return [pool.submit(call, item) for item in items]
+    except RuntimeError:
+        return None

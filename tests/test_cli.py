@@ -196,6 +196,22 @@ def test_sigterm_stops_as_ctrl_c_does_where_nobody_has_chosen_otherwise(
         signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell's words")
+@pytest.mark.parametrize(
+    ("closed", "status", "told"),
+    [(">&-", 0, ""), ("<&- >&-", 0, ""), ("2>&-", 0, "usage"), ("<&- >&- 2>&-", 0, "")],
+)
+def test_closed_streams_lead_nowhere(closed: str, status: int, told: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m bertsmith --help {closed}', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (status, "")
+    assert told in done.stdout
+
+
 def test_help_is_given_beside_a_folder_that_is_not_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

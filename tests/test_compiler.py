@@ -1,4 +1,5 @@
 import ctypes
+import errno
 import logging
 import os
 import stat
@@ -30,6 +31,11 @@ def source(tmp_path):
     return path
 
 
+def in_the(cache):
+    """What lies there beside the file that is locked while something is built."""
+    return [each for each in cache.iterdir() if each.name != "lock"]
+
+
 def doubles(source):
     return library(source, PLAIN)["doubled"](ctypes.c_int(21)) == 42
 
@@ -37,12 +43,12 @@ def doubles(source):
 @NEEDS_COMPILER
 def test_a_source_becomes_functions_and_is_built_once(source, cache, monkeypatch):
     assert doubles(source)
-    [built] = cache.iterdir()
+    [built] = in_the(cache)
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
     forget_builds()
     monkeypatch.setattr(compiler, "_built", lambda *_: pytest.fail("built twice"))
     assert doubles(source)
-    assert [*cache.iterdir()] == [built]
+    assert in_the(cache) == [built]
 
 
 @NEEDS_COMPILER
@@ -60,6 +66,50 @@ def test_threads_that_ask_together_build_once(source, monkeypatch):
         thread.join()
     assert found == [True] * 4
     assert len(calls) == 1
+
+
+@NEEDS_COMPILER
+def test_what_another_process_builds_is_waited_for_and_not_built_again(
+    source, cache, monkeypatch, tmp_path
+):
+    assert doubles(source)
+    [built] = in_the(cache)
+    finished = built.rename(tmp_path / built.name)
+    forget_builds()
+    monkeypatch.setattr(compiler, "_built", lambda *_: pytest.fail("built twice"))
+    found = []
+    thread = threading.Thread(target=lambda: found.append(doubles(source)))
+    with compiler._alone(cache):
+        thread.start()
+        thread.join(timeout=0.2)
+        assert thread.is_alive()
+        finished.rename(built)
+    thread.join()
+    assert found == [True]
+
+
+@NEEDS_COMPILER
+def test_what_a_killed_build_left_is_removed_by_the_next_one(source, cache):
+    left = cache / "building-0a1b2c"
+    left.mkdir(parents=True)
+    (left / "half.so").write_bytes(b"half")
+    cache.chmod(0o700)
+    assert doubles(source)
+    [built] = in_the(cache)
+    assert built.suffix == ".so"
+
+
+@NEEDS_COMPILER
+def test_on_a_disk_without_locks_it_is_built_and_nothing_removed(source, cache, monkeypatch):
+    (cache / "building-by-another").mkdir(parents=True)
+    cache.chmod(0o700)
+
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    assert doubles(source)
+    assert len(in_the(cache)) == 2
 
 
 @NEEDS_COMPILER
@@ -83,7 +133,7 @@ def test_another_source_build_or_compiler_takes_another_library(
     os.utime(script, (0, 0))
     forget_builds()
     assert library(source, more) is not None
-    assert len([*cache.iterdir()]) == 6
+    assert len(in_the(cache)) == 6
     wrapper = tmp_path / "wrapper"
     wrapper.write_text('#!/bin/sh\nexec "$@"\n')
     wrapper.chmod(0o755)
@@ -92,7 +142,7 @@ def test_another_source_build_or_compiler_takes_another_library(
         os.utime(script, (seconds, seconds))
         forget_builds()
         assert library(source, more) is not None
-    assert len([*cache.iterdir()]) == 8
+    assert len(in_the(cache)) == 8
 
 
 @NEEDS_COMPILER
@@ -106,7 +156,7 @@ def test_what_a_source_includes_is_part_of_it(source, cache):
             library(source, Build(options=("-DVECTOR_BYTES=16",)))["doubled"](ctypes.c_int(5))
             == 5 * factor
         )
-    assert len([*cache.iterdir()]) == 2
+    assert len(in_the(cache)) == 2
 
 
 @NEEDS_COMPILER
@@ -150,7 +200,7 @@ def test_a_compiler_that_was_killed_leaves_no_slower_library(source, cache, monk
     script.chmod(0o755)
     monkeypatch.setenv("CXX", str(script))
     assert library(source, build) is None
-    assert [*cache.iterdir()] == []
+    assert in_the(cache) == []
 
 
 @NEEDS_COMPILER
@@ -164,7 +214,7 @@ def test_sources_that_do_not_build_are_told_once_with_their_reason(source, cache
     [record] = caplog.records
     assert "no functions in C++, so this is correct but slower" in record.getMessage()
     assert "nonsense" in record.getMessage()
-    assert [*cache.iterdir()] == []
+    assert in_the(cache) == []
 
 
 def test_a_compiler_that_is_not_there_is_told_once_for_all_sources(source, monkeypatch, caplog):
@@ -231,7 +281,7 @@ def test_a_person_can_do_without(source, monkeypatch):
 @NEEDS_COMPILER
 def test_a_cached_file_that_does_not_load_is_built_again(source, cache):
     assert doubles(source)
-    [built] = cache.iterdir()
+    [built] = in_the(cache)
     built.unlink()
     built.touch()
     forget_builds()
@@ -244,7 +294,7 @@ def test_a_cached_file_that_does_not_load_is_built_again(source, cache):
 def test_a_cached_file_that_is_cut_is_built_again(source, cache, share):
     """Loading it would end the process."""
     assert doubles(source)
-    [built] = cache.iterdir()
+    [built] = in_the(cache)
     whole = built.read_bytes()
     built.unlink()
     built.write_bytes(whole[: int(share * len(whole))])

@@ -160,6 +160,7 @@ def test_json_is_readable_and_keeps_the_order_and_the_letters(tmp_path):
     [
         (b'{"a": ', r"facts\.json is not JSON: .*line 1"),
         (b"\xff\xfe{}", r"facts\.json is not JSON: .*utf-8"),
+        (b"[" * 100_000, r"facts\.json is not JSON: .*recursion"),
         (b"[1]", r"facts\.json holds a list, expected a JSON object"),
     ],
 )

@@ -1,12 +1,16 @@
 """Calls side by side: in order, one thread each, and nothing left changed."""
 
+import operator
+import os
+import pkgutil
+import signal
 import threading
 import time
 
 import pytest
 import torch
 
-from bertsmith.threads import one_a_thread
+from bertsmith.threads import one_a_thread, outlive_forks
 
 
 @pytest.fixture
@@ -77,3 +81,63 @@ def test_a_thread_begun_meanwhile_has_as_many_threads_as_before():
         == [1] * 4
     )
     assert found == [2] * 4
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("place", ["submit", "wait", "set_num_threads", "result"])
+def test_an_exception_in_this_thread_leaves_nobody_waiting(monkeypatch, place):
+    """As Ctrl-C raises it, wherever this thread stands; without the end it would hang."""
+    here, begun = threading.current_thread(), []
+    owner = {
+        "submit": "concurrent.futures.ThreadPoolExecutor",
+        "wait": "threading.Barrier",
+        "set_num_threads": "torch",
+        "result": "concurrent.futures.Future",
+    }[place]
+    whole = operator.attrgetter(place)(pkgutil.resolve_name(owner))
+
+    def interrupted(*given):
+        if threading.current_thread() is here and not begun:
+            begun.append(place)
+            raise KeyboardInterrupt
+        return whole(*given)
+
+    monkeypatch.setattr(f"{owner}.{place}", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one_a_thread(lambda number: number, range(4))
+    assert torch.get_num_threads() == 2
+    assert one_a_thread(lambda number: number, range(4)) == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("num_begun", [0, 1])
+def test_where_no_thread_can_be_begun_this_one_does_it_all_once(monkeypatch, num_begun):
+    start, left = threading.Thread.start, [None] * num_begun
+
+    def refused(thread):
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    done = []
+    assert one_a_thread(lambda number: done.append(number), range(4)) == [None] * 4
+    assert done == [0, 1, 2, 3]
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.usefixtures("two_threads")
+def test_a_forked_process_computes_though_its_parent_had_more_threads():
+    outlive_forks()
+    numbers = torch.ones(1_000_000)
+    assert numbers.sum() == 1_000_000  # in two threads, of which a child has one
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # a child that waits for ever is ended
+        right = numbers.exp().sum() > 1_000_000 and torch.get_num_threads() == 1
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert torch.get_num_threads() == 2

@@ -63,11 +63,13 @@ def quickstart(options: Quickstart) -> None:
     # They import torch, which takes seconds: only now, when the options are known to be sound.
     from rich.console import Console
 
+    from bertsmith.commands.paths import require_destination
     from bertsmith.commands.pretrain import pretrain
     from bertsmith.commands.quickstart_chapters import ChapterRun, learn_chapters, write_chapters
     from bertsmith.runs.progress import say
     from bertsmith.runs.report import samples
 
+    require_destination(options.out, (), "the quickstart's")
     console = Console()
     version = platform.python_version()
     documents = list(interpreter_documents())

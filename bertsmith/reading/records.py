@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from bertsmith.reading.parquet import parquet_file
+
 LONGEST_LINE = 1 << 26
 """Characters; a JSON line must be held whole, so this bounds the memory."""
 NULLS = "records whose text is null"
@@ -74,13 +76,8 @@ def check_first_record(start: str, name: str, text_field: str) -> None:
 def check_parquet(path: Path, text_field: str) -> None:
     """Raises ValueError where the file is damaged, empty or has no such column of strings."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    try:
-        file = pq.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path}: not a whole Parquet file ({error})") from error
-    with file:
+    with parquet_file(path) as file:
         schema = file.schema_arrow
         if text_field not in schema.names:
             raise ValueError(f"{path}: {_missing(text_field, schema.names)}")
@@ -97,10 +94,9 @@ def parquet_texts(path: Path, text_field: str, skipped: Counter[str]) -> Iterato
     Raises ValueError, with the file, for one that is damaged behind its beginning.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, memory_map=True) as file:
+        with parquet_file(path) as file:
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[text_field]):
                 for text in batch.column(0).to_pylist():
                     if text is None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from bertsmith.reading.counted import counted
 from bertsmith.reading.detect import suffix_of
@@ -30,9 +30,7 @@ from bertsmith.reading.lines import (
     numbered_lines,
     tab_separated,
 )
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+from bertsmith.reading.parquet import parquet_file
 
 TableFormat = Literal["text", "csv", "tsv", "jsonl", "parquet"]
 
@@ -134,7 +132,7 @@ def columns(path: Path, *, has_header: bool = True) -> tuple[str, ...]:
     if format == "text":
         return (TEXT,)
     if format == "parquet":
-        with _parquet_file(path) as file:
+        with parquet_file(path) as file:
             return tuple(file.schema_arrow.names)
     if format == "jsonl":
         names = _fields(path)
@@ -287,7 +285,7 @@ def _parquet_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
 
     number = 0
     try:
-        with _parquet_file(path) as file:
+        with parquet_file(path) as file:
             bytes_a_row = path.stat().st_size / max(1, file.metadata.num_rows)
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(names)):
                 lists = (batch.column(name).to_pylist() for name in names)
@@ -301,16 +299,6 @@ def _parquet_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
                     )
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{path}: damaged Parquet behind row {number} ({error})") from error
-
-
-def _parquet_file(path: Path) -> pq.ParquetFile:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(path, memory_map=True)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path}: not a whole Parquet file ({error})") from error
 
 
 def _names(first: Sequence[str], has_header: bool) -> tuple[str, ...]:

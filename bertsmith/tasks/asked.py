@@ -57,7 +57,7 @@ def texts_to_classify(texts: Iterable[str | tuple[str, str]]) -> list[TextExampl
     for number, each in enumerate(_listed(texts, "classify", "text"), start=1):
         sides = [each] if isinstance(each, str) else each
         place = f"text {number}"
-        if not isinstance(sides, Sequence) or not 1 <= len(sides) <= 2:
+        if isinstance(sides, bytes) or not isinstance(sides, Sequence) or not 1 <= len(sides) <= 2:
             raise ValueError(f"{place}: expected a text or a pair of texts, found {each!r:.60}")
         read = tuple(given.text(side, place) for side in sides)
         examples.append(TextExample(texts=read, labels=None, place=place))
@@ -144,7 +144,8 @@ def texts_of(asked: Asked) -> tuple[str, ...]:
 
 
 def _listed(texts: Iterable[object], name: str, kind: str) -> list[object]:
-    """Raises TypeError for one text alone, whose letters would be taken for texts."""
+    """Raises TypeError for one text alone, whose letters would be taken for texts, and for none."""
+    expected = f"{name} expects a list of {kind}s"
     if isinstance(texts, str):
-        raise TypeError(f"{name} expects a list of {kind}s, found one: write {name}([{kind}])")
-    return list(texts)
+        raise TypeError(f"{expected}, found one: write {name}([{kind}])")
+    return given.listed(texts, expected)

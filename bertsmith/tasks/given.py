@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Set
+from numbers import Integral
 
 Pair = tuple[str, str]
 
@@ -27,7 +28,7 @@ def texts(given: Iterable[str], name: str, kind: str = "text") -> list[str]:
         raise TypeError(f"{expected}, found one {kind}, {short(given)}: write {name}([{kind}])")
     return [
         text(each, f"{expected}, but number {number}")
-        for number, each in enumerate(_listed(given, expected), start=1)
+        for number, each in enumerate(listed(given, expected), start=1)
     ]
 
 
@@ -41,12 +42,12 @@ def pairs(given: Iterable[Pair], name: str) -> list[Pair]:
     alone: object = given
     if isinstance(alone, str):
         raise TypeError(f"{expected}, found one text, {short(alone)}: {advice}")
-    listed = _listed(given, expected)
-    if listed and all(isinstance(each, str) for each in listed):
-        raise TypeError(f"{expected}, found {len(listed):,} texts and no pair: {advice}")
+    found = listed(given, expected)
+    if found and all(isinstance(each, str) for each in found):
+        raise TypeError(f"{expected}, found {len(found):,} texts and no pair: {advice}")
     return [
         _pair(each, f"{expected}, but number {number}")
-        for number, each in enumerate(listed, start=1)
+        for number, each in enumerate(found, start=1)
     ]
 
 
@@ -62,6 +63,27 @@ def text(given: object, place: str) -> str:
             f"{error.start}: it was cut, or decoded with surrogates"
         ) from error
     return given
+
+
+def listed(given: object, expected: str) -> list[object]:
+    """What is iterated over, in the order in which answers are given, which a set has not.
+
+    Raises TypeError, which begins with what was `expected`.
+    """
+    if not isinstance(given, Iterable) or isinstance(given, Mapping | Set | bytes):
+        raise TypeError(f"{expected}, found {type(given).__name__} {given!r:.40}")
+    return list(given)
+
+
+def count(given: object, name: str) -> int:
+    """How many of something. Raises TypeError for what is no whole number, ValueError below 1."""
+    if not isinstance(given, Integral):
+        raise TypeError(
+            f"{name} must be a whole number, found {type(given).__name__} {given!r:.40}"
+        )
+    if given < 1:
+        raise ValueError(f"{name} must be at least 1, found {given}")
+    return int(given)
 
 
 def is_readable(text: str) -> bool:
@@ -84,13 +106,6 @@ def require_token(text: str, num_tokens: int, place: str = "") -> None:
 def short(text: str) -> str:
     """A text as it is shown in an error."""
     return repr(textwrap.shorten(text, 60, placeholder="…") if len(text) > 60 else text)
-
-
-def _listed(given: object, expected: str) -> list[object]:
-    """In the order in which answers are given, which a set has not."""
-    if not isinstance(given, Iterable) or isinstance(given, Mapping | Set | bytes):
-        raise TypeError(f"{expected}, found {type(given).__name__} {given!r:.40}")
-    return list(given)
 
 
 def _pair(given: object, place: str) -> Pair:

@@ -95,8 +95,11 @@ class FastWordPiece:
         if len(slices) == 1:
             tokens = self._encoded(texts, with_spans)
         else:
-            with ThreadPoolExecutor(min(_num_threads(), len(slices))) as pool:
-                parts = list(pool.map(lambda each: self._encoded(each, with_spans), slices))
+            try:
+                with ThreadPoolExecutor(min(_num_threads(), len(slices))) as pool:
+                    parts = list(pool.map(lambda each: self._encoded(each, with_spans), slices))
+            except RuntimeError:  # no thread can be begun: none is left, or the main one has ended
+                parts = [self._encoded(each, with_spans) for each in slices]
             tokens = Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
         left_out = np.flatnonzero(tokens.counts < 0)
         tokens.counts[left_out] = 0

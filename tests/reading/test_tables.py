@@ -249,9 +249,10 @@ def test_what_is_no_table_is_named(tmp_path):
         columns(tmp_path / "a.xlsx")
     with pytest.raises(ValueError, match=r"unknown extension '\.docx', expected \.txt"):
         columns(tmp_path / "a.docx")
-    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(ValueError, match="not a whole Parquet file"):
-        columns(tmp_path / "a.parquet")
+    for content in (b"PAR1 no", b"PAR1" + bytes(20) + b"PAR1"):
+        (tmp_path / "a.parquet").write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\.parquet: not a whole Parquet file"):
+            columns(tmp_path / "a.parquet")
     with tarfile.open(tmp_path / "a.csv.tar", "w") as archive:
         archive.add(write(tmp_path / "a.csv"), "a.csv")
     with pytest.raises(ValueError, match="is an archive; rows are read from one file"):

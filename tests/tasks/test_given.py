@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bertsmith.tasks import given
+from bertsmith.tasks.asked import texts_to_classify, texts_to_tag
 from tests.tasks.predictors import SENTENCES, predictor_of
 
 TEXT_QUESTIONS = ("fill_mask", "embed", "pseudo_perplexity")
@@ -49,6 +50,35 @@ def test_what_is_no_list_of_pairs_is_named(name, asked, kind, told):
     with pytest.raises(kind, match=re.escape(told.replace("{name}", name))) as caught:
         getattr(predictor_of(), name)(asked)
     assert str(caught.value).startswith(f"{name} expects a list of pairs of texts")
+
+
+@pytest.mark.parametrize("name", ["classify", "tag"])
+@pytest.mark.parametrize(("asked", "told"), [
+    (None, "found NoneType None"), ({"a": 1}, "found dict {'a': 1}"), (b"ab", "found bytes b'ab'"),
+])  # fmt: skip
+def test_questions_of_a_task_are_a_list_of_texts_too(name, asked, told):
+    reads = {
+        "classify": texts_to_classify,
+        "tag": lambda texts: texts_to_tag(texts, by_character=False),
+    }
+    with pytest.raises(TypeError) as caught:
+        reads[name](asked)
+    assert str(caught.value) == f"{name} expects a list of texts, {told}"
+
+
+def test_bytes_are_no_pair_of_texts():
+    with pytest.raises(ValueError, match=r"text 1: expected a text or a pair of texts, found b'x'"):
+        texts_to_classify([b"x"])
+
+
+@pytest.mark.parametrize(("asked", "kind"), [("5", "str '5'"), (2.5, "float 2.5")])
+def test_so_many_answers_is_a_whole_number(asked, kind):
+    predictor = predictor_of()
+    for ask in (predictor.fill_mask, predictor.explain):
+        with pytest.raises(TypeError, match=f"top_k must be a whole number, found {kind}"):
+            ask("[MASK]" if ask == predictor.explain else ["[MASK]"], top_k=asked)
+    (answer,) = predictor.fill_mask(["[MASK]"], top_k=np.int64(2))
+    assert [len(candidates) for candidates in answer.masks] == [2]
 
 
 def test_one_word_is_no_list_of_targets():
