@@ -4,6 +4,9 @@ The functions of `cpu_norm.cpp` give the values, gradients and dropout masks of 
 stays the definition and takes what these do not: other devices, float64 and float16, norms that are
 not in float32 or have no bias, and a machine without a compiler.
 
+Differs: a float32 row whose numbers are all equal, which no model has, does not come out as exactly
+its bias: its mean is rounded, and the norm enlarges what is left.
+
 Legend: T rows, H hidden size.
 """
 
