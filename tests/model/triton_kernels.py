@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -11,6 +12,22 @@ import pytest
 
 SHARED_BYTES = 99 * 1024
 """Of a program: the least that a GPU of these capabilities has, 3.x of which run on newer ones."""
+
+
+def patch_triton_once_a_function() -> None:
+    """In a process that interprets: what kernels call does not patch Triton's language each time.
+
+    What the first call patches stays so, and each call after it took a third of all the time.
+    """
+    from triton.runtime import interpreter
+
+    patch = functools.cache(interpreter._patch_lang)
+
+    def called(function, *arguments, **named):
+        patch(function.fn)
+        return function.rewrite()(*arguments, **named)
+
+    interpreter.InterpretedFunction.__call__ = called
 
 
 def interpreted(module: str) -> list[list[float]]:
