@@ -26,6 +26,7 @@ from tests.commands.small_run import FURTHER, TOY, write_text
 from tests.commands.small_task import write_model
 from tests.commands.toy_files import names_toy_files, write_toy_files
 from tests.commands.toy_runs import write_toy_runs
+from tests.pictures import leave_blank
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -186,8 +187,9 @@ def prepared(arguments: list[str]) -> None:
 
 @pytest.fixture
 def _empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Runs in an empty directory; commands may set the threads."""
+    """Runs in an empty directory; commands may set the threads, and draw blank pictures."""
     monkeypatch.chdir(tmp_path)
+    leave_blank(monkeypatch)
     num_threads = torch.get_num_threads()
     yield
     torch.set_num_threads(num_threads)

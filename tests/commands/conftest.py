@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from bertsmith.checkpoints import store
 from tests.checkpoints.tiny import CONFIG, tiny_model, tiny_tokenizer
 from tests.commands.own_class import write_own_class
 from tests.commands.small_task import begun, bertsmith, write_glue, write_model
+from tests.pictures import leave_blank
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +26,9 @@ def _keep_threads() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _pictures_are_blank(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pixels are most of the time of a small run: where no test looks at them, there are none.
-
-    What is to be drawn is told to matplotlib all the same, and what a module begins with is drawn.
-    """
+    """Where no test looks at them; what a module begins with is drawn."""
     if "drawn" not in request.keywords:
-        monkeypatch.setattr(Figure, "savefig", lambda figure, file, **how: file.write(b"a picture"))
+        leave_blank(monkeypatch)
 
 
 @pytest.fixture(scope="module")
