@@ -14,6 +14,7 @@ import pytest
 from bertsmith.runs.directory import reached
 from bertsmith.train.log import read_metrics
 from tests.commands.small_run import TOY, TOY_RUN, command, environment, killed_at, run, write_text
+from tests.commands.small_task import bertsmith
 
 LAST = Path("checkpoints") / "step-00000024"
 WAIT_SECONDS = 120.0
@@ -44,6 +45,12 @@ def killed_after(
     assert process.poll() is None, "the run ended before it was killed: the test proves nothing"
     process.send_signal(signal.SIGKILL)
     process.wait()
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What is said, in this process, by a run that a mistake keeps from beginning."""
+    assert bertsmith("pretrain", *arguments) == 2
+    return capsys.readouterr().err
 
 
 def steps_of(directory: Path, figure: str) -> list[int]:
@@ -131,7 +138,7 @@ def test_killed_before_and_behind_its_first_checkpoint_a_run_from_a_model_gives_
 
 
 def test_a_killed_run_does_not_begin_again_from_other_weights(
-    undisturbed: Path, tmp_path: Path
+    undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, directory = tmp_path / "model", tmp_path / "run"
     shutil.copytree(undisturbed / LAST, model)
@@ -139,29 +146,25 @@ def test_a_killed_run_does_not_begin_again_from_other_weights(
     killed_at(3, "pretrain", text, "--from", model, *FROM_A_MODEL, "--out", directory)
     other = undisturbed / "checkpoints" / "step-00000023" / "model.safetensors"
     shutil.copy(other, model / "model.safetensors")
-    answer = run("--resume", directory)
-    assert answer.returncode == 2
-    assert f"the weights of {model} are others than those the run began with" in answer.stderr
+    told = refusal(capsys, "--resume", directory)
+    assert f"the weights of {model} are others than those the run began with" in told
     shutil.rmtree(model)
-    answer = run("--resume", directory)
-    assert answer.returncode == 2
-    assert f"no model at {model}" in answer.stderr
+    assert f"no model at {model}" in refusal(capsys, "--resume", directory)
     shutil.copytree(undisturbed / LAST, model)
     answer = run("--resume", directory)
     assert answer.returncode == 0, answer.stderr
 
 
 def test_a_damaged_checkpoint_names_the_one_before_it_from_which_the_bytes_are_the_same(
-    undisturbed: Path, tmp_path: Path
+    undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "run"
     shutil.copytree(undisturbed, directory)
     os.truncate(directory / LAST / "trainer.safetensors", 1_000)
-    answer = run("--resume", directory)
-    assert answer.returncode == 2
-    assert f"{directory / LAST / 'trainer.safetensors'} is damaged (" in answer.stderr
-    told = f"; once {directory / LAST} is deleted, the run goes on from step-00000023\n"
-    assert answer.stderr.endswith(told)
+    told = refusal(capsys, "--resume", directory)
+    assert f"{directory / LAST / 'trainer.safetensors'} is damaged (" in told
+    how = f"; once {directory / LAST} is deleted, the run goes on from step-00000023\n"
+    assert told.endswith(how)
     shutil.rmtree(directory / LAST)
     answer = run("--resume", directory)
     assert answer.returncode == 0, answer.stderr
@@ -169,34 +172,33 @@ def test_a_damaged_checkpoint_names_the_one_before_it_from_which_the_bytes_are_t
 
 
 def test_a_run_without_its_corpus_says_how_to_make_the_same_again(
-    undisturbed: Path, tmp_path: Path
+    undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory, text = tmp_path / "run", undisturbed.parent / "text"
     shutil.copytree(undisturbed, directory)
     shutil.rmtree(directory / LAST)
     shutil.rmtree(directory / "corpus")
     for again in (("--resume", directory), (text, *TOY, "--out", directory)):
-        answer = run(*again)
-        assert answer.returncode == 2
-        assert f"{directory / 'corpus'}, the corpus that this run trains on, is" in answer.stderr
-        assert f"(`bertsmith pretrain {text}" in answer.stderr
-    answer = run(text, *TOY, "--out", tmp_path / "other", "--plan-only")
-    assert answer.returncode == 0, answer.stderr
+        told = refusal(capsys, *again)
+        assert f"{directory / 'corpus'}, the corpus that this run trains on, is" in told
+        assert f"(`bertsmith pretrain {text}" in told
+    assert bertsmith("pretrain", text, *TOY, "--out", tmp_path / "other", "--plan-only") == 0
     (tmp_path / "other" / "corpus").rename(directory / "corpus")
     answer = run("--resume", directory)
     assert answer.returncode == 0, answer.stderr
     check_equal(directory, undisturbed)
 
 
-def test_a_run_without_the_corpus_that_was_named_says_so(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_run_without_the_corpus_that_was_named_says_so(
+    undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     corpus, directory = tmp_path / "corpus", tmp_path / "run"
     shutil.copytree(undisturbed / "corpus", corpus)
     killed_at(3, "pretrain", corpus, *TOY_RUN, "--out", directory)
     shutil.rmtree(corpus)
-    answer = run("--resume", directory)
-    assert answer.returncode == 2
-    assert f"{corpus}, the corpus that this run trains on, is not there" in answer.stderr
-    assert answer.stderr.endswith("put it back, or build it again as it was\n")
+    told = refusal(capsys, "--resume", directory)
+    assert f"{corpus}, the corpus that this run trains on, is not there" in told
+    assert told.endswith("put it back, or build it again as it was\n")
 
 
 @pytest.mark.slow
