@@ -219,9 +219,15 @@ print(*advance(*small_training(), [[9, 4, 4]] * 2, 0, 2))
 """
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """Two steps where nothing is built."""
+    return in_a_process(TWO_STEPS, BERTSMITH_FUSION="0")
+
+
 @pytest.mark.parametrize("absent", ["no compiler", "broken compiler"])
 def test_training_without_a_compiler_is_the_plain_training_with_a_line_of_warning_each(
-    absent, tmp_path
+    absent, plain, tmp_path
 ):
     compiler = tmp_path / "c++"
     if absent == "broken compiler":
@@ -230,7 +236,6 @@ def test_training_without_a_compiler_is_the_plain_training_with_a_line_of_warnin
     found = in_a_process(
         TWO_STEPS, CXX=str(compiler), PATH="", TORCHINDUCTOR_CACHE_DIR=str(tmp_path)
     )
-    plain = in_a_process(TWO_STEPS, BERTSMITH_FUSION="0")
     assert (found.returncode, plain.returncode) == (0, 0), found.stderr + plain.stderr
     assert len(plain.stdout.split()) == 2
     assert found.stdout == plain.stdout
