@@ -24,6 +24,7 @@ from tests.commands.small_reproduction import (
     write_files,
     write_mnli,
 )
+from tests.pictures import leave_blank
 
 SCALE = small_scale()
 MNLI = SCALE.score(SCALE.bert(), "MNLI-m")
@@ -41,6 +42,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_files(tmp_path_factory.mktemp("first"))
     write_mnli(folder / "data" / "glue", "train", "dev_matched", "dev_mismatched")
     with pytest.MonkeyPatch.context() as patches:
+        leave_blank(patches)
         patches.setitem(EXPERIMENTS, "table1", lambda scale: experiment(*CELLS))
         reproduced(folder, "table1")
     return folder
