@@ -73,6 +73,7 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
         "answer_parts": ["benchmarks.answer_parts"],
         "inference": ["benchmarks.inference"],
         **({"finetuning": ["benchmarks.finetuning.speed", "--data", data]} if data else {}),
+        "busy": ["benchmarks.busy"],
         "scaling": ["benchmarks.scaling"],
         "loss_parity": ["benchmarks.loss_parity", "--corpus", corpus],
         "plots": ["benchmarks.plots"],
@@ -89,6 +90,7 @@ def benchmarks(folder: Path, *, brief: bool) -> dict[str, list[str]]:
         commands["real_lengths"] += ["--batch", "2", "--rounds", "1", "--system", "bertsmith"]
         commands["step_parts"] += ["--size", "tiny", "--rounds", "1"]
         commands["answer_parts"] += ["--size", "tiny", "--rounds", "1"]
+        commands["busy"] += ["--size", "tiny", "--rounds", "1", "--steps", "2"]
         commands["scaling"] += ["--axis", "training, batch", "--axis", "corpus", "--mb", "1"]
         commands["scaling"] += ["--most-points", "2", "--rounds", "1"]
         commands["inference"] += ["--size", "tiny", "--rounds", "1"]

@@ -14,7 +14,6 @@ are not one call, all is "all else".
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -32,7 +31,7 @@ from benchmarks.processes import apart
 from benchmarks.timed import Stage, since, stages_of, timed
 from bertsmith.answering import make_ready, rest_of
 from bertsmith.batch import PackedBatch
-from bertsmith.cli import ENVIRONMENT
+from bertsmith.environment import prepare_environment
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.cpu_layer import FLOAT16_SOURCE, INT8_SOURCE, SOURCE
@@ -68,8 +67,7 @@ class Clocked:
 def main() -> None:
     """Clocks every size asked for; prints a table and appends a row each."""
     options = _options()
-    for name, value in ENVIRONMENT.items():  # as `bertsmith` sets it
-        os.environ.setdefault(name, value)
+    prepare_environment()  # as `bertsmith` sets it
     lengths = [options.length] * SEQUENCES if options.length else mixed_lengths(SEQUENCES, 0)
     for size in options.size or ["mini", "base"]:
         trial = Trial(

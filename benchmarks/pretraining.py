@@ -24,7 +24,6 @@ older CPU's instructions: no bf16, no AVX-512.
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ from benchmarks.machine import (
 from benchmarks.processes import Worker, take_turns
 from benchmarks.systems import SYSTEMS, VARIANTS
 from benchmarks.turns import WARM_UP, Trial, Turn, figures, stepper
-from bertsmith.cli import ENVIRONMENT
+from bertsmith.environment import prepare_environment
 from bertsmith.model.config import SIZES
 from bertsmith.train.device import choose_device, choose_precision
 
@@ -71,8 +70,7 @@ def main() -> None:
     """Measures every size asked for and appends one row each."""
     options = _options()
     imitate(options.isa)
-    for name, value in ENVIRONMENT.items():  # for every system, as `bertsmith` sets it
-        os.environ.setdefault(name, value)
+    prepare_environment()  # for every system, as `bertsmith` sets it
     for size in options.size or ["mini", "base"]:
         row = measure(size, options)
         show(row)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -41,8 +40,8 @@ from benchmarks.processes import apart
 from benchmarks.settled import Taken, settled
 from benchmarks.systems import Setup, ours
 from benchmarks.timed import opened, since, stages_of, timed
-from bertsmith.cli import ENVIRONMENT
 from bertsmith.data.labelled import TaskPlan
+from bertsmith.environment import prepare_environment
 from bertsmith.model import cpu_training_layer, cpu_whole_loss
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import SIZES, BertConfig
@@ -91,8 +90,7 @@ class Profiled:
 def main() -> None:
     """Profiles every size and kind asked for; prints a table and appends a row each."""
     options = _options()
-    for name, value in ENVIRONMENT.items():  # as `bertsmith` sets it
-        os.environ.setdefault(name, value)
+    prepare_environment()  # as `bertsmith` sets it
     shape = Shape(
         num_sequences=options.batch or max(1, STEP_TOKENS // options.length),
         length=options.length,

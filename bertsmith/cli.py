@@ -29,22 +29,12 @@ from bertsmith.commands.mistakes import (
     told_by_tyro,
 )
 from bertsmith.commands.spelling import in_their_case
+from bertsmith.environment import prepare_environment
 from bertsmith.files import InUseError
 from bertsmith.tasks.generation import refusal
 
 PERSON_MISTAKES = (ValueError, OSError, InUseError, ModuleNotFoundError, MemoryError)
 EXIT_MISTAKE, EXIT_INTERRUPTED = 2, 130
-
-
-# What PyTorch reads from the environment when it first needs it; what a person set stays.
-# - oneDNN and torch keep a bf16 kernel for every shape they met, a thousand each by default, and
-#   every step of real text has another number of tokens: without a bound a run grows by gigabytes.
-# - Large tensors come on huge pages: 6% of a MINI step was page faults.
-ENVIRONMENT = {
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
-    "LRU_CACHE_CAPACITY": "128",
-    "THP_MEM_ALLOC_ENABLE": "1",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # not UTF-8 on many a Windows: `?`, no crash
         sys.stdout.reconfigure(errors="replace")
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    prepare_environment()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with _stopped_as_by_ctrl_c():

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -44,8 +43,8 @@ from benchmarks.machine import (
 )
 from benchmarks.processes import Worker, take_turns
 from bertsmith.checkpoints import store
-from bertsmith.cli import ENVIRONMENT
 from bertsmith.data.labelled import LabelledItems
+from bertsmith.environment import prepare_environment
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import SIZES
 from bertsmith.model.heads import TaskHead
@@ -87,8 +86,7 @@ class Turn:
 def main() -> None:
     """Measures every size and task asked for, and appends a row each."""
     options = _options()
-    for name, value in ENVIRONMENT.items():  # for every system, as `bertsmith` sets it
-        os.environ.setdefault(name, value)
+    prepare_environment()  # for every system, as `bertsmith` sets it
     for size in options.size or ["mini", "base"]:
         for task in options.task or ["CoLA", "STS-B", "MRPC", "RTE"]:
             row = measure(size, task, options)

@@ -22,7 +22,7 @@ from benchmarks.inference.padded import Place, Question, Rows
 from benchmarks.inference.systems import SYSTEMS
 from benchmarks.machine import peak_bytes
 from benchmarks.processes import Worker
-from bertsmith.cli import ENVIRONMENT
+from bertsmith.environment import ENVIRONMENT, SPINNING
 
 _PAUSE_SECONDS = 0.2  # until the threads of the system before have stopped spinning
 _QUIET = {
@@ -120,7 +120,7 @@ def _variables(name: str, threads: int, kernels: Path) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false",
         "TORCHINDUCTOR_CACHE_DIR": str(kernels),
         **_QUIET,
-        **(ENVIRONMENT if name.startswith("bertsmith") else {}),
+        **({**ENVIRONMENT, **SPINNING} if name.startswith("bertsmith") else {}),
     }
 
 

@@ -19,7 +19,6 @@ three times the text's size of disk, under --scratch.
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +30,8 @@ from benchmarks.scaling import corpora, models
 from benchmarks.scaling.axes import AXES, CORPUS_AXES, MEGABYTES, START, row_of, show
 from benchmarks.scaling.renamed import read_texts
 from bertsmith.checkpoints.places import find_model
-from bertsmith.cli import ENVIRONMENT
 from bertsmith.commands.quickstart import write_interpreter_text
+from bertsmith.environment import prepare_environment
 from bertsmith.reading.interpreter import interpreter_documents
 from bertsmith.train.device import choose_device, choose_precision
 
@@ -44,8 +43,7 @@ _VOCABULARY = "mini-en"
 def main() -> None:
     """Measures every axis asked for; prints and appends a row each."""
     options = _options()
-    for name, value in ENVIRONMENT.items():  # as `bertsmith` sets it
-        os.environ.setdefault(name, value)
+    prepare_environment()  # as `bertsmith` sets it
     for axis in options.axis or [*AXES, CORPUS]:
         rows = corpus_rows(options) if axis == CORPUS else [model_row(axis, options)]
         for row in rows:

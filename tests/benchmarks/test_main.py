@@ -20,7 +20,7 @@ def test_every_listed_benchmark_is_a_module(brief, monkeypatch):
 
 @pytest.mark.parametrize("brief", [True, False])
 @pytest.mark.parametrize(
-    "name", ["older_cpu", "real_lengths", "step_parts", "answer_parts", "scaling"]
+    "name", ["older_cpu", "real_lengths", "step_parts", "answer_parts", "busy", "scaling"]
 )
 def test_options_are_understood(name, brief, monkeypatch):
     module, *arguments = benchmarks(Path("folder"), brief=brief)[name]
