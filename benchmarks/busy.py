@@ -34,8 +34,12 @@ from bertsmith.train.device import choose_precision
 
 WAITS = {"as bertsmith sets it": SPINNING, "as libgomp does": {}}
 """What of the environment decides how long threads spin."""
-OTHERS = "while True: pass"
-"""What the others compute."""
+OTHERS = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+while True: pass
+"""
+"""What the others do: they compute, until whoever began them has ended."""
 BY_DEFAULT = ("bertsmith", "transformers, best")
 
 
@@ -88,13 +92,12 @@ def show(row: Mapping[str, Any]) -> None:
 @contextlib.contextmanager
 def busy(number: int) -> Iterator[None]:
     """Has so many other processes compute meanwhile."""
-    others = [subprocess.Popen([sys.executable, "-c", OTHERS]) for _ in range(number)]
-    try:
+    with contextlib.ExitStack() as others:
+        for _ in range(number):
+            other = subprocess.Popen([sys.executable, "-c", OTHERS], stdin=subprocess.PIPE)
+            others.enter_context(other)  # which waits for its end
+            others.callback(other.kill)
         yield
-    finally:
-        for each in others:
-            each.kill()
-            each.wait()
 
 
 def _one_turn(system: str, variables: Mapping[str, str], options: argparse.Namespace) -> float:

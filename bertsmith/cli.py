@@ -204,12 +204,15 @@ def overview() -> str:
 def _open_closed_streams() -> None:
     """What whoever started this had closed (`>&-`) leads nowhere, and no file takes its number."""
     nowhere = Path(os.devnull)
-    if not sys.stdin:
+    if sys.stdin is None:
         sys.stdin = nowhere.open(encoding="utf-8")
-    if not sys.stdout:
-        sys.stdout = nowhere.open("w", encoding="utf-8")
-    if not sys.stderr:
-        sys.stderr = nowhere.open("w", encoding="utf-8")
+        os.set_inheritable(sys.stdin.fileno(), True)
+    if sys.stdout is None:
+        sys.stdout = nowhere.open("w", encoding="utf-8", errors="backslashreplace")
+        os.set_inheritable(sys.stdout.fileno(), True)
+    if sys.stderr is None:
+        sys.stderr = nowhere.open("w", encoding="utf-8", errors="backslashreplace")
+        os.set_inheritable(sys.stderr.fileno(), True)
 
 
 @contextlib.contextmanager

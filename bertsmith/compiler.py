@@ -23,9 +23,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
+from typing import IO
 
 from bertsmith.libraries import (
     OPTIONS,
@@ -41,6 +43,8 @@ from bertsmith.libraries import (
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 _LOCK = threading.Lock()
 _BUILD_SECONDS = 120
+_MOST_WAITED_SECONDS = 2 * _BUILD_SECONDS
+_SECONDS_BETWEEN_LOOKS = 0.1
 _UNFINISHED = "building-"
 
 
@@ -129,7 +133,7 @@ def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
         if cache is not None:
             if library := library_at(cache / name):
                 return library
-            with contextlib.suppress(OSError), _alone(cache):  # or nothing may be written or run
+            with contextlib.suppress(OSError), _alone(cache / name):  # nothing may be written there
                 return library_at(cache / name) or _built(command, build, source, cache / name)
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as folder:
             return _built(command, build, source, Path(folder) / name)
@@ -190,22 +194,46 @@ def _built(command: list[str], build: Build, source: Path, place: Path) -> ctype
 
 
 @contextlib.contextmanager
-def _alone(cache: Path) -> Iterator[None]:
+def _alone(place: Path) -> Iterator[None]:
     """While no other process builds for the cache: one builds, the others find what it built.
 
-    What a killed one left is removed. On a disk without locks nobody is waited for.
+    Who has waited for longer than a build takes, or has a disk without locks, waits no more. What a
+    killed process left is removed.
     """
     import fcntl  # which Linux has
 
-    with (cache / "lock").open("w", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError:
-            pass
-        else:
-            for unfinished in cache.glob(f"{_UNFINISHED}*"):
+    with (place.parent / "lock").open("w", encoding="utf-8") as file:
+        until = time.monotonic() + _MOST_WAITED_SECONDS
+        while not _is_mine(file) and time.monotonic() < until and not library_at(place):
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        for unfinished in place.parent.glob(f"{_UNFINISHED}*"):
+            if _age(unfinished) > _MOST_WAITED_SECONDS:
                 shutil.rmtree(unfinished, ignore_errors=True)
-        yield
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # a forked process has the file open too
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _is_mine(file: IO[str]) -> bool:
+    """Whether nobody else has the lock, as far as the disk can tell."""
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a disk without locks
+        return True
+    return True
+
+
+def _age(folder: Path) -> float:
+    """Seconds since something was put into it; none where it has gone."""
+    with contextlib.suppress(OSError):
+        return time.time() - folder.stat().st_mtime
+    return 0.0
 
 
 def _run(command: list[str], seconds: int | None = _BUILD_SECONDS) -> None:
@@ -220,13 +248,15 @@ def _run(command: list[str], seconds: int | None = _BUILD_SECONDS) -> None:
 
 
 def _cache() -> Path | None:
-    """A folder of this user alone, made if it is not there; None where there is none."""
+    """A folder of this user alone, made if it is not there; None where none may be run from."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: no home
         parent = given if given.is_absolute() else Path("~/.cache").expanduser()
         folder = parent / "bertsmith"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = folder.stat()
+        if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+            return None
         if facts.st_uid == os.getuid() and not facts.st_mode & 0o022:  # or others could lay theirs
             return folder
     return None

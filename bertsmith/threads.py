@@ -46,13 +46,24 @@ def one_a_thread(call: Callable[[Given], Result], items: Sequence[Given]) -> lis
             all_here.wait()
             # Theirs is one thread; this one's, and that of threads begun from now on, is as before.
             torch.set_num_threads(num_threads)
-            return [future.result() for future in futures]
+            futures.reverse()
+            return [futures.pop().result() for _ in items]  # no error is kept by who raises it
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         all_here.abort()  # whatever came in between, nobody is waited for
         pool.shutdown()
         torch.set_num_threads(num_threads)
-    return [call(item) for item in items]
+    return _in_this_thread(call, items)
+
+
+def _in_this_thread(call: Callable[[Given], Result], items: Sequence[Given]) -> list[Result]:
+    """Without others of an operator's own either: OpenMP ends the process that cannot begin one."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return [call(item) for item in items]
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 @functools.cache

@@ -4,6 +4,7 @@ import logging
 import os
 import stat
 import threading
+import time
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_what_another_process_builds_is_waited_for_and_not_built_again(
     monkeypatch.setattr(compiler, "_built", lambda *_: pytest.fail("built twice"))
     found = []
     thread = threading.Thread(target=lambda: found.append(doubles(source)))
-    with compiler._alone(cache):
+    with compiler._alone(built):
         thread.start()
         thread.join(timeout=0.2)
         assert thread.is_alive()
@@ -89,14 +90,38 @@ def test_what_another_process_builds_is_waited_for_and_not_built_again(
 
 
 @NEEDS_COMPILER
-def test_what_a_killed_build_left_is_removed_by_the_next_one(source, cache):
-    left = cache / "building-0a1b2c"
-    left.mkdir(parents=True)
-    (left / "half.so").write_bytes(b"half")
-    cache.chmod(0o700)
+def test_who_has_waited_for_longer_than_a_build_takes_builds(source, cache, monkeypatch):
+    """As beside a process that was stopped in mid-build."""
     assert doubles(source)
     [built] = in_the(cache)
-    assert built.suffix == ".so"
+    built.unlink()
+    forget_builds()
+    monkeypatch.setattr(compiler, "_MOST_WAITED_SECONDS", 0.2)
+    with compiler._alone(cache / "another.so"):
+        assert doubles(source)
+    assert in_the(cache) == [built]
+
+
+@NEEDS_COMPILER
+def test_what_a_killed_build_left_is_removed_and_what_another_builds_is_not(source, cache):
+    for name, age in (("building-left", 3_600), ("building-now", 0)):
+        folder = cache / name
+        folder.mkdir(parents=True)
+        (folder / "half.so").write_bytes(b"half")
+        os.utime(folder, (time.time() - age,) * 2)
+    cache.chmod(0o700)
+    assert doubles(source)
+    assert sorted(each.suffix or each.name for each in in_the(cache)) == [".so", "building-now"]
+
+
+@NEEDS_COMPILER
+def test_where_nothing_may_be_run_from_the_cache_nothing_is_built_in_it(source, cache, monkeypatch):
+    class Mounted:
+        f_flag = os.ST_NOEXEC
+
+    monkeypatch.setattr("os.statvfs", lambda _: Mounted)
+    assert doubles(source)
+    assert in_the(cache) == []
 
 
 @NEEDS_COMPILER

@@ -1,4 +1,7 @@
 import copy
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -7,12 +10,13 @@ import torch
 
 from bertsmith import packing
 from bertsmith.batch import PackedBatch
+from bertsmith.checkpoints import store
 from bertsmith.fusion import unfused
 from bertsmith.inference import Predictor
 from bertsmith.model.stream import Stream
 from bertsmith.tasks.fill_mask import encode
 from bertsmith.text.tokenizer import Tokenizer
-from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_model
+from tests.checkpoints.tiny import CONFIG, VOCABULARY, tiny_model, tiny_tokenizer
 from tests.tasks.predictors import SENTENCES, bare_encoder, predictor_of
 
 TEXTS = [
@@ -243,3 +247,25 @@ def test_the_first_token_of_a_left_to_right_model_stands_for_no_text(ask):
     with pytest.raises(ValueError, match="has seen nothing but itself: choose mean"):
         ask(predictor, given, pooling="cls")
     assert len(ask(predictor, given, pooling="max")) == len(given)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_model_loaded_before_a_fork_answers_after_it(tmp_path):
+    """As behind a server that forks its workers; without the end they would wait for ever."""
+    store.save(tmp_path / "model", tiny_model(), CONFIG, tiny_tokenizer())
+    code = """
+import os, signal, sys, torch
+from bertsmith import Predictor
+torch.set_num_threads(2)
+predictor = Predictor.load(sys.argv[1])
+predictor.embed(["the dog"] * 50)
+torch.ones(1_000_000).exp()
+child = os.fork()
+if child == 0:
+    signal.alarm(100)
+    torch.ones(1_000_000).exp()
+    os._exit(0 if predictor.embed(["the dog"] * 50).shape[0] == 50 else 1)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], check=False)
+    assert done.returncode == 0

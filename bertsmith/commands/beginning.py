@@ -52,8 +52,7 @@ def begin(
                 pretraining_bytes(record.run),
                 directory,
                 "the run's checkpoints",
-                "name another directory with --out, or keep fewer (--keep-checkpoints, "
-                "--keep-every)",
+                "free some, or name another directory with --out",
             )
             _write_first_vectors(directory, record, console)
             write_record(directory, record)

@@ -106,8 +106,8 @@ def fine_tune(
         disk = [] if ready.is_finished else [("disk", told_room(size, job.directory))]
         say_plan(console, [*ready.lines, *disk], ready.warnings)
         if not plan_only and not (job.directory / RECORD).is_file():
-            what, remedy = "the run's models and checkpoints", "name another directory with --out"
-            require_room(size, job.directory, what, remedy)
+            what = "the run's models and checkpoints"
+            require_room(size, job.directory, what, "free some, or name another one with --out")
         if not ready.is_finished:
             say(console, "measuring real steps on this machine ...")
             cost = measured(job, ready)

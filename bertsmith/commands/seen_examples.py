@@ -23,7 +23,8 @@ def seen_note(model: Path, source: Mapping[str, object], split: Split | None) ->
 
     Nor where just the share is asked for that a run held back, or by name what was learned from.
     """
-    with contextlib.suppress(ValueError):  # a record that this version does not read tells nothing
+    # A record that this version does not read, or that is another person's, tells nothing.
+    with contextlib.suppress(ValueError, OSError):
         for learned in examples_of(model):
             if note := _note(learned, source, split):
                 return note

@@ -95,16 +95,16 @@ def parquet_texts(path: Path, text_field: str, skipped: Counter[str]) -> Iterato
     """
     import pyarrow as pa
 
-    try:
-        with parquet_file(path) as file:
+    with parquet_file(path) as file:
+        try:
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[text_field]):
                 for text in batch.column(0).to_pylist():
                     if text is None:
                         skipped[NULLS] += 1
                     else:
                         yield text
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path}: not a whole Parquet file ({error})") from error
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"{path}: not a whole Parquet file ({error})") from error
 
 
 def _missing(text_field: str, fields: list[str]) -> str:

@@ -284,9 +284,9 @@ def _parquet_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
     import pyarrow as pa
 
     number = 0
-    try:
-        with parquet_file(path) as file:
-            bytes_a_row = path.stat().st_size / max(1, file.metadata.num_rows)
+    with parquet_file(path) as file:
+        bytes_a_row = path.stat().st_size / max(1, file.metadata.num_rows)
+        try:
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(names)):
                 lists = (batch.column(name).to_pylist() for name in names)
                 for values in zip(*lists, strict=True):
@@ -297,8 +297,8 @@ def _parquet_rows(path: Path, names: Sequence[str]) -> Iterator[Row]:
                         values=dict(zip(names, values, strict=True)),
                         bytes_read=int(number * bytes_a_row),
                     )
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path}: damaged Parquet behind row {number} ({error})") from error
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"{path}: damaged Parquet behind row {number} ({error})") from error
 
 
 def _names(first: Sequence[str], has_header: bool) -> tuple[str, ...]:

@@ -72,22 +72,26 @@ def examples_of(model: Path) -> Iterator[Mapping[str, object]]:
     """What the runs that made a fine-tuned model were asked to learn from, as options.
 
     The newest first, each whose directory is there, up to the one that is not a fine-tuning's or a
-    search's. Raises as `read_finetune_record` does.
+    search's. They are known by their places: a directory that was used again holds another run.
+    Raises as `read_finetune_record` does, and OSError where an earlier run may not be read.
     """
-    run = _run_around(model)
-    if run is None or is_pretraining(run):
-        return
-    record: FinetuneRecord | SearchRecord
-    if (run / SEARCH).is_file():
-        record, chosen = read_search_record(run), chosen_run(run)
-        one_run = None if chosen is None else run / chosen
-    else:
-        record, one_run = read_finetune_record(run), run
-    examples = record.request.get("examples")
-    if isinstance(examples, Mapping):
-        yield examples
-    if one_run is not None and (one_run / RECORD).is_file():
-        yield from examples_of(Path(read_finetune_record(one_run).model))
+    read: set[Path] = set()
+    place: Path | None = model
+    while place is not None and (run := _run_around(place)) is not None and run not in read:
+        if is_pretraining(run):
+            return
+        read.add(run)
+        record: FinetuneRecord | SearchRecord
+        if (run / SEARCH).is_file():
+            record, chosen = read_search_record(run), chosen_run(run)
+            one_run = run if chosen is None else run / chosen
+        else:
+            record, one_run = read_finetune_record(run), run
+        examples = record.request.get("examples")
+        if isinstance(examples, Mapping):
+            yield examples
+        is_known = (one_run / RECORD).is_file()
+        place = Path(read_finetune_record(one_run).model) if is_known else None
 
 
 def _of_search(search: Path) -> tuple[str, ...]:

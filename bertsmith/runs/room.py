@@ -23,13 +23,15 @@ _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 def checkpoint_bytes(run: PretrainRun, vocab_size: int) -> int:
     """Of all that a pre-training run leaves: its newest checkpoints, and those kept for good."""
     run = replace(run, model=replace(run.model, vocab_size=vocab_size))
-    return max(_kept_for_good(run), run.keep_checkpoints) * _one_checkpoint(run)
+    newest = _saved(run)[-run.keep_checkpoints :]
+    others = [step for step in newest if not run.keep_every or step % run.keep_every]
+    return (_kept_for_good(run) + len(others)) * _one_checkpoint(run)
 
 
 def pretraining_bytes(run: PretrainRun) -> int:
     """Of its checkpoints at most: a new one is whole before the oldest is deleted."""
-    saved = -(-run.num_steps // run.save_every)
-    return min(saved, _kept_for_good(run) + run.keep_checkpoints + 1) * _one_checkpoint(run)
+    most = _kept_for_good(run) + run.keep_checkpoints + 1
+    return min(len(_saved(run)), most) * _one_checkpoint(run)
 
 
 def finetuning_bytes(model: TaskModel) -> tuple[int, int]:
@@ -70,6 +72,11 @@ def _free(directory: Path) -> tuple[Path, int]:
     """What of the path is there already, and how many bytes its disk has left."""
     there = next(each for each in (directory, *directory.absolute().parents) if each.is_dir())
     return there, shutil.disk_usage(there).free
+
+
+def _saved(run: PretrainRun) -> list[int]:
+    """After which steps."""
+    return sorted({*range(run.save_every, run.num_steps, run.save_every), run.num_steps})
 
 
 def _kept_for_good(run: PretrainRun) -> int:

@@ -127,15 +127,20 @@ def described_search(
         ("grid", _described(record.grid)),
         ("seeds", ", ".join(str(run.seed) for run in points[0])),
         ("evaluation", dict(first.steps)["evaluation"]),
-        ("disk", told_room(search_bytes(first, num_runs - num_ended), job.directory)),
     ]
+    if num_left := num_runs - num_ended:
+        lines.append(("disk", told_room(search_bytes(first, num_left), job.directory)))
     return [*lines, *(("note", note) for note in first.record.notes)]
 
 
 def search_bytes(first: Prepared[ExampleT, EncodedT, AnswerT], num_left: int) -> int:
-    """On the disk at most, of the checkpoints of so many runs like the first."""
+    """On the disk at most, of so many runs like the first, one being written, and the best model.
+
+    Of that there are two while it is replaced.
+    """
     kept, most = finetuning_bytes(first.model)
-    return max(0, num_left - 1) * kept + (most if num_left else 0)
+    best = sum(each.numel() * each.element_size() for each in first.model.parameters())
+    return (num_left - 1) * kept + most + 2 * best
 
 
 def _described(grid: Grid) -> str:

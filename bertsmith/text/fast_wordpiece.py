@@ -95,11 +95,14 @@ class FastWordPiece:
         if len(slices) == 1:
             tokens = self._encoded(texts, with_spans)
         else:
-            try:
-                with ThreadPoolExecutor(min(_num_threads(), len(slices))) as pool:
-                    parts = list(pool.map(lambda each: self._encoded(each, with_spans), slices))
-            except RuntimeError:  # no thread can be begun: none is left, or the main one has ended
-                parts = [self._encoded(each, with_spans) for each in slices]
+            with ThreadPoolExecutor(min(_num_threads(), len(slices))) as pool:
+                try:
+                    begun = [pool.submit(self._encoded, each, with_spans) for each in slices]
+                except RuntimeError:  # no thread can: none is left, or the main one has ended
+                    begun = []
+                    pool.shutdown(wait=False, cancel_futures=True)
+            parts = [each.result() for each in begun]
+            parts = parts or [self._encoded(each, with_spans) for each in slices]
             tokens = Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
         left_out = np.flatnonzero(tokens.counts < 0)
         tokens.counts[left_out] = 0

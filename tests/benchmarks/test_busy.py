@@ -2,11 +2,14 @@ import json
 import subprocess
 
 from benchmarks import busy, machine
+from bertsmith.environment import ENVIRONMENT
 
 
 def test_a_row_has_every_round_alone_and_beside_others(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(machine, "RESULTS", tmp_path)
     monkeypatch.setenv("BERTSMITH_FUSION", "0")
+    for name in (*ENVIRONMENT, "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "1")
     monkeypatch.setenv("GOMP_SPINCOUNT", "1")  # a person's own is no part of the comparison
     options = ["--size", "tiny", "--rounds", "2", "--steps", "1", "--others", "1"]
     monkeypatch.setattr("sys.argv", ["busy", *options, "--system", "bertsmith"])
@@ -44,7 +47,7 @@ def told_environment(trial):
 def test_others_compute_meanwhile_and_end(monkeypatch):
     begun, begin = [], subprocess.Popen
     monkeypatch.setattr(
-        subprocess, "Popen", lambda *given: begun.append(begin(*given)) or begun[-1]
+        subprocess, "Popen", lambda *given, **how: begun.append(begin(*given, **how)) or begun[-1]
     )
     with busy.busy(2):
         assert [each.poll() for each in begun] == [None, None]

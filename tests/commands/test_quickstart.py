@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bertsmith import cli
+from bertsmith.commands import quickstart
 from bertsmith.commands.quickstart import QUESTIONS, write_interpreter_text
 from bertsmith.reading.interpreter import InterpreterDocument
 from bertsmith.tasks.own.texts import TextColumns
@@ -40,6 +41,15 @@ def test_what_is_no_time_is_refused_before_anything_is_written(
     assert cli.main(["quickstart", f"--minutes={minutes}", "--out", str(tmp_path / "q")]) == 2
     assert "minutes must be above 0 and finite, found" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quickstart, "interpreter_documents", lambda: pytest.fail("read"))
+    (tmp_path / "file").write_text("in the way")
+    assert cli.main(["quickstart", "--out", str(tmp_path / "file")]) == 2
+    assert "the quickstart's directory" in capsys.readouterr().err
 
 
 def test_every_question_has_a_mask() -> None:

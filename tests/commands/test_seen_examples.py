@@ -9,6 +9,9 @@ import pytest
 from bertsmith.commands import seen_examples
 from bertsmith.commands.seen_examples import seen_note
 from bertsmith.commands.task_files import Split
+from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.ancestry import examples_of
+from bertsmith.runs.finetune_record import FinetuneRecord, write_finetune_record
 from tests.commands.small_files import RUN
 from tests.commands.small_task import bertsmith, write_model
 from tests.commands.test_told_labels import table
@@ -119,3 +122,44 @@ def test_what_an_earlier_run_learned_from_is_told_too(
 def test_a_record_of_another_version_tells_nothing(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"kind": "fine-tuning"}')
     assert seen_note(tmp_path / "best", {"texts": "/a"}, None) is None
+
+
+def test_directories_that_were_used_again_are_read_once_each(tmp_path: Path) -> None:
+    for name, other in (("a", "b"), ("b", "a")):
+        write_run(tmp_path / name, tmp_path / other / "best", f"/{name}.csv")
+    learned = list(examples_of(tmp_path / "a" / "best"))
+    assert learned == [{"texts": "/a.csv"}, {"texts": "/b.csv"}]
+
+
+def test_an_earlier_run_that_may_not_be_read_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "a", tmp_path / "others" / "run" / "best", "/a.csv")
+    is_file = Path.is_file
+
+    def refused(path: Path) -> bool:
+        if "others" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    assert seen_note(tmp_path / "a" / "best", {"texts": "/other.csv"}, None) is None
+    note = seen_note(tmp_path / "a" / "best", {"texts": "/a.csv"}, None)
+    assert note is not None
+
+
+def write_run(directory: Path, model: Path, texts: str) -> None:
+    """The record of a run that learned from a file."""
+    record = FinetuneRecord(
+        run=FinetuneRun(),
+        num_steps=1,
+        model=str(model),
+        model_fingerprint="",
+        examples_fingerprint="",
+        task={},
+        request={"examples": {"texts": texts}},
+        command="",
+        notes=(),
+        versions={},
+    )
+    write_finetune_record(directory, record)

@@ -45,7 +45,13 @@ def test_a_checkpoint_of_a_pre_training_is_as_large_as_was_told(tmp_path: Path) 
 
 def test_a_pre_training_keeps_its_newest_checkpoints_those_for_good_and_one_being_written() -> None:
     one = checkpoint_bytes(pretraining(keep_checkpoints=1), tiny_config().vocab_size)
-    for kept, for_good, left, most in ((1, 0, 1, 2), (2, 0, 2, 3), (5, 0, 5, 4), (1, 6, 2, 4)):
+    for kept, for_good, left, most in (
+        (1, 0, 1, 2),
+        (2, 0, 2, 3),
+        (5, 0, 4, 4),
+        (1, 6, 2, 4),
+        (2, 6, 3, 4),
+    ):
         run = pretraining(keep_checkpoints=kept, keep_every=for_good)
         assert checkpoint_bytes(run, run.model.vocab_size) == left * one
         assert pretraining_bytes(run) == most * one
@@ -73,15 +79,15 @@ def test_a_disk_without_room_is_told_before_the_first_step_and_in_the_plan(
     text = write_text(tmp_path / "text")
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("", (), {"free": 100})())
     for asked, what, remedy in (
-        (("pretrain", text, *TOY, "--out", tmp_path / "pre"), "the run's checkpoints", "keep"),
+        (("pretrain", text, *TOY, "--out", tmp_path / "pre"), "the run's checkpoints", "--out"),
         (begun(tmp_path, tmp_path / "run"), "the run's models and checkpoints", "--out"),
-        (searching(tmp_path, tmp_path / "search"), "the runs' models", "search fewer points"),
+        (searching(tmp_path, tmp_path / "search"), "the runs' models", "--out"),
     ):
         assert bertsmith(*asked) == 2
         out, error = capsys.readouterr()
         assert "0.1 KB are left" in out
         assert what in error
-        assert "has 0.1 KB left: name another" in error
+        assert "has 0.1 KB left: free some, or name another" in error
         assert remedy in error
         assert "step" not in [word for line in out.splitlines() for word in line.split()[:1]]
         assert bertsmith(*asked, "--plan-only") == 0

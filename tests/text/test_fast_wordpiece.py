@@ -4,6 +4,7 @@ import itertools
 import os
 import pickle
 import sys
+import threading
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -201,3 +202,25 @@ def test_real_text_is_tokenised_as_by_the_library(vocabulary: str, corpus: str) 
         assert ours.ids.tolist() == theirs.ids.tolist()
         assert ours.spans.tolist() == theirs.spans.tolist()
         assert ours.words.tolist() == theirs.words.tolist()
+
+
+@pytest.mark.parametrize("num_begun", [0, 1])
+def test_where_no_thread_can_be_begun_this_one_encodes_all(
+    num_begun: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast_wordpiece, "_num_threads", lambda: 4)
+    texts = ["my dog is cute . "] * 8_000
+    wordpiece = FastWordPiece(ROWS, UNKNOWN, TokenizerConfig())
+    expected, _ = wordpiece.encode(texts)
+    start, left = threading.Thread.start, [None] * num_begun
+
+    def refused(thread: threading.Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    found, _ = wordpiece.encode(texts)
+    assert not left
+    same(found, expected)
