@@ -41,7 +41,7 @@ from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
 from bertsmith.runs.machine import settle_machine
 from bertsmith.runs.one_batch import overfit_finetuning
 from bertsmith.runs.progress import say
-from bertsmith.runs.room import finetuning_bytes, require_room, told_room
+from bertsmith.runs.room import finetuning_bytes, on_one_disk, require_room, told_room
 from bertsmith.train.device import choose_device, choose_precision, processes_of_environment
 
 _NO_RUN = "no-run-begins-here"
@@ -103,10 +103,12 @@ def fine_tune(
     with contextlib.nullcontext() if plan_only else held(job.directory):
         ready = prepared(job, learning)
         _, size = finetuning_bytes(ready.model)
+        if ready.features is not None and on_one_disk(ready.features.place, job.directory):
+            size += ready.features.num_missing_bytes()
         disk = [] if ready.is_finished else [("disk", told_room(size, job.directory))]
         say_plan(console, [*ready.lines, *disk], ready.warnings)
         if not plan_only and not (job.directory / RECORD).is_file():
-            what = "the run's models and checkpoints"
+            what = "the run's files"
             require_room(size, job.directory, what, "free some, or name another one with --out")
         if not ready.is_finished:
             say(console, "measuring real steps on this machine ...")

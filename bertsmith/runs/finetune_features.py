@@ -87,6 +87,10 @@ class FrozenFeatures:
             f"{self.place}"
         )
 
+    def num_missing_bytes(self) -> int:
+        """Of what is still to be made."""
+        return self._num_bytes()[1]
+
     def num_tokens_to_read(self) -> int:
         """Tokens that the encoder has to read before training begins."""
         return sum(labelled.num_tokens for store, labelled in self._sets() if store.missing())
@@ -116,9 +120,8 @@ class FrozenFeatures:
         return size, sum(store.num_bytes * len(store.missing()) for store in stores)
 
     def _require_room(self) -> None:
-        _, missing = self._num_bytes()
         require_room(
-            missing,
+            self.num_missing_bytes(),
             self.place,
             "the hidden states to learn from",
             "keep them elsewhere (--features), or read fewer layers (--layers)",

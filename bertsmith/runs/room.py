@@ -57,6 +57,12 @@ def require_room(size: int, directory: Path, what: str, remedy: str) -> None:
         )
 
 
+def on_one_disk(first: Path, second: Path) -> bool:
+    """Whether both directories, which need not be there yet, will lie on the same disk."""
+    there, other = _free(first)[0], _free(second)[0]
+    return there.stat().st_dev == other.stat().st_dev
+
+
 def told_room(size: int, directory: Path) -> str:
     """A plan's line: the bytes beside those that are left."""
     return f"about {told_bytes(size)} in {directory}, {told_bytes(_free(directory)[1])} are left"

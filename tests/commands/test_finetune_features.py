@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -274,3 +275,11 @@ def test_a_pooler_that_was_never_trained_and_a_full_disk_are_told(
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("", (), {"free": 100})())
     assert bertsmith(*asked, "--pooling", "cls") == 2
     assert f"take 7.7 KB, and {tmp_path} has 0.1 KB left: keep" in capsys.readouterr().err
+    # Room for the hidden states, or for models and checkpoints, but not for both.
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("", (), {"free": 10**9})())
+    assert bertsmith(*asked, "--pooling", "cls", "--plan-only") == 0
+    (told,) = re.findall(r"disk +about ([\d.]+) KB", capsys.readouterr().out)
+    free = 1_000 * float(told) - 4_000
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("", (), {"free": free})())
+    assert bertsmith(*asked, "--pooling", "cls") == 2
+    assert f"the run's files take {told} KB" in capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_a_disk_without_room_is_told_before_the_first_step_and_in_the_plan(
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("", (), {"free": 100})())
     for asked, what, remedy in (
         (("pretrain", text, *TOY, "--out", tmp_path / "pre"), "the run's checkpoints", "--out"),
-        (begun(tmp_path, tmp_path / "run"), "the run's models and checkpoints", "--out"),
+        (begun(tmp_path, tmp_path / "run"), "the run's files take", "--out"),
         (searching(tmp_path, tmp_path / "search"), "the runs' models", "--out"),
     ):
         assert bertsmith(*asked) == 2
