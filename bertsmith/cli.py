@@ -17,8 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
+from typing import TextIO, cast
 
 from bertsmith.commands import memory
 from bertsmith.commands.mistakes import (
@@ -203,16 +202,19 @@ def overview() -> str:
 
 def _open_closed_streams() -> None:
     """What whoever started this had closed (`>&-`) leads nowhere, and no file takes its number."""
-    nowhere = Path(os.devnull)
     if sys.stdin is None:
-        sys.stdin = nowhere.open(encoding="utf-8")
-        os.set_inheritable(sys.stdin.fileno(), True)
+        sys.stdin = _nowhere("r")
     if sys.stdout is None:
-        sys.stdout = nowhere.open("w", encoding="utf-8", errors="backslashreplace")
-        os.set_inheritable(sys.stdout.fileno(), True)
+        sys.stdout = _nowhere("w")
     if sys.stderr is None:
-        sys.stderr = nowhere.open("w", encoding="utf-8", errors="backslashreplace")
-        os.set_inheritable(sys.stderr.fileno(), True)
+        sys.stderr = _nowhere("w")
+
+
+def _nowhere(mode: str) -> TextIO:
+    """The null device, which processes begun from here have too."""
+    number = os.open(os.devnull, os.O_RDWR)
+    os.set_inheritable(number, True)
+    return cast(TextIO, os.fdopen(number, mode, encoding="utf-8", errors="backslashreplace"))
 
 
 @contextlib.contextmanager

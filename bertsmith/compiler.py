@@ -78,16 +78,6 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
         return _loaded(source, build)
 
 
-def pointers(*names: str) -> list[tuple[str, type[ctypes.c_void_p]]]:
-    """Fields of a structure that say where something lies."""
-    return [(name, ctypes.c_void_p) for name in names]
-
-
-def int64s(*names: str) -> list[tuple[str, type[ctypes.c_int64]]]:
-    """Fields of a structure that are whole numbers."""
-    return [(name, ctypes.c_int64) for name in names]
-
-
 def is_there() -> bool:
     """Whether there is a compiler that builds."""
     return builds('extern "C" void nothing() {}', "-O0")
@@ -198,7 +188,7 @@ def _alone(place: Path) -> Iterator[None]:
     """While no other process builds for the cache: one builds, the others find what it built.
 
     Who has waited for longer than a build takes, or has a disk without locks, waits no more. What a
-    killed process left is removed.
+    killed process left is removed. The lock is not that of `files`, of which no model knows.
     """
     import fcntl  # which Linux has
 

@@ -10,7 +10,7 @@ stays.
 - Threads that share an operator meet after it, and spin for as long as 300,000 turns before they
   sleep. Beside other work two of them may come to share one core: then each spins for as long as
   the system lets it, and the other one, which is waited for, cannot run. With 10,000 turns, a
-  quarter of a millisecond, such steps are ten times as fast, and others as fast as before
+  quarter of a millisecond, such steps take a tenth of the time, and all others no longer
   (`python -m benchmarks.busy`).
 """
 

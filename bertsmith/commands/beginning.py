@@ -48,12 +48,7 @@ def begin(
     try:
         record = decide(request, directory, device, processes, console)
         if not plan_only:
-            require_room(
-                pretraining_bytes(record.run),
-                directory,
-                "the run's checkpoints",
-                "free some, or name another directory with --out",
-            )
+            require_room(pretraining_bytes(record.run), directory, "the run's checkpoints")
             _write_first_vectors(directory, record, console)
             write_record(directory, record)
     except KeyboardInterrupt:

@@ -34,7 +34,7 @@ from bertsmith.commands.overfitting import tell_overfitting
 from bertsmith.commands.paths import require_destination, require_no_others
 from bertsmith.commands.trained_run import carry_out, held, measured, say_plan
 from bertsmith.runs.directory import RECORD
-from bertsmith.runs.finetune_job import Job, prepared, require_same_request
+from bertsmith.runs.finetune_job import Job, Prepared, prepared, require_same_request
 from bertsmith.runs.finetune_record import read_finetune_record
 from bertsmith.runs.interruption import Interruption
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, LearningSet
@@ -102,14 +102,11 @@ def fine_tune(
     """
     with contextlib.nullcontext() if plan_only else held(job.directory):
         ready = prepared(job, learning)
-        _, size = finetuning_bytes(ready.model)
-        if ready.features is not None and on_one_disk(ready.features.place, job.directory):
-            size += ready.features.num_missing_bytes()
+        size = _most_bytes(job, ready)
         disk = [] if ready.is_finished else [("disk", told_room(size, job.directory))]
         say_plan(console, [*ready.lines, *disk], ready.warnings)
         if not plan_only and not (job.directory / RECORD).is_file():
-            what = "the run's files"
-            require_room(size, job.directory, what, "free some, or name another one with --out")
+            require_room(size, job.directory, "the run's files")
         if not ready.is_finished:
             say(console, "measuring real steps on this machine ...")
             cost = measured(job, ready)
@@ -123,6 +120,14 @@ def fine_tune(
                 say(console, line)
             if interruption.requested:
                 raise KeyboardInterrupt
+
+
+def _most_bytes(job: Job, ready: Prepared[ExampleT, EncodedT, AnswerT]) -> int:
+    """That the run takes of its directory's disk, hidden states among them where they lie there."""
+    size, features = finetuning_bytes(ready.model), ready.features
+    if features is not None and on_one_disk(features.place, job.directory):
+        size += features.num_missing_bytes()
+    return size
 
 
 def _asked(options: Finetune) -> tuple[Path, dict[str, object]]:

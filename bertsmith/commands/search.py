@@ -140,9 +140,8 @@ def search_runs(
     lines = described_search(job, record, first, len(results.runs))
     say_plan(console, [*first.about, *lines], first.warnings)
     if not plan_only and not (job.directory / SEARCH).is_file():
-        what = "the runs' models and checkpoints"
-        remedy = "free some, or name another directory with --out"
-        require_room(search_bytes(first, len(jobs)), job.directory, what, remedy)
+        size = search_bytes(first, len(jobs))
+        require_room(size, job.directory, "the runs' models and checkpoints")
     if len(results.runs) < len(jobs) and not console.quiet:  # where nobody reads it
         say(console, "measuring real steps on this machine ...")
         say_plan(console, [("expected", _expected(going))])

@@ -23,12 +23,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.model.attention_rules import DIRECTION_NUMBERS, AttentionRules
 from bertsmith.model.dropout import NativeDropout
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, has_fast_products, pointer, takes
+from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 LONGEST = 2048

@@ -24,12 +24,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.dropout import EMBEDDING_SITE, NativeDropout, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, pointer, takes
+from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 _NUM_TABLES = 3

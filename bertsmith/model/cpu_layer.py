@@ -25,7 +25,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import Activation
 from bertsmith.model.cpu_attention import NativeRules
@@ -33,6 +32,7 @@ from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.int8_weights import ZERO, Int8Weights
 from bertsmith.model.linear import Linear
 from bertsmith.native import call, has_fast_products, pointer, size, takes
+from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 INT8_SOURCE = Path(__file__).with_name("cpu_int8_layer.cpp")

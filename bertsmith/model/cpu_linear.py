@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.model.first_order import first_order
 from bertsmith.native import call, has_fast_products, pointer, takes
+from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_name("cpu_weight_gradients.cpp")
 

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.model.dropout import NativeDropout
 from bertsmith.model.first_order import first_order
 from bertsmith.native import call, pointer, takes
+from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 

@@ -20,11 +20,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.model.dropout import HEAD_SITE, NativeDropout, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.watched import is_watched
 from bertsmith.native import call, has_fast_products, learns_bfloat16, pointer, takes
+from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 _PANEL, _MOST_SCORES = 64, 64

@@ -27,7 +27,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.model.cpu_attention import LONGEST, NativeRules, NativeSequences
 from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.dropout import SITES_PER_LAYER, NativeDropout, site_number
@@ -40,6 +39,7 @@ from bertsmith.model.layer_rules import (
 )
 from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products, learns_bfloat16, pointer, takes
+from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 _PANEL, _BAND = 64, 32

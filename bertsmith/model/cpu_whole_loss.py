@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.model.cpu_vocabulary_loss import check_targets
 from bertsmith.native import TYPES, call, has_fast_products, multiplies_float16, pointer, takes
+from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 FLOAT16_SOURCE = Path(__file__).with_name("cpu_float16_loss.cpp")

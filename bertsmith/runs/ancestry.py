@@ -15,8 +15,8 @@ from bertsmith.checkpoints.prefixes import find_prefix
 from bertsmith.checkpoints.searches import SEARCH
 from bertsmith.files import read_json
 from bertsmith.runs.directory import RECORD, is_pretraining, read_record
-from bertsmith.runs.finetune_record import SCORES, FinetuneRecord, read_finetune_record
-from bertsmith.runs.search_record import SearchRecord, chosen_run, read_search_record
+from bertsmith.runs.finetune_record import SCORES, read_finetune_record
+from bertsmith.runs.search_record import chosen_run, read_search_record
 from bertsmith.train.config import PrecisionChoice
 
 _CHECKPOINTS = "checkpoints"
@@ -81,17 +81,16 @@ def examples_of(model: Path) -> Iterator[Mapping[str, object]]:
         if is_pretraining(run):
             return
         read.add(run)
-        record: FinetuneRecord | SearchRecord
+        one_run: Path | None = run
         if (run / SEARCH).is_file():
-            record, chosen = read_search_record(run), chosen_run(run)
-            one_run = run if chosen is None else run / chosen
-        else:
-            record, one_run = read_finetune_record(run), run
-        examples = record.request.get("examples")
+            chosen = chosen_run(run)
+            one_run = run / chosen if chosen and (run / chosen / RECORD).is_file() else None
+        begun = None if one_run is None else read_finetune_record(one_run)
+        request = read_search_record(run).request if begun is None else begun.request
+        examples = request.get("examples")
         if isinstance(examples, Mapping):
             yield examples
-        is_known = (one_run / RECORD).is_file()
-        place = Path(read_finetune_record(one_run).model) if is_known else None
+        place = None if begun is None else Path(begun.model)
 
 
 def _of_search(search: Path) -> tuple[str, ...]:

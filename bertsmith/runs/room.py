@@ -23,29 +23,38 @@ _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 def checkpoint_bytes(run: PretrainRun, vocab_size: int) -> int:
     """Of all that a pre-training run leaves: its newest checkpoints, and those kept for good."""
     run = replace(run, model=replace(run.model, vocab_size=vocab_size))
-    newest = _saved(run)[-run.keep_checkpoints :]
-    others = [step for step in newest if not run.keep_every or step % run.keep_every]
-    return (_kept_for_good(run) + len(others)) * _one_checkpoint(run)
+    left = {*_saved(run)[-run.keep_checkpoints :], *_kept_for_good(run)}
+    return len(left) * _one_checkpoint(run)
 
 
 def pretraining_bytes(run: PretrainRun) -> int:
     """Of its checkpoints at most: a new one is whole before the oldest is deleted."""
-    most = _kept_for_good(run) + run.keep_checkpoints + 1
+    most = len(_kept_for_good(run)) + run.keep_checkpoints + 1
     return min(len(_saved(run)), most) * _one_checkpoint(run)
 
 
-def finetuning_bytes(model: TaskModel) -> tuple[int, int]:
-    """Of what a fine-tuning run leaves, the best model and a checkpoint, and of both at most.
-
-    At most there are two of each: new ones are whole before the old ones are deleted.
-    """
-    weights = [(each.numel(), each.requires_grad) for each in model.parameters()]
-    best = _FLOAT * sum(count for count, _ in weights)
-    checkpoint = best + _FLOAT * _OF_TRAINER * sum(count for count, learns in weights if learns)
-    return best + checkpoint, 2 * (best + checkpoint)
+def model_bytes(model: TaskModel) -> int:
+    """Of its weights."""
+    return _FLOAT * sum(each.numel() for each in model.parameters())
 
 
-def require_room(size: int, directory: Path, what: str, remedy: str) -> None:
+def kept_bytes(model: TaskModel) -> int:
+    """Of what a fine-tuning run leaves: the best model, and a checkpoint to go on from."""
+    learns = sum(each.numel() for each in model.parameters() if each.requires_grad)
+    return 2 * model_bytes(model) + _FLOAT * _OF_TRAINER * learns
+
+
+def finetuning_bytes(model: TaskModel) -> int:
+    """Of both at most: new ones are whole before the old ones are deleted."""
+    return 2 * kept_bytes(model)
+
+
+def require_room(
+    size: int,
+    directory: Path,
+    what: str,
+    remedy: str = "free some, or name another directory with --out",
+) -> None:
     """Raises ValueError where the directory's disk has fewer than `size` bytes left.
 
     The directory need not be there yet; `what` is the subject of the sentence, `the checkpoints`.
@@ -85,8 +94,9 @@ def _saved(run: PretrainRun) -> list[int]:
     return sorted({*range(run.save_every, run.num_steps, run.save_every), run.num_steps})
 
 
-def _kept_for_good(run: PretrainRun) -> int:
-    return run.num_steps // run.keep_every if run.keep_every else 0
+def _kept_for_good(run: PretrainRun) -> list[int]:
+    """Which of them nobody deletes."""
+    return [step for step in _saved(run) if run.keep_every and step % run.keep_every == 0]
 
 
 def _one_checkpoint(run: PretrainRun) -> int:

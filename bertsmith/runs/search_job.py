@@ -20,7 +20,7 @@ from bertsmith.runs.finetune_job import Job, Prepared
 from bertsmith.runs.finetune_record import read_finetune_record
 from bertsmith.runs.finetune_start import Start
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
-from bertsmith.runs.room import finetuning_bytes, told_room
+from bertsmith.runs.room import finetuning_bytes, kept_bytes, model_bytes, told_room
 from bertsmith.runs.search_record import SearchRecord, name_of, read_search_record
 from bertsmith.train.device import ALONE
 
@@ -138,9 +138,8 @@ def search_bytes(first: Prepared[ExampleT, EncodedT, AnswerT], num_left: int) ->
 
     Of that there are two while it is replaced.
     """
-    kept, most = finetuning_bytes(first.model)
-    best = sum(each.numel() * each.element_size() for each in first.model.parameters())
-    return (num_left - 1) * kept + most + 2 * best
+    ended = (num_left - 1) * kept_bytes(first.model)
+    return ended + finetuning_bytes(first.model) + 2 * model_bytes(first.model)
 
 
 def _described(grid: Grid) -> str:

@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bertsmith.compiler import int64s, library, pointers
+from bertsmith.compiler import library
 from bertsmith.libraries import Build
+from bertsmith.structures import int64s, pointers
 from bertsmith.text.characters import MOST_BECOME, Characters
 from bertsmith.text.encoding import Counts, Tokens
 from bertsmith.text.rules import TokenizerConfig

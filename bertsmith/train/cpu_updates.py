@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bertsmith.compiler import int64s, pointers
 from bertsmith.native import call, pointer, takes
+from bertsmith.structures import int64s, pointers
 from bertsmith.train.gradient import Gradient
 
 if TYPE_CHECKING:
