@@ -25,7 +25,13 @@ from bertsmith.model.cpu_training_layer import (
     NativeLayer,
 )
 from bertsmith.model.first_order import first_order
-from bertsmith.model.layer_rules import NUM_MAPS, NUM_NORMS, LayerRules, LearningLayer
+from bertsmith.model.layer_rules import (
+    NUM_MAPS,
+    NUM_NORMS,
+    NUM_WEIGHTS,
+    LayerRules,
+    LearningLayer,
+)
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, learns_bfloat16, pointer, size
 
@@ -33,7 +39,6 @@ MOST_STATES, MOST_WEIGHTS = 2**23, 2**25
 """Numbers of hidden states and of weights of several layers: what is kept of the former, some 30
 bytes a number, and gradients of the latter lie in memory together until the last layer has gone
 back. Where there are more, Python takes a hundredth of the time."""
-_NUM_WEIGHTS = 2 * (NUM_MAPS + NUM_NORMS)
 _LINE_BYTES = 64
 
 
@@ -142,7 +147,7 @@ class _TrainingLayers(torch.autograd.Function):
 
 def _of_each(weights: Sequence[Tensor]) -> list[Sequence[Tensor]]:
     """Each layer's."""
-    return [weights[at : at + _NUM_WEIGHTS] for at in range(0, len(weights), _NUM_WEIGHTS)]
+    return [weights[at : at + NUM_WEIGHTS] for at in range(0, len(weights), NUM_WEIGHTS)]
 
 
 def _natives(

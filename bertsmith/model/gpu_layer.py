@@ -22,17 +22,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from bertsmith.model import flash_attention, gpu_kernels, gpu_norm
 from bertsmith.model.dropout import SITES_PER_LAYER, signed32, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.flash_attention import Asked
 from bertsmith.model.gpu_norm import Norm
-from bertsmith.model.layer_rules import NUM_MAPS, LayerRules, are_of_one_layer
+from bertsmith.model.layer_rules import NUM_MAPS, NUM_WEIGHTS, LayerRules, are_of_one_layer
 from bertsmith.model.stream import Stream
 
-GELU_TILE = {"ROWS": 8, "COLUMNS": 256}
+GELU_TILE = {"VALUES": 2048}
+GELU_BACKWARD_TILE = {"ROWS": 8, "COLUMNS": 256}
 WORDS_TILE = {"ROWS": 1024}
 OPTIONS = {"num_warps": 4}
 _GELU_PROGRAMS = 264
@@ -97,29 +97,8 @@ class _GpuLayer(torch.autograd.Function):
         rules: LayerRules,
         *weights: Tensor,
     ) -> Tensor:
-        qkv_weight, qkv_bias, out_weight, out_bias = weights[:4]
-        up_weight, up_bias, down_weight, down_bias = weights[4 : 2 * NUM_MAPS]
-        words = _words(keys, rules)
-        qkv = torch.addmm(qkv_bias, hidden, qkv_weight.t())  # (T, 3H)
-        attention_words = words[0] if rules.attention.probability > 0.0 else None
-        asked = Asked(qkv=qkv, words=attention_words, stream=stream, rules=rules.attention)
-        made = flash_attention.forward(asked)
-        context, residual = _asked(made[0], rows), _asked(hidden, rows)  # (R, H)
-        words_of = [None if each is None else _asked(each, rows) for each in words[1:]]  # (R,)
-        output = torch.addmm(out_bias, context, out_weight.t())  # (R, H)
-        attended, norm = gpu_norm.add_and_norm(
-            output, residual, words_of[0], weights[-4:-2], rules.probability, rules.epsilons[0]
-        )
-        inner = torch.addmm(up_bias, attended, up_weight.t())  # (R, F)
-        active = functional.gelu(inner)
-        output = torch.addmm(down_bias, active, down_weight.t())  # (R, H)
-        states, last_norm = gpu_norm.add_and_norm(
-            output, attended, words_of[1], weights[-2:], rules.probability, rules.epsilons[1]
-        )
-        ctx.save_for_backward(
-            hidden, rows, attention_words, qkv, *made, context, inner, active,
-            *norm, *last_norm, *weights,
-        )  # fmt: skip
+        states, kept = forward(hidden, keys, rows, stream, weights, rules)
+        ctx.save_for_backward(*kept, *weights)
         ctx.stream, ctx.rules = stream, rules
         return states
 
@@ -127,36 +106,81 @@ class _GpuLayer(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors  # once: what is computed anew for this gives them once
-        hidden, rows, words, qkv, *made = saved[:6]
-        context, inner, active = saved[6:9]
-        norm, last_norm = Norm(*saved[9:14]), Norm(*saved[14:19])
-        weights, rules = saved[19:], ctx.rules
-        qkv_weight, _, out_weight, _, up_weight, _, down_weight, _ = weights[: 2 * NUM_MAPS]
-        attended = last_norm.residual
+        kept, weights = saved[:-NUM_WEIGHTS], saved[-NUM_WEIGHTS:]
+        given = (gradients[0].contiguous(), kept, ctx.stream, weights, ctx.rules)
+        grad_hidden, of_weights = backward(*given)
+        return grad_hidden, None, None, None, None, *of_weights
 
-        grad_output, grad_attended, of_last_norm, of_down_bias = gpu_norm.add_and_norm_backward(
-            gradients[0].contiguous(), last_norm, weights[-2], rules.probability
-        )
-        of_down = grad_output.t() @ active  # (H, F)
-        grad_inner, of_up_bias = _gelu_backward(inner, grad_output @ down_weight)  # (R, F)
-        of_up = grad_inner.t() @ attended  # (F, H)
-        grad_attended = grad_attended.addmm_(grad_inner, up_weight)  # (R, H)
 
-        grad_output, grad_hidden, of_norm, of_out_bias = gpu_norm.add_and_norm_backward(
-            grad_attended, norm, weights[-4], rules.probability
-        )
-        of_out = grad_output.t() @ context  # (H, H)
-        grad_context = grad_output @ out_weight  # (R, H)
-        if rows is not None:
-            grad_context = torch.zeros_like(hidden).index_add_(0, rows, grad_context)  # (T, H)
-        asked = Asked(qkv=qkv, words=words, stream=ctx.stream, rules=rules.attention)
-        grad_qkv, total = flash_attention.backward_and_sum(asked, made, grad_context)  # (T, 3H)
-        of_qkv, of_qkv_bias = grad_qkv.t() @ hidden, total.to(qkv.dtype)  # (3H, H), (3H,)
-        if rows is not None:  # to zeros, where two that meet give the same bits in either order
-            grad_hidden = torch.zeros_like(hidden).index_add_(0, rows, grad_hidden)  # (T, H)
-        grad_hidden = grad_hidden.addmm_(grad_qkv, qkv_weight)  # (T, H)
-        maps = (of_qkv, of_qkv_bias, of_out, of_out_bias, of_up, of_up_bias, of_down, of_down_bias)
-        return grad_hidden, None, None, None, None, *maps, *of_norm, *of_last_norm
+def forward(
+    hidden: Tensor,
+    keys: Tensor | None,
+    rows: Tensor | None,
+    stream: Stream,
+    weights: Sequence[Tensor],
+    rules: LayerRules,
+) -> tuple[Tensor, list[Any]]:
+    """As `through`, without autograd, and what `backward` asks for; of (T,) row `keys`."""
+    qkv_weight, qkv_bias, out_weight, out_bias = weights[:4]
+    up_weight, up_bias, down_weight, down_bias = weights[4 : 2 * NUM_MAPS]
+    words = _words(keys, rules)
+    qkv = torch.addmm(qkv_bias, hidden, qkv_weight.t())  # (T, 3H)
+    attention_words = words[0] if rules.attention.probability > 0.0 else None
+    asked = Asked(qkv=qkv, words=attention_words, stream=stream, rules=rules.attention)
+    made = flash_attention.forward(asked)
+    context, residual = _asked(made[0], rows), _asked(hidden, rows)  # (R, H)
+    words_of = [None if each is None else _asked(each, rows) for each in words[1:]]  # (R,)
+    output = torch.addmm(out_bias, context, out_weight.t())  # (R, H)
+    attended, norm = gpu_norm.add_and_norm(
+        output, residual, words_of[0], weights[-4:-2], rules.probability, rules.epsilons[0]
+    )
+    inner = torch.addmm(up_bias, attended, up_weight.t())  # (R, F)
+    active = _gelu(inner)
+    output = torch.addmm(down_bias, active, down_weight.t())  # (R, H)
+    states, last_norm = gpu_norm.add_and_norm(
+        output, attended, words_of[1], weights[-2:], rules.probability, rules.epsilons[1]
+    )
+    asked_of = (hidden, rows, attention_words, qkv, *made, context, inner, active)
+    return states, [*asked_of, *norm, *last_norm]
+
+
+def backward(
+    gradient: Tensor,
+    kept: Sequence[Any],
+    stream: Stream,
+    weights: Sequence[Tensor],
+    rules: LayerRules,
+) -> tuple[Tensor, list[Tensor]]:
+    """The gradient of the states, (R, H) -> that of hidden states, (T, H), and of all weights."""
+    hidden, rows, words, qkv, *made = kept[:6]
+    context, inner, active = kept[6:9]
+    norm, last_norm = Norm(*kept[9:14]), Norm(*kept[14:19])
+    qkv_weight, _, out_weight, _, up_weight, _, down_weight, _ = weights[: 2 * NUM_MAPS]
+    attended = last_norm.residual
+
+    grad_output, grad_attended, of_last_norm, of_down_bias = gpu_norm.add_and_norm_backward(
+        gradient, last_norm, weights[-2], rules.probability
+    )
+    of_down = grad_output.t() @ active  # (H, F)
+    grad_inner, of_up_bias = _gelu_backward(inner, grad_output @ down_weight)  # (R, F)
+    of_up = grad_inner.t() @ attended  # (F, H)
+    grad_attended = grad_attended.addmm_(grad_inner, up_weight)  # (R, H)
+
+    grad_output, grad_hidden, of_norm, of_out_bias = gpu_norm.add_and_norm_backward(
+        grad_attended, norm, weights[-4], rules.probability
+    )
+    of_out = grad_output.t() @ context  # (H, H)
+    grad_context = grad_output @ out_weight  # (R, H)
+    if rows is not None:
+        grad_context = torch.zeros_like(hidden).index_add_(0, rows, grad_context)  # (T, H)
+    asked = Asked(qkv=qkv, words=words, stream=stream, rules=rules.attention)
+    grad_qkv, total = flash_attention.backward_and_sum(asked, made, grad_context)  # (T, 3H)
+    of_qkv, of_qkv_bias = grad_qkv.t() @ hidden, total.to(qkv.dtype)  # (3H, H), (3H,)
+    if rows is not None:  # to zeros, where two that meet give the same bits in either order
+        grad_hidden = torch.zeros_like(hidden).index_add_(0, rows, grad_hidden)  # (T, H)
+    grad_hidden = grad_hidden.addmm_(grad_qkv, qkv_weight)  # (T, H)
+    maps = (of_qkv, of_qkv_bias, of_out, of_out_bias, of_up, of_up_bias, of_down, of_down_bias)
+    return grad_hidden, [*maps, *of_norm, *of_last_norm]
 
 
 def _asked(each: Tensor, rows: Tensor | None) -> Tensor:
@@ -179,15 +203,27 @@ def _words(keys: Tensor | None, rules: LayerRules) -> list[Tensor | None]:
     return [row[:num_rows] for row in words.unbind()]
 
 
+def _gelu(inner: Tensor) -> Tensor:
+    """Of each of (R, F) numbers."""
+    from bertsmith.model import gelu_kernels
+
+    num_rows, width = inner.shape
+    active = torch.empty_like(inner)
+    grid = (-(-inner.numel() // GELU_TILE["VALUES"]), 1, 1)
+    constants = {"WIDTH": width, **GELU_TILE}
+    gpu_kernels.launch(gelu_kernels.gelu, grid, (inner, active, num_rows), constants, OPTIONS)
+    return active
+
+
 def _gelu_backward(inner: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Gradient (R, F) of GELU's results, overwritten -> of its arguments, and of a bias."""
     from bertsmith.model import gelu_kernels
 
     num_rows, width = inner.shape
-    num_programs = min(_GELU_PROGRAMS, -(-num_rows // GELU_TILE["ROWS"]))
-    grid = (num_programs, -(-width // GELU_TILE["COLUMNS"]), 1)
+    num_programs = min(_GELU_PROGRAMS, -(-num_rows // GELU_BACKWARD_TILE["ROWS"]))
+    grid = (num_programs, -(-width // GELU_BACKWARD_TILE["COLUMNS"]), 1)
     sums = inner.new_empty((num_programs, width), dtype=torch.float32)
     arguments = (inner, gradient, sums, num_rows)
-    constants = {"WIDTH": width, **GELU_TILE}
+    constants = {"WIDTH": width, **GELU_BACKWARD_TILE}
     gpu_kernels.launch(gelu_kernels.gelu_backward, grid, arguments, constants, OPTIONS)
     return gradient, sums.sum(0).to(inner.dtype)

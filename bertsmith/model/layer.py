@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bertsmith.model import cpu_layers, cpu_training_layers, gpu_layer
+from bertsmith.model import cpu_layers, cpu_training_layers, gpu_layer, gpu_layers
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
@@ -123,6 +123,10 @@ def in_turn(
         are_all = len(learning) == len(layers)
         if are_all and cpu_training_layers.suits(learning, hidden, stream, rows):
             return cpu_training_layers.through(learning, hidden, stream, rows)
+    if len(as_made) == len(layers) and layers and gpu_layers.may_suit(hidden):
+        learning = [whole for each in as_made if (whole := each.learning()) is not None]
+        if len(learning) == len(layers) and gpu_layers.suits(learning, hidden):
+            return gpu_layers.through(layers[0], learning, hidden, stream, rows)
     *others, last = layers
     for layer in others:
         hidden = layer(hidden, stream)

@@ -15,6 +15,8 @@ from bertsmith.model.config import Activation
 
 NUM_MAPS, NUM_NORMS = 4, 2
 """To queries, keys and values, from contexts, up and down; behind attention, behind them."""
+NUM_WEIGHTS = 2 * (NUM_MAPS + NUM_NORMS)
+"""Weight and bias of each."""
 
 
 @dataclass(frozen=True, kw_only=True)

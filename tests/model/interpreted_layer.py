@@ -8,9 +8,12 @@ multiplies with numpy, which has no bfloat16.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -20,8 +23,9 @@ from torch.utils.checkpoint import checkpoint
 from bertsmith.model import flash_attention, gpu_embeddings, gpu_layer, gpu_norm
 from bertsmith.model.config import sized
 from bertsmith.model.embeddings import Embeddings
+from bertsmith.model.gpu_layers import Graphs
 from bertsmith.model.init import initialise
-from bertsmith.model.layer import Layer
+from bertsmith.model.layer import Layer, in_turn
 from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed
 from tests.model.triton_kernels import patch_triton_once_a_function
@@ -39,6 +43,12 @@ class OfLayer(NamedTuple):
     rates: tuple[float, float]
     is_asked: bool
     """Whether rows are asked for."""
+
+
+class OfLayers(NamedTuple):
+    """Two layers, given batches that are filled up to one size, one after the other."""
+
+    is_asked: bool
 
 
 class OfEmbeddings(NamedTuple):
@@ -63,31 +73,38 @@ CASES = [
         for first, heads in enumerate([(2, 32), (3, 48)])
         for second, rates in enumerate(RATES)
     ),
+    OfLayers(is_asked=False),
+    OfLayers(is_asked=True),
     *(OfEmbeddings(*each) for each in itertools.product([32, 48], [0.0, 0.1])),
 ]
 
 
-def errors(case: OfLayer | OfEmbeddings | OfGelu) -> list[float]:
+def errors(case: OfLayer | OfLayers | OfEmbeddings | OfGelu) -> list[float]:
     """Of states and gradients, against operators in float64, as shares of their size.
 
-    Of GELU the largest of them all, and that of the sums as such a share.
+    Of GELU's values and slopes the largest of them all, and that of the sums as such a share.
     """
     if isinstance(case, OfGelu):
-        (expected, found), (expected_sum, found_sum) = of_gelu(case.farthest)
-        largest = float((found.double() - expected).abs().max())
-        return [largest, float((found_sum.double() - expected_sum).norm() / expected_sum.norm())]
-    pairs = of_layer(*case) if isinstance(case, OfLayer) else of_embeddings(*case)
+        *pairs, (total, found) = of_gelu(case.farthest)
+        largest = [float((other.double() - one).abs().max()) for one, other in pairs]
+        return [*largest, float((found.double() - total).norm() / total.norm())]
+    if isinstance(case, OfLayers):
+        pairs = of_layers(case.is_asked)
+    else:
+        pairs = of_layer(*case) if isinstance(case, OfLayer) else of_embeddings(*case)
     return [float((other.double() - one).norm() / one.norm()) for one, other in pairs]
 
 
 def of_gelu(farthest: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Slopes, and their sums over rows."""
+    """Values, slopes, and sums of these over rows."""
     inner = torch.linspace(-farthest, farthest, 80 * 48).reshape(80, 48)
     exact = inner.double().requires_grad_()
-    functional.gelu(exact).sum().backward()
+    values = functional.gelu(exact)
+    values.sum().backward()
     assert exact.grad is not None
+    found = gpu_layer._gelu(inner)
     slopes, total = gpu_layer._gelu_backward(inner, torch.ones_like(inner))
-    return [(exact.grad, slopes), (exact.grad.sum(0), total)]
+    return [(values.detach(), found), (exact.grad, slopes), (exact.grad.sum(0), total)]
 
 
 def of_embeddings(width: int, rate: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -144,6 +161,45 @@ def of_layer(
     expected = outcome_of(layer.double(), hidden.double(), stream, rows, weights)
     layer.float().forward = lambda *given: in_one_function(layer, *given)  # type: ignore
     return list(zip(expected, outcome_of(layer, hidden, stream, rows, weights), strict=True))
+
+
+def of_layers(is_asked: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Operators in float64 beside kernels in float32, in places that the batch before left full."""
+    rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.3}
+    layers = torch.nn.ModuleList(Layer(replace(sized(2, 32, 2), **rates), at) for at in range(2))
+    initialise(layers, std=0.2, seed=3)
+    exact = copy.deepcopy(layers).double()
+    graphs = Graphs([whole for each in layers if (whole := each.learning()) is not None])
+    generator, pairs = torch.Generator().manual_seed(1), []
+    for lengths, num_asked in (([40, 5, 32, 1, 50], 40), ([2, 64, 59], 39)):  # of 128 rows, of 125
+        stream = Stream.of(random_packed(lengths, 60), dropout=(5, len(lengths)))
+        rows = torch.arange(num_asked).flip(0) if is_asked else None
+        hidden, weights = torch.randn((2, stream.num_tokens, 32), generator=generator)
+        outcomes = [
+            outcome_through(parts, through, hidden, stream, rows, weights)
+            for parts, through in ((exact, partial(in_turn, exact)), (layers, graphs.through))
+        ]
+        pairs += list(zip(*outcomes, strict=True))
+    assert len(graphs._pairs) == 1
+    return pairs
+
+
+def outcome_through(
+    layers: torch.nn.ModuleList,
+    through: Callable[..., torch.Tensor | None],
+    hidden: torch.Tensor,
+    stream: Stream,
+    rows: torch.Tensor | None,
+    weights: torch.Tensor,
+) -> list[torch.Tensor]:
+    """States, and the gradients of hidden states and of matrices."""
+    layers.zero_grad(set_to_none=True)
+    inputs = hidden.to(next(layers.parameters())).requires_grad_()
+    states = through(inputs, stream, rows)
+    assert states is not None
+    (states * weights[: len(states)]).sum().backward()
+    gradients = [inputs.grad, *(each.grad for each in layers.parameters() if each.dim() > 1)]
+    return [states.detach(), *(each for each in gradients if each is not None)]
 
 
 def in_one_function(
