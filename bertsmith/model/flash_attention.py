@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bertsmith.model import gpu_kernels
+from bertsmith import gpu_kernels
 from bertsmith.model.attention_rules import DIRECTION_NUMBERS, AttentionRules
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream

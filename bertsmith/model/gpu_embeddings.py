@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertsmith.model import gpu_kernels, gpu_norm
+from bertsmith import gpu_kernels
+from bertsmith.model import gpu_norm
 from bertsmith.model.first_order import first_order
 from bertsmith.model.gpu_norm import Lookup
 from bertsmith.model.stream import Stream

@@ -23,7 +23,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertsmith.model import flash_attention, gpu_kernels, gpu_norm
+from bertsmith import gpu_kernels
+from bertsmith.model import flash_attention, gpu_norm
 from bertsmith.model.dropout import SITES_PER_LAYER, signed32, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.flash_attention import Asked

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bertsmith.model import gpu_kernels
+from bertsmith import gpu_kernels
 from bertsmith.model.dropout import EMBEDDING_SITE, signed32, site_number
 
 WIDEST = 2048

@@ -1,9 +1,9 @@
 """Flat weights, moments and gradients -> new weights and moments: the arithmetic of the optimizers.
 
 Each function is its own definition; `fused` turns it into one pass over memory where a compiler is
-at hand, and `Updates` leaves to functions in C++ (`cpu_updates`) what they take. Everything happens
-in the weights' own type (float32 or float64); a half-precision copy is refreshed in the same pass.
-It knows no parameters, no names and no schedule.
+at hand, and `Updates` leaves to functions in C++ (`cpu_updates`) and kernels in Triton
+(`gpu_updates`) what they take. Everything happens in the weights' own type (float32 or float64); a
+half-precision copy is refreshed in the same pass. It knows no parameters, names or schedule.
 
 Source: Kingma and Ba 2015 (Adam); google-research/bert optimization.py, AdamWeightDecayOptimizer;
 You et al. 2020 (LAMB), algorithm 2.
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.fusion import fused, is_eager_on_cpu
-from bertsmith.train import cpu_updates
+from bertsmith.train import cpu_updates, gpu_updates
 from bertsmith.train.cpu_updates import NativeUpdates, Sleepers
 from bertsmith.train.gradient import Gradient
 
@@ -124,6 +124,9 @@ class Updates:
             self._native.adam(float(factor))
         known: dict[tuple[object, ...], TensorRates] = {}  # few, for many runs
         for flat, gradient, rates, sleepers, sizes in self._by_definition:
+            if sizes is None and gpu_updates.suits(flat.weight, gradient.whole):
+                gpu_updates.adam(flat, gradient.whole, rates, factor)
+                continue
             if sleepers is not None:
                 sleepers.settle(flat)
             key = (flat.weight.device, flat.weight.dtype, rates)
@@ -140,6 +143,8 @@ def _squared_norm(update: Update) -> Tensor:
     gradient = update.gradient.whole
     if update.sleepers is not None:
         update.sleepers.awake.fill_(1)
+    if gpu_updates.suits(update.flat.weight, gradient):
+        return gpu_updates.squared_norm(gradient)
     if not is_eager_on_cpu(gradient):
         return squared_norm_in_one_pass(gradient)
     chunks = torch.split(gradient, CHUNK_ELEMENTS)

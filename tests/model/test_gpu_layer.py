@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from benchmarks.gpu_instructions import TYPES, built
+from bertsmith import gpu_kernels
 from bertsmith.model import (
     attention,
     embeddings,
     flash_attention,
     gpu_embeddings,
-    gpu_kernels,
     gpu_layer,
     gpu_norm,
 )

@@ -2,7 +2,7 @@
 
 They take a second or two each to build, once a machine, where torch.compile takes many: so they
 serve the shortest work too, as functions in C++ do on a CPU, and are switched off with these. It
-knows none of them but the one that it tries.
+knows none of them but the one that it tries (`gpu_probe`).
 """
 
 from __future__ import annotations
@@ -77,14 +77,11 @@ def _are_built_for(number: int) -> bool:
     if torch.version.hip is not None or torch.cuda.get_device_capability(number) < OLDEST_GPU:
         return False
     try:
-        from bertsmith.model import dropout_kernels
+        from bertsmith import gpu_probe
 
-        device = torch.device("cuda", number)
-        keys = torch.zeros(1, dtype=torch.int32, device=device)
-        words = torch.zeros((3, 1), dtype=torch.int32, device=device)
-        arguments = (keys, words, 1, 1, 1, 2, 3)
-        launch(dropout_kernels.site_words, (1, 1, 1), arguments, {"ROWS": 16}, {"num_warps": 1})
-        is_right = bool((words != 0).all())
+        ones = torch.ones(16, device=torch.device("cuda", number))
+        launch(gpu_probe.doubled, (1, 1, 1), (ones,), {"COUNT": len(ones)}, {"num_warps": 1})
+        is_right = bool((ones == 2.0).all())
     except Exception as error:  # whatever stops it, operators do not need it
         logging.getLogger(__name__).warning(
             "warning: no kernels in Triton, so this is correct but slower: they need %s (%s)",
