@@ -32,9 +32,8 @@ class Measurement:
 
     command: tuple[str, ...]
     """Module and options."""
-    turn_seconds: int | None
-    """For a system's longest turn, its first, which compiles; None where the program has no such
-    limit."""
+    turn_seconds: int
+    """For a system's longest turn, its first, which compiles."""
     seconds: int
     """For all of it."""
 
@@ -43,10 +42,9 @@ class Measurement:
 
     def arguments(self, *, has_peer: bool) -> list[str]:
         """Behind `python -m`; of ours alone where the peer is missing."""
-        limit = [] if self.turn_seconds is None else ["--limit", str(self.turn_seconds)]
         systems = self.systems if has_peer else ("bertsmith",)
         named = [word for system in systems for word in ("--system", system)]
-        return [*self.command, *limit, *named]
+        return [*self.command, "--limit", str(self.turn_seconds), *named]
 
 
 def _pretraining(size: str, length: int, turn_seconds: int, seconds: int) -> Measurement:
@@ -57,17 +55,17 @@ def _pretraining(size: str, length: int, turn_seconds: int, seconds: int) -> Mea
 
 
 MEASUREMENTS = {
-    "pretraining-base-128": _pretraining("base", 128, 120, 230),
-    "pretraining-base-512": _pretraining("base", 512, 120, 230),
-    "pretraining-large-128": _pretraining("large", 128, 200, 330),
-    "pretraining-large-512": _pretraining("large", 512, 200, 330),
+    "pretraining-base-128": _pretraining("base", 128, 100, 180),
+    "pretraining-base-512": _pretraining("base", 512, 100, 180),
+    "pretraining-large-128": _pretraining("large", 128, 150, 270),
+    "pretraining-large-512": _pretraining("large", 512, 150, 270),
     "finetuning": Measurement(
         command=(
             "benchmarks.finetuning.speed", "--size", "base", "--task", "drawn",
             "--rounds", "5", "--steps", "20", "--device", "cuda",
         ),
-        turn_seconds=80,
-        seconds=180,
+        turn_seconds=150,
+        seconds=300,
     ),
     "inference": Measurement(
         command=(
@@ -76,8 +74,8 @@ MEASUREMENTS = {
             "--setting", "embed, 128 tokens", "--setting", "one text, 64 tokens",
         ),
         systems=("bertsmith", "transformers best", "transformers compiled"),
-        turn_seconds=None,
-        seconds=180,
+        turn_seconds=100,
+        seconds=300,
     ),
 }  # fmt: skip
 

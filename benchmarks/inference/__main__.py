@@ -10,7 +10,8 @@ For 1 and for 2 threads: median texts and real tokens a second, the fraction of 
 between the rounds, milliseconds for one text alone (median and 90th percentile), seconds until the
 first answers, the most memory, and the largest difference from `transformers` in float32, relative
 to its largest value. The packages that peers need come with `pip install
-'bertsmith[bench]'`; a peer whose packages are missing is left out.
+'bertsmith[bench]'`; a peer whose packages are missing is left out, and so is, from there on, one
+that fails or takes longer than --limit, which the row names.
 
 On a GPU all cores tokenise, texts that are asked together are 64 times as many, and the peers that
 run on CPUs alone stay out.
@@ -28,7 +29,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.inference.padded import Place, write_models
-from benchmarks.inference.processes import Order, Running, begin, in_a_process
+from benchmarks.inference.processes import Answered, Order, Running, begin, in_a_process
 from benchmarks.inference.report import (
     WARM_UP,
     Measured,
@@ -76,12 +77,13 @@ def measure(
     torch.set_num_threads(place.threads)
     systems = [begin(name, place) for name in names]
     rates: list[float] = []
-    measured = {
-        name: take_turns(
-            systems, SETTINGS[name].on(place.device), words, options.rounds, rates, place.device
-        )
-        for name in options.setting or SETTINGS
-    }
+    left_out: dict[str, str] = {}
+    measured: dict[str, Measured] = {}
+    for name in options.setting or SETTINGS:
+        setting = SETTINGS[name].on(place.device)
+        asked = [system for system in systems if system.name not in left_out]
+        measured[name], failed = take_turns(asked, setting, words, rates, place.device, options)
+        left_out |= failed
     for system in systems:
         system.worker.end()
     return {
@@ -96,8 +98,11 @@ def measure(
         "first_seconds": first_seconds(list(measured.values())),
         "peak_bytes": peak_bytes(list(measured.values())),
         "settings": {
-            name: figures_of(one, SIZES[size], max(rates)) for name, one in measured.items()
+            name: figures_of(one, SIZES[size], max(rates))
+            for name, one in measured.items()
+            if one.answered
         },
+        "left_out": left_out,
     }
 
 
@@ -105,14 +110,18 @@ def take_turns(
     systems: Sequence[Running],
     setting: Setting,
     words: Words,
-    rounds: int,
     rates: list[float],
     device: torch.device,
-) -> Measured:
-    """Asks every system that answers such questions, round by round; adds the matrix rates."""
+    options: argparse.Namespace,
+) -> tuple[Measured, dict[str, str]]:
+    """Asks every system that answers such questions, round by round; adds the matrix rates.
+
+    And why systems are left out of it, which failed or met the limit.
+    """
     asked = [system for system in systems if setting.question in SYSTEMS[system.name].questions]
-    lengths, answered = [], {system.name: [] for system in asked}
-    for number in range(rounds + WARM_UP):
+    answered: dict[str, list[Answered]] = {system.name: [] for system in asked}
+    lengths, left_out = [], {}
+    for number in range(options.rounds + WARM_UP):
         rates.append(matrix_rate(rounds=3, device=device))
         lengths.append(setting.lengths(number))
         order = Order(
@@ -121,8 +130,14 @@ def take_turns(
             one_by_one=setting.one_by_one,
         )
         for system in asked:
-            answered[system.name].append(system.ask(order))
-    return Measured(setting=setting, lengths=lengths, answered=answered)
+            if system.name not in answered:
+                continue
+            try:
+                answered[system.name].append(system.ask(order, options.limit))
+            except RuntimeError as error:
+                left_out[system.name] = str(error)
+                del answered[system.name]
+    return Measured(setting=setting, lengths=lengths, answered=answered), left_out
 
 
 def _is_here(name: str, device: torch.device) -> bool:
@@ -156,6 +171,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path, default=data, help="default: BERTSMITH_DATA")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--limit", type=float, help="seconds that a system may take for an answer")
     options = parser.parse_args()
     require_device(parser, options.device)
     return options

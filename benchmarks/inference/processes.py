@@ -64,10 +64,13 @@ class Running:
     load_seconds: float
     """From its first import to its readiness."""
 
-    def ask(self, order: Order) -> Answered:
-        """Has an order answered. Raises RuntimeError when the system's process has ended."""
+    def ask(self, order: Order, seconds: float | None = None) -> Answered:
+        """Has an order answered.
+
+        Raises RuntimeError when the system's process has ended, or did not answer in time.
+        """
         time.sleep(_PAUSE_SECONDS)
-        answered: Answered = self.worker.ask(order)
+        answered: Answered = self.worker.ask(order, seconds)
         return answered
 
 

@@ -116,11 +116,13 @@ def show(row: Row) -> None:
         f"\n{row['size']}, threads: {row['threads']}, {row['precision']}, matrix rate "
         f"{row['matrix_flops_per_second'] / 1e12:.2f} TFLOP/s"
     )
-    for name, load in row["load_seconds"].items():
+    for name, first in row["first_seconds"].items():
         print(
-            f"{name:22s} ready after {load:5.1f} s, first call "
-            f"{row['first_seconds'][name]:5.1f} s, {row['peak_bytes'][name] / 1e9:5.1f} GB"
+            f"{name:22s} ready after {row['load_seconds'][name]:5.1f} s, first call "
+            f"{first:5.1f} s, {row['peak_bytes'][name] / 1e9:5.1f} GB"
         )
+    for name, reason in row["left_out"].items():
+        print(f"left out: {name}: {reason}")
     for setting, figures in row["settings"].items():
         print(setting)
         if "median_ms" in figures:

@@ -1,10 +1,12 @@
 import json
 import os
+from argparse import Namespace
 
 import numpy as np
 import pytest
 import torch
 
+from benchmarks.inference import __main__ as inference
 from benchmarks.inference import report, texts
 from benchmarks.inference.padded import (
     TOKENS_PER_BATCH,
@@ -186,6 +188,30 @@ def test_a_rate_is_the_median_of_the_rounds_after_the_first():
     assert figures["fraction_of_matrix_rate"] == {"bertsmith": 0.5}
 
 
+class Slow:
+    """A system that answers until its limit is met."""
+
+    def __init__(self, name, answers):
+        self.name, self.answers, self.limits = name, answers, []
+
+    def ask(self, order, seconds):
+        self.limits.append(seconds)
+        if len(self.limits) > self.answers:
+            raise RuntimeError(f"{self.name!r} did not answer within {seconds:.0f} s")
+        return answered((1.0,))
+
+
+def test_a_system_that_meets_the_limit_is_left_out_and_asked_no_more(drawn, monkeypatch):
+    monkeypatch.setattr(inference, "matrix_rate", lambda **given: 1.0)
+    systems = [Slow("bertsmith", 9), Slow("transformers best", 1)]
+    setting, options = Setting(question="embed", num_texts=2), Namespace(rounds=3, limit=7.0)
+    given = (systems, setting, drawn[0], [], torch.device("cpu"), options)
+    measured, left_out = inference.take_turns(*given)
+    assert left_out == {"transformers best": "'transformers best' did not answer within 7 s"}
+    assert {name: len(each) for name, each in measured.answered.items()} == {"bertsmith": 4}
+    assert [each.limits for each in systems] == [[7.0] * 4, [7.0] * 2]
+
+
 def test_a_latency_is_that_of_all_calls_after_the_first_round():
     measured = Measured(
         setting=Setting(question="embed", num_texts=2, length=16, one_by_one=True),
@@ -209,7 +235,7 @@ def row(size, threads):
         "size": size, "threads": threads, "processor": "a processor",
         "precision": "float32", "matrix_flops_per_second": 1e12,
         "load_seconds": {"bertsmith": 1.0}, "first_seconds": {"bertsmith": 2.0},
-        "peak_bytes": {"bertsmith": 3e9},
+        "peak_bytes": {"bertsmith": 3e9}, "left_out": {"a peer": "it failed"},
         "settings": {
             "embed, mixed": {
                 "texts_per_second": rates, "tokens_per_second": rates,
@@ -226,6 +252,7 @@ def test_a_row_is_shown_with_every_figure(capsys):
     assert any("OpenVINO, latency" in line and "50.0 texts/s" in line for line in lines)
     assert any("bertsmith" in line and "first call   2.0 s" in line for line in lines)
     assert any("40.00 ms" in line for line in lines)
+    assert "left out: a peer: it failed" in lines
 
 
 def test_two_sizes_are_drawn_with_most_threads(tmp_path):
