@@ -2,9 +2,9 @@
 
 A step of few tokens waits for Python and launches, not for the GPU: BASE has some 450 of them,
 there and back, of ten microseconds each. So what the layers do to batches of a size is captured
-once and replayed (`gpu_graphs`): switched off as long as no GPU has run it, see `MOST_STATES`. One batch is under way at a time: whoever goes forward before
-another one has gone back goes layer by layer, as do large batches, whose kernels take longer than
-their launches, and float32.
+once and replayed (`gpu_graphs`): switched off as long as no GPU has run it, see `MOST_STATES`. One
+batch is under way at a time: whoever goes forward before another one has gone back goes layer by
+layer, as do large batches, whose kernels take longer than their launches, and float32.
 
 Legend: T tokens, R rows asked for (all T if none are named), H hidden size.
 """
