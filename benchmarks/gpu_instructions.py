@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from bertsmith.model import flash_attention, gpu_layer, gpu_norm
+from bertsmith.model import flash_attention, gpu_layer, gpu_norm, gpu_vocabulary_loss
 from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import BASE
 
@@ -36,6 +36,8 @@ TYPES = {
     "token_ids": "*i64", "segment_ids": "*i64", "positions": "*i64",
     "log_sums": "*fp32", "inner": "*fp32", "sums": "*fp32", "means": "*fp32", "scales": "*fp32",
     "weight": "*fp32", "bias": "*fp32", "grad_totals": "*fp32",
+    "targets": "*i64", "losses": "*fp32", "highests": "*fp32", "at_targets": "*fp32",
+    "is_right": "*i32",
     "num_rows": "i32", "stride": "i32", "first": "i32", "second": "i32", "third": "i32",
     "site": "i32", "num_tokens": "i32", "num_segments": "i32", "num_places": "i32",
     "scale": "fp32", "gain": "fp32", "epsilon": "fp32",
@@ -128,6 +130,22 @@ def kernels(length: int) -> Iterator[Kernel]:
         ),
     ):
         yield Kernel(name=f"norm_kernels.{name}", constants={**norm, **rows}, options=launched)
+    yield from _of_loss()
+
+
+def _of_loss() -> Iterator[Kernel]:
+    """Over BASE's vocabulary, in a multiple of 64 words, as it is multiplied by."""
+    num_words = -(-BASE.vocab_size // 64) * 64
+    for name, tile in (
+        ("losses", gpu_vocabulary_loss.loss_constants(num_words, torch.bfloat16)),
+        ("gradient", {"WORDS": num_words, **gpu_vocabulary_loss.TILE}),
+    ):
+        yield Kernel(
+            name=f"vocabulary_kernels.vocabulary_{name}",
+            constants=tile,
+            options=gpu_vocabulary_loss.OPTIONS,
+            types={"bias": "*bf16"},
+        )
 
 
 def built(

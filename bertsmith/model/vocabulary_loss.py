@@ -6,7 +6,8 @@ its loss, while its logits are there, and both are dropped before the next chunk
 only scales what came of them. On a CPU one function in C++ does it all, products
 included (`cpu_whole_loss`), or, where other products are faster, what lies between them
 (`cpu_vocabulary_loss`); in eager mode, with nothing compiled, `vocabulary_pieces` does the latter a
-few rows at a time. It does not know how rows and targets were chosen.
+few rows at a time. On a GPU kernels in Triton do it (`gpu_vocabulary_loss`). It does not know how
+rows and targets were chosen.
 
 Source: Hsu et al. 2024 (Liger Kernel) for gradients made in the forward pass.
 
@@ -22,7 +23,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertsmith.fusion import fused, is_eager_on_cpu
-from bertsmith.model import cpu_vocabulary_loss, cpu_whole_loss, vocabulary_pieces
+from bertsmith.model import (
+    cpu_vocabulary_loss,
+    cpu_whole_loss,
+    gpu_vocabulary_loss,
+    vocabulary_pieces,
+)
 from bertsmith.model.elementwise import widened
 from bertsmith.model.first_order import first_order
 
@@ -161,6 +167,8 @@ def _with_gradients(
     logits = rows @ embedding.T  # (m, V)
     if cpu_vocabulary_loss.suits(logits, bias, targets):
         total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)
+    elif gpu_vocabulary_loss.suits(logits, bias, targets):
+        total, correct, by_bias = gpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)
     elif is_eager_on_cpu(logits):
         total, correct, by_bias = vocabulary_pieces.loss_and_gradient(logits, bias, targets)
     else:
@@ -193,6 +201,8 @@ def _scored_in_place(
 
 def _scored(logits: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Summed loss, and how many are right."""
+    if gpu_vocabulary_loss.suits(logits, bias, targets):
+        return gpu_vocabulary_loss.loss(logits, bias, targets)
     if is_eager_on_cpu(logits):
         return vocabulary_pieces.loss(logits, bias, targets)
     return _scored_in_one_pass(logits, bias, targets)
@@ -212,9 +222,11 @@ def _softmax_loss(
     highest, guesses = scores.max(dim=1, keepdim=True)  # (m, 1)
     right = scores.gather(1, targets[:, None]) - highest  # (m, 1)
     weights = scores.sub_(highest).exp_()
-    sums = weights.sum(dim=1, keepdim=True)  # (m, 1)
-    losses = sums.log() - right  # (m, 1)
-    return losses.sum(), (guesses[:, 0] == targets).sum(), weights.div_(sums), losses
+    at_guess = weights.gather(1, guesses)  # (m, 1): 1, next to which little is left of the others
+    others = weights.scatter_(1, guesses, at_guess - 1).sum(dim=1, keepdim=True)  # (m, 1)
+    losses = others.log1p() - right  # (m, 1)
+    probabilities = weights.scatter_(1, guesses, at_guess).div_(others + 1)
+    return losses.sum(), (guesses[:, 0] == targets).sum(), probabilities, losses
 
 
 def _scaled(values: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:

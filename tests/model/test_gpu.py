@@ -1,8 +1,8 @@
 """The encoder on a GPU against the plain definition and against the CPU.
 
 Needs torch, numpy and pytest only, so that it runs on a machine without the package's other
-requirements, as `test_gpu_layer.py` here and those of training and of benchmarks do:
-`python -m pytest -m gpu tests/{model/test_gpu,model/test_gpu_layer,train/test_gpu}.py`.
+requirements, as the other `test_gpu*.py` here and those of training and of benchmarks do:
+`python -m pytest -m gpu tests/model/test_gpu*.py tests/train/test_gpu.py`.
 """
 
 from __future__ import annotations
