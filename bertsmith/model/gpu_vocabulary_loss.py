@@ -3,8 +3,9 @@
 The kernels of `vocabulary_kernels` give what `vocabulary_loss` defines, which takes what these do
 not: other devices and types, and no rows at all.
 
-Differs: the gradient of the bias is summed before that of the logits is rounded; a target beyond
-the vocabulary gives no number (NaN), where operators end the process.
+Differs: the gradient of the bias is summed before that of the logits is rounded; more digits are
+left of a loss that is nearly nothing; a target beyond the vocabulary gives no number (NaN), where
+operators end the process.
 
 Legend: m rows of a chunk, V vocabulary, P programs that share the rows.
 """

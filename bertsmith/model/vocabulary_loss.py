@@ -222,11 +222,9 @@ def _softmax_loss(
     highest, guesses = scores.max(dim=1, keepdim=True)  # (m, 1)
     right = scores.gather(1, targets[:, None]) - highest  # (m, 1)
     weights = scores.sub_(highest).exp_()
-    at_guess = weights.gather(1, guesses)  # (m, 1): 1, next to which little is left of the others
-    others = weights.scatter_(1, guesses, at_guess - 1).sum(dim=1, keepdim=True)  # (m, 1)
-    losses = others.log1p() - right  # (m, 1)
-    probabilities = weights.scatter_(1, guesses, at_guess).div_(others + 1)
-    return losses.sum(), (guesses[:, 0] == targets).sum(), probabilities, losses
+    sums = weights.sum(dim=1, keepdim=True)  # (m, 1)
+    losses = sums.log() - right  # (m, 1)
+    return losses.sum(), (guesses[:, 0] == targets).sum(), weights.div_(sums), losses
 
 
 def _scaled(values: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
