@@ -1,0 +1,69 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from benchmarks import gpu_kernels
+from benchmarks.gpu_kernels import Kernel, _tried, kernels, lines
+
+
+def test_a_kernel_is_timed_as_it_is_and_with_other_constants():
+    module = SimpleNamespace(TILE=1)
+    kernel = Kernel(
+        name="a kernel",
+        num_bytes=10**9,
+        run=lambda: module.TILE,
+        others=_tried(module, {"TILE": (2, None)}),
+    )
+    found = list(lines(kernel, 1e12, lambda run: run() / 1e3, has_others=True))
+    assert [" ".join(line.split()) for line in found] == [
+        "a kernel as it is 1000 us 1.00 GB 100.0% of a copy",
+        "a kernel TILE 2 2000 us 1.00 GB 50.0% of a copy",
+        "a kernel None failed: unsupported operand type(s) for /: 'NoneType' and 'float'",
+    ]
+    assert module.TILE == 1
+    assert len(list(lines(kernel, 1e12, lambda run: run(), has_others=False))) == 1
+
+
+def test_without_a_gpu_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("sys.argv", ["gpu_kernels"])
+    with pytest.raises(SystemExit) as ended:
+        gpu_kernels.main()
+    assert ended.value.code == 2
+    assert "cuda" in capsys.readouterr().err
+
+
+@pytest.fixture
+def _small(monkeypatch):
+    monkeypatch.setattr(gpu_kernels, "TOKENS", 1024)
+    monkeypatch.setattr(gpu_kernels, "MASKED", 100)
+    monkeypatch.setattr(gpu_kernels, "WEIGHTS", 10_000)
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize("length", [128, 256])
+def test_constants_are_there_and_reach_what_is_launched(monkeypatch, length):
+    launched = []
+    monkeypatch.setattr("bertsmith.gpu_kernels.launch", lambda *given: launched.append(given[3:]))
+    found = list(kernels(length, torch.device("cpu")))
+    assert len(found) == 10
+    for kernel in found:
+        launches = []
+        for constants in kernel.others.values():
+            launched.clear()
+            with constants.in_place():
+                kernel.run()
+            launches.append(str(launched))
+        if "PROGRAMS" not in str([*kernel.others]):  # of which few rows need fewer
+            assert len(launches) == len({*launches}) > 1
+
+
+@pytest.mark.gpu
+@pytest.mark.compiled
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.usefixtures("_small")
+def test_every_kernel_runs():
+    for kernel in kernels(128, torch.device("cuda")):
+        [told] = lines(kernel, 1e12, gpu_kernels.seconds, has_others=False)
+        assert " us " in told
