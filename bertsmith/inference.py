@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Never
 
 import numpy as np
 
+from bertsmith.batch import IntArray
 from bertsmith.model.config import DIRECTION_OF
 from bertsmith.model.sentence import Pooling
-from bertsmith.packing import part
+from bertsmith.model.stream import Stream
+from bertsmith.packing import Arriving, part
 from bertsmith.reading.counted import counted
 from bertsmith.ready_model import ReadyModel
 from bertsmith.tasks import (
@@ -97,8 +99,8 @@ class Predictor(ReadyModel):
         know.
         """
         texts = given.texts(texts, "embed")
-        found = self.sentence_vectors(texts, pooling, is_normalized)
-        if num_cut := sum(each.num_unread > 0 for each in found):
+        vectors, num_unread = self._vectors(texts, pooling, is_normalized)
+        if num_cut := int(np.count_nonzero(num_unread)):
             were = "was" if len(texts) == 1 else "were"
             warnings.warn(
                 f"{num_cut:,} of {counted(len(texts), 'text')} {were} longer than the "
@@ -106,9 +108,7 @@ class Predictor(ReadyModel):
                 f"not read",
                 stacklevel=2,
             )
-        config = self.sentence.overruled(pooling, is_normalized)
-        width = config.width(self.model.config.hidden_size)
-        return np.array([each.vector for each in found], np.float32).reshape(len(texts), width)
+        return vectors
 
     def sentence_vectors(
         self,
@@ -121,17 +121,8 @@ class Predictor(ReadyModel):
         Raises ValueError for the first token of a model that reads from left to right.
         """
         texts = given.texts(texts, "sentence_vectors")
-        config = self.sentence.overruled(pooling, is_normalized)
-        config.require_context(self.model.config.direction)
-        items = sentence_vectors.encode(texts, self.tokenizer, self.sentence_limit)
-        bert, dense = self.model.bert, self.dense
-        answers = self._read(
-            items, lambda _, stream: sentence_vectors.answers(bert, stream, config, dense)
-        )
-        return [
-            SentenceVector(vector=vector, num_unread=item.num_unread)
-            for vector, item in zip(answers, items, strict=True)
-        ]
+        found = zip(*self._vectors(texts, pooling, is_normalized), strict=True)
+        return [SentenceVector(vector=vector, num_unread=int(count)) for vector, count in found]
 
     def similarity(self, pairs: Iterable[Pair], pooling: Pooling | None = None) -> list[Similar]:
         """The cosine of the sentence vectors of each pair; a text in many pairs is read once."""
@@ -220,6 +211,23 @@ class Predictor(ReadyModel):
     def own_answers(self, examples: Sequence[object]) -> list[object]:
         """What the class of `load`'s `task_class` decodes of each example, as it reads them."""
         return [answer.value for answer in self.own.answers(examples, self.watch)]
+
+    def _vectors(
+        self, texts: list[str], pooling: Pooling | None, is_normalized: bool | None
+    ) -> tuple[FloatArray, IntArray]:
+        """(N, D) the texts' vectors, and (N,) how many tokens of each were not read."""
+        config = self.sentence.overruled(pooling, is_normalized)
+        config.require_context(self.model.config.direction)
+        items = sentence_vectors.encode(texts, self.tokenizer, self.sentence_limit)
+        bert, dense = self.model.bert, self.dense
+        vectors = np.empty((len(items), config.width(bert.config.hidden_size)), np.float32)
+
+        def answer(numbers: list[int], stream: Stream) -> Arriving[None]:
+            found = sentence_vectors.answers(bert, stream, config, dense)
+            return Arriving(found, partial(sentence_vectors.keep, vectors, numbers))
+
+        self._read(items, answer)
+        return vectors, items.num_unread
 
     if not TYPE_CHECKING:  # a checker still knows which names there are
 

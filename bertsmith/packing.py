@@ -9,19 +9,21 @@ Legend: L layers, H hidden size.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from itertools import chain
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 import torch
+from torch import Tensor
 
 from bertsmith.batch import PackedBatch
-from bertsmith.data.items import Item, even_packs, packs
+from bertsmith.data.items import Item, Items, even_packs, packs
 from bertsmith.fusion import is_available, unfused
 from bertsmith.model.bert import Bert
 from bertsmith.threads import one_a_thread
 
 Answer = TypeVar("Answer")
+Begun = TypeVar("Begun")
 Watch = Callable[[float], None]
 """Is told the share of the tokens that are read."""
 
@@ -33,11 +35,35 @@ _FEWEST_TOKENS_PER_BATCH = 512
 # `model.linear` do not (figures in docs/log.md); on a GPU it saves passes over hidden states, so it
 # is their values that count, tokens * L * H: from about 250,000 tokens of Mini on.
 _VALUES_BEFORE_FUSING = 250_000 * 1024
+# Begun on a GPU before the answers of the one before them are waited for: its work for some 15 ms,
+# in which Python may pause.
+_BATCHES_AHEAD = 4
 
 
 def part(watch: Watch, start: float, end: float) -> Watch:
     """A watch over the work between two shares of the whole."""
     return lambda share: watch(start + share * (end - start))
+
+
+class Arriving(Generic[Answer]):
+    """Answers made of a tensor that is on its way to the host: who iterates over them waits for it.
+
+    On a GPU nobody waits before, so that it has work while Python makes answers of earlier work.
+    """
+
+    def __init__(self, there: Tensor, finish: Callable[[Tensor], Iterable[Answer]]) -> None:
+        """`finish` copies what it keeps: a GPU's tensors arrive in pinned memory, a scarce one."""
+        self._here = there.to("cpu", non_blocking=True) if there.is_cuda else there.cpu()
+        self._finish = finish
+        self._arrived: torch.Event | None = None
+        if there.is_cuda:  # behind the copy, and before whatever is begun later
+            self._arrived = torch.cuda.current_stream(there.device).record_event()
+
+    def __iter__(self) -> Iterator[Answer]:
+        """What `finish` makes of the tensor."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return iter(self._finish(self._here))
 
 
 class Packing:
@@ -72,33 +98,41 @@ class Packing:
 
     def in_order(
         self,
-        items: Sequence[Item],
-        answer: Callable[[list[int], PackedBatch], Sequence[Answer]],
+        items: Iterable[Item],
+        answer: Callable[[list[int], PackedBatch], Iterable[Answer]],
         watch: Watch,
     ) -> list[Answer]:
         """Calls `answer` with packed batches of `items`, and gives its answers in items' order.
 
         `answer` takes the items' numbers and their batch, and returns one answer a sequence. On a
-        CPU it is called from several threads at once; `watch` is not, after every batch.
+        CPU it is called from several threads at once; `watch` is not, when a batch's answers are
+        there. On a GPU these are iterated over when the next batches are begun: see `Arriving`.
         """
-        total = sum(len(item.token_ids) for item in items)
+        items = Items.of(items)
+        total = items.packed.num_tokens
         is_fused = self._fuses(total)
+        found: dict[int, Answer] = {}
         lock, read = threading.Lock(), 0
 
-        def answers(batch: tuple[list[int], PackedBatch]) -> list[tuple[int, Answer]]:
+        def keep(numbers: list[int], packed: PackedBatch, answers: Iterable[Answer]) -> None:
             nonlocal read
-            with torch.inference_mode(), unfused(not is_fused):
-                found = list(zip(batch[0], answer(*batch), strict=True))
+            found.update(zip(numbers, answers, strict=True))
             with lock:
-                read += batch[1].num_tokens
+                read += packed.num_tokens
                 watch(read / total)
-            return found
+
+        def ask(batch: tuple[list[int], PackedBatch]) -> None:
+            with torch.inference_mode(), unfused(not is_fused):
+                keep(*batch, answer(*batch))
 
         if self.device.type == "cpu":
-            answered = one_a_thread(answers, self._even_batches(items))
+            one_a_thread(ask, self._even_batches(items))
         else:
-            answered = [answers(batch) for batch in packs(items, self.tokens_per_batch)]
-        found = dict(chain.from_iterable(answered))
+            with torch.inference_mode(), unfused(not is_fused):
+                batches = packs(items, self.tokens_per_batch)
+                begun = ((*batch, answer(*batch)) for batch in batches)
+                for each in _behind(begun, _BATCHES_AHEAD):
+                    keep(*each)
         return [found[number] for number in range(len(items))]
 
     def _fuses(self, num_tokens: int) -> bool:
@@ -107,9 +141,18 @@ class Packing:
         is_enough = self.num_values_read >= _VALUES_BEFORE_FUSING
         return self.device.type != "cpu" and is_enough and is_available(self.device.type)
 
-    def _even_batches(self, items: Sequence[Item]) -> list[tuple[list[int], PackedBatch]]:
+    def _even_batches(self, items: Items) -> list[tuple[list[int], PackedBatch]]:
         """Batches that give every thread as much to do, where there is enough for all."""
         threads = torch.get_num_threads()
-        total = sum(len(item.token_ids) for item in items)
-        multiple = threads if total >= threads * _FEWEST_TOKENS_PER_BATCH else 1
-        return list(even_packs(items, self.tokens_per_batch, multiple))
+        is_enough = items.packed.num_tokens >= threads * _FEWEST_TOKENS_PER_BATCH
+        return list(even_packs(items, self.tokens_per_batch, threads if is_enough else 1))
+
+
+def _behind(begun: Iterable[Begun], num_ahead: int) -> Iterator[Begun]:
+    """The same one after the other, each when so many more are begun."""
+    waiting: deque[Begun] = deque()
+    for each in begun:
+        waiting.append(each)
+        if len(waiting) > num_ahead:
+            yield waiting.popleft()
+    yield from waiting

@@ -7,7 +7,7 @@ file does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Self, TypeVar
@@ -17,7 +17,7 @@ import torch
 from bertsmith.answering import make_ready, rest_of
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
-from bertsmith.data.items import Item
+from bertsmith.data.items import Item, Items
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.layer import lay_out
@@ -150,12 +150,13 @@ class ReadyModel:
 
     def in_order(
         self,
-        items: Sequence[Item],
-        answer: Callable[[list[int], PackedBatch], Sequence[Answer]],
+        items: Iterable[Item],
+        answer: Callable[[list[int], PackedBatch], Iterable[Answer]],
         watch: Watch | None = None,
     ) -> list[Answer]:
         """As `Packing.in_order`, for whoever has made items of their own."""
-        self.tally.add(item.token_ids for item in items)
+        items = Items.of(items)
+        self.tally.add([items.packed.token_ids])
         return self.packing.in_order(items, answer, watch or self.watch)
 
     def _task_head(self) -> TaskHead:
@@ -175,13 +176,13 @@ class ReadyModel:
 
     def _read(
         self,
-        items: Sequence[Item],
-        answer: Callable[[list[int], Stream], Sequence[Answer]],
+        items: Iterable[Item],
+        answer: Callable[[list[int], Stream], Iterable[Answer]],
         watch: Watch | None = None,
     ) -> list[Answer]:
         """`in_order` for an `answer` that takes tensors on the model's device."""
 
-        def on_device(numbers: list[int], packed: PackedBatch) -> Sequence[Answer]:
+        def on_device(numbers: list[int], packed: PackedBatch) -> Iterable[Answer]:
             return answer(numbers, Stream.of(packed, device=self.device))
 
         return self.in_order(items, on_device, watch)

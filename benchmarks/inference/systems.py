@@ -52,6 +52,7 @@ from bertsmith.batch import PackedBatch
 from bertsmith.inference import Predictor
 from bertsmith.model.int8_weights import multiplies_int8
 from bertsmith.model.stream import Stream
+from bertsmith.packing import Arriving
 from bertsmith.tasks import sentence_vectors
 from bertsmith.train.config import AnswerPrecision
 
@@ -83,12 +84,12 @@ def ours(place: Place, precision: AnswerPrecision = "auto") -> System:
     predictor = Predictor.load(place.folder / OURS, device=place.device, precision=precision)
     model = predictor.model
 
-    def logits(numbers: list[int], packed: PackedBatch) -> Rows:
+    def logits(numbers: list[int], packed: PackedBatch) -> Arriving[Rows]:
         stream = Stream.of(packed, device=place.device)
         hidden = model.bert(stream, model.bert.pooled_rows(stream))
         assert model.next_sentence is not None
-        rows: Rows = model.next_sentence(model.bert.pool_rows(hidden)).float().cpu().numpy()
-        return rows
+        found = model.next_sentence(model.bert.pool_rows(hidden)).float()
+        return Arriving(found, lambda rows: rows.numpy().copy())
 
     def ask(question: Question, texts: list[str]) -> Rows:
         if question == "embed":

@@ -3,16 +3,20 @@
 For texts that somebody asks about, one by one; pre-training draws its sequences from the corpus
 instead (`data.inputs`). What does not fit the model's positions is counted, never dropped silently.
 This file knows no characters and no tensors.
+
+Legend: N items, T tokens of all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from bertsmith.batch import IntArray, PackedBatch
+from bertsmith.batch import IntArray, PackedBatch, starts_of
 from bertsmith.text.rules import NUM_SPECIAL
 
 
@@ -26,6 +30,89 @@ class Item:
     """(n,) int32: 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`."""
     num_unread: int
     """Tokens of the texts that did not fit."""
+
+
+class Items:
+    """N items end to end: made, counted and packed by few array operations, however many they are.
+
+    An item is an object only while somebody asks for it: what 16,000 objects cost Python's garbage
+    collector is more than their tokens.
+    """
+
+    def __init__(self, packed: PackedBatch, num_unread: IntArray) -> None:
+        """All items as one batch; `num_unread` (N,) of each."""
+        self.packed = packed
+        self.num_unread = num_unread
+
+    @staticmethod
+    def of(items: Iterable[Item]) -> Items:
+        """The same, end to end."""
+        if isinstance(items, Items):
+            return items
+        found = list(items)
+        lengths = np.array([len(each.token_ids) for each in found], np.int32)
+        packed = PackedBatch(
+            token_ids=_end_to_end([each.token_ids for each in found]),
+            segment_ids=_end_to_end([each.segment_ids for each in found]),
+            lengths=lengths,
+            keys=np.arange(len(found)),
+        )
+        return Items(packed, np.array([each.num_unread for each in found], np.int64))
+
+    def __len__(self) -> int:
+        """N."""
+        return self.packed.num_sequences
+
+    def __iter__(self) -> Iterator[Item]:
+        """Each of them, in order."""
+        edges = pairwise([*self._starts.tolist(), self.packed.num_tokens])
+        for (start, end), num_unread in zip(edges, self.num_unread.tolist(), strict=True):
+            yield Item(
+                token_ids=self.packed.token_ids[start:end],
+                segment_ids=self.packed.segment_ids[start:end],
+                num_unread=num_unread,
+            )
+
+    def batch(self, numbers: IntArray) -> PackedBatch:
+        """Some of them, in the order given."""
+        lengths = self.packed.lengths[numbers]
+        shift = self._starts[numbers] - starts_of(lengths)
+        rows = np.repeat(shift, lengths)
+        rows += np.arange(len(rows))
+        return PackedBatch(
+            token_ids=self.packed.token_ids[rows],
+            segment_ids=self.packed.segment_ids[rows],
+            lengths=lengths,
+            keys=np.arange(len(numbers)),
+        )
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return self.packed.starts
+
+
+def beginnings(ids: IntArray, counts: IntArray, *, limit: int, cls_id: int, sep_id: int) -> Items:
+    """`[CLS] text [SEP]` of each text, at most `limit` tokens: its beginning.
+
+    The texts' `ids` (T,) lie end to end, `counts` (N,) of each.
+    """
+    if len(counts) == 1:  # what one text alone would wait for
+        only = one_text(ids, limit=limit, cls_id=cls_id, sep_id=sep_id, keep=(0, 0))
+        return Items.of([only])
+    kept = np.minimum(counts, limit - NUM_SPECIAL)
+    starts = starts_of(counts)
+    if (kept < counts).any():
+        places = np.arange(len(ids)) - np.repeat(starts, counts)
+        ids, starts = ids[places < np.repeat(kept, counts)], starts_of(kept)
+    borders = np.stack([starts, starts + kept], axis=1).ravel()
+    token_ids = np.insert(ids, borders, np.tile([cls_id, sep_id], len(kept))).astype(np.int32)
+    packed = PackedBatch(
+        token_ids=token_ids,
+        segment_ids=np.zeros_like(token_ids),
+        lengths=(kept + NUM_SPECIAL).astype(np.int32),
+        keys=np.arange(len(kept)),
+    )
+    return Items(packed, counts - kept)
 
 
 def one_text(ids: IntArray, *, limit: int, cls_id: int, sep_id: int, keep: tuple[int, int]) -> Item:
@@ -73,28 +160,24 @@ def two_texts(first: IntArray, second: IntArray, *, limit: int, cls_id: int, sep
     return Item(token_ids=token_ids, segment_ids=segment_ids, num_unread=unread)
 
 
-def packs(items: Sequence[Item], num_tokens: int) -> Iterator[tuple[list[int], PackedBatch]]:
+def packs(items: Iterable[Item], num_tokens: int) -> Iterator[tuple[list[int], PackedBatch]]:
     """Packs the items, longest first, into batches of at most `num_tokens` tokens (or one item).
 
     Yields the items' numbers with each batch. The longest come first so that a batch that does not
     fit the memory shows at once.
     """
-    lengths = np.array([len(item.token_ids) for item in items], dtype=np.int64)
-    numbers: list[int] = []
-    total = 0
-    for number in np.argsort(-lengths, kind="stable").tolist():
-        length = int(lengths[number])
-        if numbers and total + length > num_tokens:
-            yield numbers, _packed(items, numbers)
-            numbers, total = [], 0
-        numbers.append(number)
-        total += length
-    if numbers:
-        yield numbers, _packed(items, numbers)
+    items = Items.of(items)
+    order = _longest_first(items)
+    ends = np.cumsum(items.packed.lengths[order], dtype=np.int64)
+    start, before = 0, 0
+    while start < len(order):
+        end = max(start + 1, int(np.searchsorted(ends, before + num_tokens, side="right")))
+        yield order[start:end].tolist(), items.batch(order[start:end])
+        start, before = end, int(ends[end - 1])
 
 
 def even_packs(
-    items: Sequence[Item], num_tokens: int, multiple: int
+    items: Iterable[Item], num_tokens: int, multiple: int
 ) -> Iterator[tuple[list[int], PackedBatch]]:
     """As `packs`, but a multiple of `multiple` batches that are nearly equal.
 
@@ -105,21 +188,30 @@ def even_packs(
 
     Source: Graham 1969, for the largest first.
     """
+    items = Items.of(items)
     if len(items) == 1:  # what one text alone would wait for
-        yield [0], _packed(items, [0])
+        yield [0], items.packed
         return
-    lengths = np.array([len(item.token_ids) for item in items], dtype=np.int64)
-    total, longest = int(lengths.sum()), int(lengths.max(initial=0))
+    lengths = items.packed.lengths.astype(np.int64)
+    total, longest = items.packed.num_tokens, int(lengths.max(initial=0))
     if multiple == 1 or longest >= num_tokens or not total:
         yield from packs(items, num_tokens)
         return
-    order = np.argsort(-lengths, kind="stable")
+    order = _longest_first(items)
     shares = _shares(lengths[order], num_tokens, multiple)
     batches = np.split(order, np.flatnonzero(np.diff(shares)) + 1)
     sizes = [int(lengths[batch].sum()) for batch in batches]
     for place in sorted(range(len(batches)), key=lambda place: -sizes[place]):
-        numbers = batches[place].tolist()
-        yield numbers, _packed(items, numbers)
+        yield batches[place].tolist(), items.batch(batches[place])
+
+
+def _end_to_end(arrays: Sequence[IntArray]) -> IntArray:
+    return np.concatenate(arrays) if arrays else np.empty(0, np.int32)
+
+
+def _longest_first(items: Items) -> IntArray:
+    """(N,) the items' numbers; of equally long ones the first comes first."""
+    return np.argsort(-items.packed.lengths, kind="stable")
 
 
 def _shares(lengths: IntArray, num_tokens: int, multiple: int) -> IntArray:
@@ -138,12 +230,3 @@ def _shares(lengths: IntArray, num_tokens: int, multiple: int) -> IntArray:
         if rounds >= most or np.bincount(shares, weights=lengths).max() <= num_tokens:
             return shares
         rounds = min(most, max(rounds + 1, rounds * 101 // 100))
-
-
-def _packed(items: Sequence[Item], numbers: Sequence[int]) -> PackedBatch:
-    return PackedBatch(
-        token_ids=np.concatenate([items[number].token_ids for number in numbers]),
-        segment_ids=np.concatenate([items[number].segment_ids for number in numbers]),
-        lengths=np.array([len(items[number].token_ids) for number in numbers], dtype=np.int32),
-        keys=np.arange(len(numbers), dtype=np.int64),
-    )

@@ -9,6 +9,7 @@ Legend: T tokens, N sequences, R rows scored in an item, C labels.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from bertsmith.model.bert import Bert
 from bertsmith.model.elementwise import widened
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.stream import Stream, tensors
-from bertsmith.packing import Packing, Watch
+from bertsmith.packing import Arriving, Packing, Watch
 
 FloatArray = npt.NDArray[np.floating]
 Scoring = Callable[[LabelledItems, Watch], list[FloatArray]]
@@ -49,31 +50,31 @@ def item_scores(
     With `states` the encoder reads nothing.
     """
 
-    def scores(numbers: list[int], stream: Stream, rows: Tensor | None = None) -> FloatArray:
+    def scores(numbers: list[int], stream: Stream, rows: Tensor | None = None) -> Tensor:
         if states is None:
-            return _numbers(head.logits(bert, stream, rows))
+            return widened(head.logits(bert, stream, rows))
         kept = states.read(np.array(numbers), packing.device)
-        return _numbers(head.of_kept(bert, kept, stream, rows))
+        return widened(head.of_kept(bert, kept, stream, rows))
 
-    def answer(numbers: list[int], packed: PackedBatch) -> list[FloatArray]:
+    def answer(numbers: list[int], packed: PackedBatch) -> Arriving[FloatArray]:
         stream = Stream.of(packed, device=packing.device)
         if not head.config.reads_tokens:
-            return list(scores(numbers, stream))
+            return Arriving(scores(numbers, stream), lambda found: list(_numbers(found)))
         if labelled.rows is None:
-            return _parted(scores(numbers, stream), packed.lengths)
+            return Arriving(scores(numbers, stream), partial(_parted, packed.lengths))
         of_items = [labelled.rows[number] for number in numbers]
         counts = np.array([len(each) for each in of_items])
         rows = np.repeat(packed.starts, counts) + np.concatenate(of_items)
         (there,) = tensors((rows,), packing.device)
-        return _parted(scores(numbers, stream, there), counts)
+        return Arriving(scores(numbers, stream, there), partial(_parted, counts))
 
     return packing.in_order(labelled.items, answer, watch)
 
 
-def _numbers(logits: torch.Tensor) -> FloatArray:
-    numbers: FloatArray = widened(logits).cpu().numpy()
+def _numbers(scores: Tensor) -> FloatArray:
+    numbers: FloatArray = scores.numpy().copy()
     return numbers
 
 
-def _parted(scores: FloatArray, counts: npt.NDArray[np.integer]) -> list[FloatArray]:
-    return np.split(scores, np.cumsum(counts)[:-1])
+def _parted(counts: npt.NDArray[np.integer], scores: Tensor) -> list[FloatArray]:
+    return np.split(_numbers(scores), np.cumsum(counts)[:-1])

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
-from bertsmith.data.items import Item, one_text
+from bertsmith.data.items import Items, beginnings
 from bertsmith.model.bert import Bert
 from bertsmith.model.finite import finite
 from bertsmith.model.pooling import Dense, finished
@@ -48,32 +48,27 @@ class Similar:
     """Tokens at the ends of the texts that the model did not see, because they were too long."""
 
 
-def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Item]:
+def encode(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> Items:
     """Texts -> `[CLS] text [SEP]` of at most `limit` tokens each; what is cut off is counted."""
-    ids, counts = tokenizer.ids(list(texts))
-    edges = [0, *np.cumsum(counts).tolist()]
-    return [
-        one_text(
-            ids[start:end].astype(np.int32),
-            limit=limit,
-            cls_id=tokenizer.cls_id,
-            sep_id=tokenizer.sep_id,
-            keep=(0, 0),
-        )
-        for start, end in pairwise(edges)
-    ]
+    cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
+    return beginnings(*tokenizer.ids(list(texts)), limit=limit, cls_id=cls_id, sep_id=sep_id)
 
 
-def answers(
-    bert: Bert, stream: Stream, config: SentenceConfig, dense: Dense | None
-) -> list[FloatArray]:
-    """The (D,) vectors of the stream's sequences."""
+def answers(bert: Bert, stream: Stream, config: SentenceConfig, dense: Dense | None) -> Tensor:
+    """(N, D) the vectors of the stream's sequences, on its device."""
     if config.pooling in (("cls",), ("lasttoken",)):  # nobody reads the last layer's other rows
         rows = stream.first_rows if config.pooling == ("cls",) else stream.last_rows  # (N,)
-        vectors = finished(bert(stream, rows).float(), config, dense)  # (N, D)
-    else:
-        vectors = pooled(bert(stream), stream, config, dense)  # (N, D)
-    return list(finite(vectors, "sentence vectors").cpu().numpy())
+        return finished(bert(stream, rows).float(), config, dense)
+    return pooled(bert(stream), stream, config, dense)
+
+
+def keep(room: FloatArray, numbers: Sequence[int], vectors: Tensor) -> list[None]:
+    """Writes vectors into the rows that they have in all texts' `room`; nothing of each.
+
+    Raises ValueError where one is no finite number.
+    """
+    room[numbers] = finite(vectors, "sentence vectors").numpy()
+    return [None] * len(numbers)
 
 
 def similar(first: SentenceVector, second: SentenceVector) -> Similar:

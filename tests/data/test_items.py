@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.data import items
-from bertsmith.data.items import Item, even_packs, one_text, packs, two_texts
+from bertsmith.data.items import Item, Items, beginnings, even_packs, one_text, packs, two_texts
 
 CLS, SEP = 101, 102
 
@@ -31,6 +31,42 @@ def test_what_must_be_kept_together_must_fit():
     assert read(50, (20, 26)).token_ids[1:-1].tolist() == list(range(20, 26))
     with pytest.raises(ValueError, match="7 tokens must be read together, but the model reads 6"):
         read(50, (20, 27))
+
+
+@given(counts=st.lists(st.integers(0, 9), max_size=8), limit=st.integers(3, 12))
+def test_beginnings_of_many_texts_are_those_of_each_alone(counts, limit):
+    counts = np.array(counts, np.int64)
+    ids = np.arange(counts.sum(), dtype=np.uint32)
+    found = beginnings(ids, counts, limit=limit, cls_id=CLS, sep_id=SEP)
+    ends = np.cumsum(counts)
+    alone = [
+        one_text(ids[end - count : end], limit=limit, cls_id=CLS, sep_id=SEP, keep=(0, 0))
+        for end, count in zip(ends, counts, strict=True)
+    ]
+    assert len(found) == len(alone)
+    assert [of_values(item) for item in found] == [of_values(item) for item in alone]
+    assert found.packed.token_ids.dtype == found.packed.segment_ids.dtype == np.int32
+
+
+def of_values(item):
+    return item.token_ids.tolist(), item.segment_ids.tolist(), item.num_unread
+
+
+def test_items_end_to_end_are_the_same_ones_and_any_of_them_make_a_batch():
+    alone = [
+        two_texts(np.arange(n), np.arange(2 * n), limit=9, cls_id=CLS, sep_id=SEP)
+        for n in (1, 5, 3)
+    ]
+    items = Items.of(alone)
+    assert [of_values(item) for item in items] == [of_values(item) for item in alone]
+    assert Items.of(items) is items
+    batch = items.batch(np.array([2, 0]))
+    assert batch.token_ids.tolist() == [*alone[2].token_ids, *alone[0].token_ids]
+    assert batch.segment_ids.tolist() == [*alone[2].segment_ids, *alone[0].segment_ids]
+    assert batch.lengths.tolist() == [9, 6]
+    assert batch.keys.tolist() == [0, 1]
+    assert len(Items.of([])) == 0
+    assert list(Items.of([])) == []
 
 
 @given(first=st.integers(1, 40), second=st.integers(1, 40), limit=st.integers(5, 40))
