@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bertsmith.batch import PackedBatch
 from bertsmith.data.items import Item, Items, even_packs, packs
-from bertsmith.fusion import is_available, unfused
+from bertsmith.fusion import unfused
 from bertsmith.model.bert import Bert
 from bertsmith.threads import one_a_thread
 
@@ -136,10 +136,14 @@ class Packing:
         return [found[number] for number in range(len(items))]
 
     def _fuses(self, num_tokens: int) -> bool:
-        """True when so much has been read, these tokens included, that fused kernels pay."""
+        """True when so much has been read, these tokens included, that fused kernels pay.
+
+        Whether there are any is asked by who comes to one: finding out takes seconds, and a GPU's
+        layers have kernels in Triton.
+        """
         self.num_values_read += num_tokens * self.values_per_token
         is_enough = self.num_values_read >= _VALUES_BEFORE_FUSING
-        return self.device.type != "cpu" and is_enough and is_available(self.device.type)
+        return self.device.type != "cpu" and is_enough
 
     def _even_batches(self, items: Items) -> list[tuple[list[int], PackedBatch]]:
         """Batches that give every thread as much to do, where there is enough for all."""

@@ -31,7 +31,6 @@ def of(device, tokens_per_batch=None):
 
 
 def test_only_long_work_on_a_gpu_waits_for_a_compiler(monkeypatch):
-    monkeypatch.setattr(packing, "is_available", lambda _: True)
     monkeypatch.setattr(packing, "_VALUES_BEFORE_FUSING", 14 * 8)
 
     on_gpu = of("cuda")
