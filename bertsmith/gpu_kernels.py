@@ -51,7 +51,7 @@ def launch(
     """
     first = arguments[0]
     assert isinstance(first, Tensor)
-    kinds = [each.dtype if isinstance(each, Tensor) else type(each) for each in arguments]
+    kinds = [_kind(each) for each in arguments]
     key = (kernel, first.device, *kinds, *constants.values(), *options.values())
     with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
         built = _built.get(key) if _are_aligned(arguments) else None
@@ -61,6 +61,13 @@ def launch(
         made = kernel[grid](*arguments, **constants, **options)
         if made is not None and _are_aligned(arguments):  # an interpreter makes nothing
             _built[key] = made
+
+
+def _kind(argument: Tensor | int | float | None) -> object:
+    """What another kernel is built for, of an argument that is no constant."""
+    if isinstance(argument, Tensor):
+        return argument.dtype
+    return type(argument), isinstance(argument, int) and not -(2**31) <= argument < 2**31
 
 
 def _are_aligned(arguments: Sequence[Tensor | int | float | None]) -> bool:

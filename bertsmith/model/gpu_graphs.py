@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bertsmith.batch import IntArray, starts_of
 from bertsmith.model import gpu_layer
-from bertsmith.model.gpu_room import Gradients, Room, captured, put
+from bertsmith.model.gpu_room import Gradients, Pool, Room, captured, put
 from bertsmith.model.layer_rules import LearningLayer
 from bertsmith.model.stream import Stream, rounded
 
@@ -85,42 +85,59 @@ class Pair:
             self._grad_hidden = room.of("grad_hidden", (size.num_rows, width), dtype)
             self._of_weights = Gradients(layers, room)
         self._graphs: list[torch.cuda.CUDAGraph] = []
-        self._num_calls = 0
+        self._has_run = False
         self._stream = self._filled_stream()
 
-    def there(
-        self, hidden: Tensor, stream: Stream, rows: Tensor | None, pool: Any
-    ) -> tuple[Tensor, Kept]:
-        """(T, H) hidden states -> (R, H), and what `back` asks for where no graph keeps it.
+    @property
+    def has_graphs(self) -> bool:
+        """Whether it was captured."""
+        return bool(self._graphs)
 
-        `pool`: of the memory that graphs have, None: they are not to be captured.
-        """
+    @property
+    def may_be_captured(self) -> bool:
+        """Whether all that it does was done by hand: kernels that are built meanwhile cannot be."""
+        return self._has_run and not self._graphs
+
+    def forward(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> tuple[Tensor, Kept]:
+        """(T, H) hidden states -> (R, H), and what `backward` asks for where no graph keeps it."""
         put(hidden, self._hidden)
         put(stream.row_keys, self._keys)
         put(rows, self._rows)
         self._edges.copy_(self._edges_of(stream), non_blocking=True)
-        self._num_calls += 1
-        if pool is not None and self._num_calls > 1 and not self._graphs:
-            self._capture(pool)
         kept: Kept = []
         if self._graphs:
             self._graphs[0].replay()
         else:
             kept = self._forward()
+            self._has_run = self._has_run or not self._size.is_learning
         count = len(hidden) if rows is None else len(rows)
         return self._states[:count].clone(), kept
 
-    def back(self, gradient: Tensor, num_rows: int, kept: Kept) -> tuple[Tensor, list[Tensor]]:
+    def backward(self, gradient: Tensor, num_rows: int, kept: Kept) -> tuple[Tensor, list[Tensor]]:
         """The gradient of the states, (R, H) -> that of (T, H) hidden states, and of all weights.
 
-        `kept` is what `there` gave, of the last call.
+        `kept` is what `forward` gave, of the last call; as often as anybody likes.
         """
         put(gradient, self._gradient)
-        if kept:
-            self._backward(kept)
-        else:
+        if self._graphs:
             self._graphs[1].replay()
+        else:
+            self._backward(kept)
+            self._has_run = True
         return self._grad_hidden[:num_rows].clone(), self._of_weights.copied()
+
+    def capture(self, pool: Pool) -> None:
+        """From the next call on graphs do it, in memory of that pool.
+
+        What they keep between the two is given to other graphs of the pool too: none runs between.
+        Raises RuntimeError where it cannot be.
+        """
+        kept: Kept = []
+        graphs = [captured(self._hidden.device, pool, lambda: kept.extend(self._forward()))]
+        if self._size.is_learning:
+            # Whoever goes back twice finds it all there: nothing is laid over it.
+            graphs.append(captured(self._hidden.device, pool, lambda: self._backward(kept)))
+        self._graphs = graphs
 
     def _forward(self) -> Kept:
         kept: Kept = []
@@ -135,23 +152,13 @@ class Pair:
         return kept
 
     def _backward(self, kept: Kept) -> None:
-        """Gives back what was kept of a layer as soon as it is done with."""
-        found: list[list[Tensor]] = []
         gradient = self._gradient
-        for layer in reversed(self._layers):
-            given = (kept.pop(), self._stream, layer.weights, layer.rules)
+        for number in reversed(range(len(self._layers))):
+            layer = self._layers[number]
+            given = (kept[number], self._stream, layer.weights, layer.rules)
             gradient, of_weights = gpu_layer.backward(gradient, *given)
-            found.append(of_weights)
+            self._of_weights.put(number, of_weights)
         self._grad_hidden.copy_(gradient)
-        self._of_weights.put([each for of_layer in reversed(found) for each in of_layer])
-
-    def _capture(self, pool: Any) -> None:
-        """Memory that is kept between the two is given to other graphs too: none runs between."""
-        kept: Kept = []
-        graphs = [captured(self._hidden.device, pool, lambda: kept.extend(self._forward()))]
-        if self._size.is_learning:
-            graphs.append(captured(self._hidden.device, pool, lambda: self._backward(kept)))
-        self._graphs = graphs
 
     def _filled_stream(self) -> Stream:
         """Of round numbers: nothing but its size and edges is looked at."""

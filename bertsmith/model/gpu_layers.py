@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertsmith.model import gpu_layer
 from bertsmith.model.first_order import first_order
 from bertsmith.model.gpu_graphs import Kept, Pair, Size
-from bertsmith.model.gpu_room import Room
+from bertsmith.model.gpu_room import Pool, Room
 from bertsmith.model.layer_rules import NUM_WEIGHTS, LearningLayer
 from bertsmith.model.stream import Stream
 
@@ -35,9 +35,6 @@ MOST_PAIRS = 64
 """Sizes that are remembered; of one more, what was asked for longest ago is forgotten."""
 _HALF_BYTES = 2
 
-_of_first: weakref.WeakKeyDictionary[nn.Module, dict[int, Graphs]] = weakref.WeakKeyDictionary()
-"""By the first layer, and how many follow it."""
-
 
 def may_suit(hidden: Tensor) -> bool:
     """Whether it is worth asking for several layers."""
@@ -45,6 +42,7 @@ def may_suit(hidden: Tensor) -> bool:
         gpu_layer.may_suit(hidden)
         and hidden.element_size() == _HALF_BYTES
         and hidden.numel() <= MOST_STATES
+        and not torch.cuda.is_current_stream_capturing()  # by somebody else
     )
 
 
@@ -54,24 +52,24 @@ def suits(layers: Sequence[LearningLayer], hidden: Tensor) -> bool:
 
 
 def through(
-    first: nn.Module,
+    graphs: Graphs | None,
     layers: Sequence[LearningLayer],
     hidden: Tensor,
     stream: Stream,
     rows: Tensor | None,
-) -> Tensor:
+) -> tuple[Tensor, Graphs | None]:
     """(T, H) hidden states -> (T, H), or of (R,) `rows` of the last layer alone, (R, H).
 
-    `first` is the module of the first layer: with it goes what is remembered.
+    And the graphs of these layers, for the next time; `graphs` are those of the last.
     """
     if torch.is_grad_enabled() and _is_kept_otherwise():
-        return layer_by_layer(layers, hidden, stream, rows)
-    known = _of_first.setdefault(first, {})
-    graphs = known.get(len(layers))
+        return layer_by_layer(layers, hidden, stream, rows), graphs
     if graphs is None or not graphs.are_of(layers):
-        graphs = known[len(layers)] = Graphs(layers)
+        graphs = Graphs(layers)
     states = graphs.through(hidden, stream, rows)
-    return layer_by_layer(layers, hidden, stream, rows) if states is None else states
+    if states is None:
+        states = layer_by_layer(layers, hidden, stream, rows)
+    return states, graphs
 
 
 def layer_by_layer(
@@ -89,86 +87,103 @@ class _Turn:
 
 
 class Graphs:
-    """Of some layers, for all sizes."""
+    """Of some layers, for all sizes, on the stream on which they first read."""
 
     def __init__(self, layers: Sequence[LearningLayer]) -> None:
         self.layers = list(layers)
         self._places = _places(layers)
         self._room = Room(layers[0].weights[0].device)
-        self._pairs: dict[object, Pair] = {}
-        self._pool: Any = None
+        self._pairs: dict[Size, Pair] = {}
+        self._pool: Pool | None = None
+        self._stream: int | None = None
         self._latest: weakref.ref[_Turn] | None = None
         self._has_to_return = False
-        self._captures = True
+        self._captures = self._room.device.type == "cuda"
         self._lock = threading.Lock()
 
     def are_of(self, layers: Sequence[LearningLayer]) -> bool:
         """Whether these weights still lie where graphs look for them, under the same rules."""
-        is_same = all(a.rules == b.rules for a, b in zip(layers, self.layers, strict=True))
-        return is_same and _places(layers) == self._places
+        rules = [each.rules for each in layers]
+        return rules == [each.rules for each in self.layers] and _places(layers) == self._places
 
     def through(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> Tensor | None:
-        """As the function of this name; None while another batch has yet to go back."""
-        if not torch.is_grad_enabled():
-            with self._lock:
-                return None if self._is_under_way else self._there(hidden, stream, rows)[1]
+        """As the function of this name; None while another batch has yet to go back.
+
+        And on another stream than the first: what graphs know lies in one place.
+        """
         weights = [weight for each in self.layers for weight in each.weights]
         with self._lock:
-            if self._is_under_way:
+            if self._is_under_way or not self._is_its_stream():
                 return None
+            self._latest = None
+            if not torch.is_grad_enabled():
+                return self._forward(hidden, stream, rows, is_learning=False)[1]
             turn = _Turn()
             self._latest, self._has_to_return = weakref.ref(turn), True
         states: Tensor = _Replayed.apply(hidden, self, turn, stream, rows, *weights)  # type: ignore[no-untyped-call]
         return states
 
-    def there(
+    def forward(
         self, hidden: Tensor, stream: Stream, rows: Tensor | None
     ) -> tuple[Pair, Tensor, Kept]:
         """The batch's pair, (R, H) states and what was kept."""
         with self._lock:
-            return self._there(hidden, stream, rows, is_learning=True)
+            return self._forward(hidden, stream, rows, is_learning=True)
 
-    def back(
+    def backward(
         self, turn: _Turn, pair: Pair, gradient: Tensor, num_rows: int, kept: Kept
     ) -> tuple[Tensor, list[Tensor]]:
-        """As `Pair.back`. Raises RuntimeError where another batch has gone forward since."""
+        """As `Pair.backward`. Raises RuntimeError where what it would read is no longer there."""
         with self._lock:
             if self._latest is None or self._latest() is not turn:
                 raise RuntimeError(
-                    "these layers have read another batch since: go back through each batch once, "
+                    "these layers have read another batch since: go back through each batch "
                     "before the next one goes forward"
                 )
+            if _places(self.layers) != self._places:
+                raise RuntimeError("weights were moved between a batch's way forward and back")
             self._has_to_return = False
-            return pair.back(gradient, num_rows, kept)
+            return pair.backward(gradient, num_rows, kept)
 
     @property
     def _is_under_way(self) -> bool:
         """Whether a batch has yet to go back, or may still."""
         return self._has_to_return and self._latest is not None and self._latest() is not None
 
-    def _there(
-        self, hidden: Tensor, stream: Stream, rows: Tensor | None, *, is_learning: bool = False
+    def _is_its_stream(self) -> bool:
+        if self._room.device.type != "cuda":
+            return True
+        stream = torch.cuda.current_stream(self._room.device).cuda_stream
+        self._stream = stream if self._stream is None else self._stream
+        return stream == self._stream
+
+    def _forward(
+        self, hidden: Tensor, stream: Stream, rows: Tensor | None, *, is_learning: bool
     ) -> tuple[Pair, Tensor, Kept]:
         size = Size.of(stream, rows, is_learning=is_learning)
-        device = hidden.device
-        key = (size, torch.cuda.current_stream(device).cuda_stream if hidden.is_cuda else 0)
-        pair = self._pairs.pop(key, None)
+        pair = self._pairs.pop(size, None)
         if pair is None:
             with torch.inference_mode(False), torch.no_grad():  # or no other mode could write to it
                 pair = Pair(self.layers, size, self._room)
-        self._pairs[key] = pair  # the latest stands last
+        self._pairs[size] = pair  # the latest stands last
         if len(self._pairs) > MOST_PAIRS:
             del self._pairs[next(iter(self._pairs))]
-        if self._pool is None and hidden.is_cuda:
+        if self._captures and pair.may_be_captured:
+            self._capture(pair)
+        return pair, *pair.forward(hidden, stream, rows)
+
+    def _capture(self, pair: Pair) -> None:
+        """Where that fails none is captured from then on, and layers go on by hand."""
+        if not any(each.has_graphs for each in self._pairs.values()):
+            # Their memory went with the last of them. What is free elsewhere is not the pool's.
+            torch.cuda.empty_cache()
             self._pool = torch.cuda.graph_pool_handle()
-        given = (hidden, stream, rows)
+        assert self._pool is not None
         try:
-            states, kept = pair.there(*given, self._pool if self._captures else None)
-        except torch.AcceleratorError as error:
-            logging.getLogger(__name__).warning("warning: no CUDA graphs here: %s", error)
+            pair.capture(self._pool)
+        except RuntimeError as error:
             self._captures = False
-            states, kept = pair.there(*given, None)
-        return pair, states, kept
+            logging.getLogger(__name__).warning("warning: no CUDA graphs here: %s", error)
 
 
 class _Replayed(torch.autograd.Function):
@@ -184,7 +199,7 @@ class _Replayed(torch.autograd.Function):
         rows: Tensor | None,
         *weights: Tensor,
     ) -> Tensor:
-        pair, states, kept = graphs.there(hidden, stream, rows)
+        pair, states, kept = graphs.forward(hidden, stream, rows)
         ctx.save_for_backward(*weights, *(each for of_layer in kept for each in of_layer))
         ctx.graphs, ctx.turn, ctx.pair, ctx.num_rows = graphs, turn, pair, len(hidden)
         return states
@@ -198,7 +213,7 @@ class _Replayed(torch.autograd.Function):
         count = len(flat) // num_layers
         kept = [flat[at : at + count] for at in range(0, len(flat), count)] if flat else []
         given = (ctx.turn, ctx.pair, gradients[0], ctx.num_rows, kept)
-        grad_hidden, of_weights = ctx.graphs.back(*given)
+        grad_hidden, of_weights = ctx.graphs.backward(*given)
         return grad_hidden, None, None, None, None, *of_weights
 
 
@@ -207,5 +222,5 @@ def _is_kept_otherwise() -> bool:
     return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 
 
-def _places(layers: Sequence[LearningLayer]) -> list[int]:
-    return [weight.data_ptr() for each in layers for weight in each.weights]
+def _places(layers: Sequence[LearningLayer]) -> list[tuple[int, torch.dtype]]:
+    return [(weight.data_ptr(), weight.dtype) for each in layers for weight in each.weights]

@@ -6,14 +6,21 @@ It does not know what layers do.
 from __future__ import annotations
 
 import functools
+import math
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.model.layer_rules import LearningLayer
+from bertsmith.model.layer_rules import NUM_WEIGHTS, LearningLayer
+
+Pool: TypeAlias = "torch.cuda._POOL_HANDLE"
+"""Whose memory graphs have: what `torch.cuda.graph_pool_handle` gives."""
+
+_one_at_a_time = threading.Lock()
+"""Of a device's one stream for it, and of libraries' own memory."""
 
 
 class Room:
@@ -25,12 +32,12 @@ class Room:
 
     def of(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Holds numbers of earlier calls, at first zeros."""
-        count = int(np.prod(shape))
+        count = math.prod(shape)
         flat = self._flat.get(name)
         if flat is None or flat.dtype != dtype or len(flat) < count:
-            with torch.inference_mode(False):
-                flat = torch.zeros(count, dtype=dtype, device=self.device)
-            self._flat[name] = flat
+            # Who had the place before keeps it: twice as much, so that few have to.
+            size = 1 << (count - 1).bit_length()
+            flat = self._flat[name] = torch.zeros(size, dtype=dtype, device=self.device)
         return flat[:count].view(*shape)
 
 
@@ -38,52 +45,55 @@ class Gradients:
     """Of all weights of some layers: end to end, those of a type together."""
 
     def __init__(self, layers: Sequence[LearningLayer], room: Room) -> None:
-        weights = [weight for layer in layers for weight in layer.weights]
-        self._shapes = [weight.shape for weight in weights]
+        self._weights = [weight for layer in layers for weight in layer.weights]
         self._places: dict[torch.dtype, list[int]] = {}
-        for place, weight in enumerate(weights):
+        for place, weight in enumerate(self._weights):
             self._places.setdefault(weight.dtype, []).append(place)
-        self._sizes = [weight.numel() for weight in weights]
-        self._flat = {
-            dtype: room.of(f"gradients {dtype}", (self._total(places),), dtype)
-            for dtype, places in self._places.items()
-        }
-
-    def put(self, found: Sequence[Tensor]) -> None:
-        """Takes those of all weights."""
+        self._flat: dict[torch.dtype, Tensor] = {}
         for dtype, places in self._places.items():
-            views = self._views(self._flat[dtype], places)
-            torch._foreach_copy_(views, [found[place] for place in places])
+            count = sum(self._weights[place].numel() for place in places)
+            self._flat[dtype] = room.of(f"gradients {dtype}", (count,), dtype)
+        self._kept = self._views(self._flat)
+
+    def put(self, number: int, found: Sequence[Tensor]) -> None:
+        """Takes those of all weights of a layer."""
+        kept = self._kept[number * NUM_WEIGHTS :]
+        for dtype in self._places:  # those of a type in one kernel
+            own = [place for place, each in enumerate(found) if each.dtype == dtype]
+            torch._foreach_copy_([kept[place] for place in own], [found[place] for place in own])
 
     def copied(self) -> list[Tensor]:
         """What was taken last, in memory of its own."""
-        found: list[Tensor] = [torch.empty(0)] * len(self._shapes)
+        return self._views({dtype: flat.clone() for dtype, flat in self._flat.items()})
+
+    def _views(self, flats: dict[torch.dtype, Tensor]) -> list[Tensor]:
+        """Of each weight its stretch."""
+        found = list(self._weights)
         for dtype, places in self._places.items():
-            views = self._views(self._flat[dtype].clone(), places)
-            for place, view in zip(places, views, strict=True):
-                found[place] = view
+            parts = torch.split(flats[dtype], [found[place].numel() for place in places])
+            for place, part in zip(places, parts, strict=True):
+                found[place] = part.view(found[place].shape)
         return found
 
-    def _views(self, flat: Tensor, places: Sequence[int]) -> list[Tensor]:
-        parts = torch.split(flat, [self._sizes[place] for place in places])
-        return [part.view(self._shapes[place]) for place, part in zip(places, parts, strict=True)]
 
-    def _total(self, places: Sequence[int]) -> int:
-        return sum(self._sizes[place] for place in places)
-
-
-def captured(device: torch.device, pool: Any, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """The kernels that `work` launches, which do not run."""
+def captured(device: torch.device, pool: Pool, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """The kernels that `work` launches, which do not run. Raises RuntimeError where none can be."""
     graph = torch.cuda.CUDAGraph()
-    here, side = torch.cuda.current_stream(device), _side(device)
-    side.wait_stream(here)
-    with torch.cuda.stream(side):
-        graph.capture_begin(pool, capture_error_mode="thread_local")
-        try:
-            work()
-        finally:
-            graph.capture_end()
-    here.wait_stream(side)
+    with _one_at_a_time:
+        here, side = torch.cuda.current_stream(device), _side(device)
+        side.wait_stream(here)
+        with torch.cuda.stream(side):
+            # Nobody can make one while a graph is captured.
+            torch.cuda.current_blas_handle()  # type: ignore[no-untyped-call]
+            # The library keeps memory by stream, for ever: that of each graph is to be its pool's.
+            torch._C._cuda_clearCublasWorkspaces()
+            graph.capture_begin(pool, capture_error_mode="thread_local")
+            try:
+                work()
+            finally:
+                graph.capture_end()
+                torch._C._cuda_clearCublasWorkspaces()
+        here.wait_stream(side)
     return graph
 
 

@@ -23,6 +23,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
 from bertsmith.model.embeddings import Embeddings
+from bertsmith.model.gpu_layers import Graphs
 from bertsmith.model.layer_rules import LayerRules, LearningLayer
 from bertsmith.model.linear import Linear, linears, project_and_norm
 from bertsmith.model.stream import Stream
@@ -34,6 +35,8 @@ class Layer(nn.Module):
 
     _ready: ReadyLayer | None = None
     """All of it as one call, where nobody asks for a gradient."""
+    _graphs: Graphs | None = None
+    """Of this layer and those that follow it, on a GPU."""
 
     def __init__(self, config: BertConfig, number: int) -> None:
         super().__init__()
@@ -102,8 +105,9 @@ class Layer(nn.Module):
         self._ready = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what was laid out, which can be neither copied nor pickled."""
-        return {name: value for name, value in vars(self).items() if name != "_ready"}
+        """Without what was laid out and captured, which can be neither copied nor pickled."""
+        own = ("_ready", "_graphs")
+        return {name: value for name, value in vars(self).items() if name not in own}
 
 
 def in_turn(
@@ -126,7 +130,9 @@ def in_turn(
     if len(as_made) == len(layers) and layers and gpu_layers.may_suit(hidden):
         learning = [whole for each in as_made if (whole := each.learning()) is not None]
         if len(learning) == len(layers) and gpu_layers.suits(learning, hidden):
-            return gpu_layers.through(layers[0], learning, hidden, stream, rows)
+            first = as_made[0]
+            found, first._graphs = gpu_layers.through(first._graphs, learning, hidden, stream, rows)
+            return found
     *others, last = layers
     for layer in others:
         hidden = layer(hidden, stream)

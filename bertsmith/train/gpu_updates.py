@@ -43,9 +43,9 @@ def squared_norm(gradient: Tensor) -> Tensor:
 
     num_programs = min(_NUM_PROGRAMS, max(1, -(-len(gradient) // SQUARES_TILE["BLOCK"])))
     sums = gradient.new_empty(num_programs, dtype=torch.float32)
-    arguments = (gradient, sums, len(gradient))
-    grid = (num_programs, 1, 1)
-    gpu_kernels.launch(update_kernels.squares, grid, arguments, SQUARES_TILE, OPTIONS)
+    num_lines, rest = divmod(len(gradient), update_kernels.LINE)
+    arguments, constants = (gradient, sums, num_lines), {"REST": rest, **SQUARES_TILE}
+    gpu_kernels.launch(update_kernels.squares, (num_programs, 1, 1), arguments, constants, OPTIONS)
     return sums.sum()
 
 
@@ -53,6 +53,7 @@ def adam(flat: Flat, gradient: Tensor, rates: Rates, factor: Tensor) -> None:
     """As `updates.adam`; `factor`: a scalar on the device, of clipping and loss scale."""
     from bertsmith.train import update_kernels
 
-    arguments = (*flat, gradient, factor.to(flat.weight), len(gradient), *rates)
-    grid = (-(-len(gradient) // ADAM_TILE["BLOCK"]), 1, 1)
-    gpu_kernels.launch(update_kernels.adam, grid, arguments, ADAM_TILE, OPTIONS)
+    num_lines, rest = divmod(len(gradient), update_kernels.LINE)
+    arguments = (*flat, gradient, factor.to(flat.weight), num_lines, *rates)
+    grid, constants = (-(-len(gradient) // ADAM_TILE["BLOCK"]), 1, 1), {"REST": rest, **ADAM_TILE}
+    gpu_kernels.launch(update_kernels.adam, grid, arguments, constants, OPTIONS)

@@ -3,7 +3,8 @@
 The arithmetic is that of `updates`, in float32. Each program adds up its own squares in their
 order, so every run gives the same bits; the caller adds up what few programs left.
 
-Legend: E elements of a run; P programs; BLOCK elements of a program at a time.
+Legend: E elements of a run, `num_lines` times LINE and REST more; P programs; BLOCK elements of a
+program at a time.
 """
 
 from __future__ import annotations
@@ -11,12 +12,22 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+LINE = 16
+"""Elements that are read at once, or a part of them."""
+_LINE = tl.constexpr(LINE)
 _TINY = tl.constexpr(1.1754943508222875e-38)  # the smallest normal number of float32
 
 
-@triton.jit(do_not_specialize=["num_elements"])
-def squares(gradient, sums, num_elements, BLOCK: tl.constexpr):
+@triton.jit
+def _elements(num_lines, REST: tl.constexpr):
+    """E, of which the compiler knows whether whole lines end with it: only then it reads such."""
+    return num_lines.to(tl.int64) * _LINE + REST
+
+
+@triton.jit(do_not_specialize=["num_lines"])
+def squares(gradient, sums, num_lines, REST: tl.constexpr, BLOCK: tl.constexpr):
     """Sums of the squares of a gradient (E,), one of each program, (P,) float32."""
+    num_elements = _elements(num_lines, REST)
     total = tl.zeros([BLOCK], tl.float32)
     first = tl.program_id(0).to(tl.int64) * BLOCK
     for start in range(first, num_elements, tl.num_programs(0) * BLOCK):
@@ -32,7 +43,7 @@ def _without_subnormal(moment):
     return tl.where(tl.abs(moment) < _TINY, 0.0, moment)
 
 
-@triton.jit(do_not_specialize=["num_elements"])
+@triton.jit(do_not_specialize=["num_lines"])
 def adam(
     weight,
     exp_avg,
@@ -40,7 +51,7 @@ def adam(
     copy,
     gradient,
     factor,
-    num_elements,
+    num_lines,
     learning_rate,
     weight_decay,
     beta1,
@@ -50,6 +61,7 @@ def adam(
     epsilon,
     correction1,
     correction2,
+    REST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Moments and weights (E,) float32 in place, and the rounded `copy`, if there is one.
@@ -57,7 +69,7 @@ def adam(
     `factor`: a number in memory that the gradient is multiplied by. Rates: `updates.Rates`.
     """
     places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    is_real = places < num_elements
+    is_real = places < _elements(num_lines, REST)
     scaled = tl.load(gradient + places, mask=is_real, other=0.0).to(tl.float32) * tl.load(factor)
     first = tl.load(exp_avg + places, mask=is_real, other=0.0)
     first = _without_subnormal(beta1 * first + new1 * scaled)

@@ -5,6 +5,7 @@ What is filled up is tested by `interpreted_layer`. Needs torch, numpy and pytes
 
 from __future__ import annotations
 
+import copy
 import gc
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from bertsmith.model import gpu_layer, gpu_layers
+from bertsmith.model import gpu_graphs, gpu_layer, gpu_layers
 from bertsmith.model.config import sized
 from bertsmith.model.gpu_graphs import Size
 from bertsmith.model.gpu_layers import Graphs
@@ -156,7 +157,7 @@ class TestTurns:
         for length in (5, 7, 5, 9):
             with torch.no_grad():
                 graphs.through(torch.randn(length, 64), stream_of([length]), None)
-        assert [key[0].num_rows for key in graphs._pairs] == [5, 9]
+        assert [size.num_rows for size in graphs._pairs] == [5, 9]
 
     def test_weights_elsewhere_and_other_rules_are_not_theirs(self) -> None:
         layers = layers_of(64)
@@ -168,15 +169,56 @@ class TestTurns:
         layers[2].feed_forward.up.weight.data = layers[2].feed_forward.up.weight.data.clone()
         assert not graphs.are_of(learning_of(layers))
 
-    def test_what_is_remembered_goes_with_the_model(self) -> None:
+    def test_who_was_moved_meanwhile_is_told(self) -> None:
         layers = layers_of(64)
+        graphs = Graphs(learning_of(layers))
+        states = graphs.through(torch.randn(5, 64, requires_grad=True), stream_of([5]), None)
+        weight = layers[2].feed_forward.up.weight
+        weight.data = weight.data.clone()
+        with pytest.raises(RuntimeError, match="weights were moved"):
+            states.sum().backward()
+
+    def test_an_answer_ends_what_could_go_back_again(self) -> None:
+        graphs = Graphs(learning_of(layers_of(64)))
+        states = graphs.through(torch.randn(5, 64, requires_grad=True), stream_of([5]), None)
+        states.sum().backward(retain_graph=True)
         with torch.no_grad():
-            given = (torch.randn(5, 64), stream_of([5]), None)
-            gpu_layers.through(layers[0], learning_of(layers), *given)
-        number = len(gpu_layers._of_first)
-        del layers
-        gc.collect()
-        assert len(gpu_layers._of_first) == number - 1
+            assert graphs.through(torch.randn(500, 64), stream_of([500]), None) is not None
+        with pytest.raises(RuntimeError, match=r"read another batch since|modified by an inplace"):
+            states.sum().backward()
+
+    def test_what_was_captured_is_not_copied(self) -> None:
+        layers = layers_of(64)
+        layers[0]._graphs = Graphs(learning_of(layers))
+        assert copy.deepcopy(layers)[0]._graphs is None
+
+    def test_nothing_is_captured_before_all_of_it_ran_by_hand(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        tried: list[object] = []
+
+        def captured(*given: object) -> None:
+            tried.append(given)
+            raise RuntimeError("no graph here")
+
+        monkeypatch.setattr(gpu_graphs, "captured", captured)
+        monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+        graphs = Graphs(learning_of(layers_of(64)))
+        graphs._captures = True
+        hidden = torch.randn(5, 64, requires_grad=True)
+        for has_returned in (False, False, True):
+            assert not tried
+            states = graphs.through(hidden, stream_of([5]), None)
+            assert states is not None
+            if has_returned:
+                states.sum().backward()
+            del states
+        for _ in range(2):  # tried once, and then by hand
+            states = graphs.through(hidden, stream_of([5]), None)
+            assert torch.equal(states, 8 * hidden)
+            states.sum().backward()
+        assert len(tried) == 1
+        assert caplog.messages == ["warning: no CUDA graphs here: no graph here"]
 
 
 def moved(layers: nn.ModuleList) -> nn.ModuleList:
@@ -206,7 +248,8 @@ def outcome(
 def assert_near(found: list[Tensor], expected: list[Tensor]) -> None:
     for other, one in zip(found, expected, strict=True):
         error = (other.double() - one.double()).norm()
-        assert error <= 16 * torch.finfo(torch.bfloat16).eps * one.double().norm() + 1e-3
+        # The same kernels; products of other sizes may add up in another order.
+        assert error <= 4 * torch.finfo(torch.bfloat16).eps * one.double().norm() + 1e-3
 
 
 @pytest.mark.gpu
@@ -234,7 +277,8 @@ class TestOnAGpu:
             ]
             for one, other in zip(expected, found, strict=True):
                 assert_near(other, one)
-        (graphs,) = gpu_layers._of_first[layers[0]].values()
+        graphs = layers[0]._graphs
+        assert graphs is not None
         assert all(len(pair._graphs) == 2 for pair in graphs._pairs.values())
         again = [
             outcome(layers, each, step, is_asked=is_asked) for step, each in enumerate(batches)
@@ -255,6 +299,7 @@ class TestOnAGpu:
                 if number == 0:
                     first, expected = found, found.clone()
             assert torch.equal(first, expected)
+        assert all(pair.has_graphs for pair in layers[0]._graphs._pairs.values())
 
     def test_sums_of_two_batches_and_of_one_computed_anew(self) -> None:
         layers = list(moved(layers_of(192)))
@@ -274,12 +319,76 @@ class TestOnAGpu:
         for _ in range(3):
             assert_near([gradient(is_anew=True)], [gradient(is_anew=False)])
 
+    def test_two_ways_back_and_sums_of_batches(self) -> None:
+        layers = moved(layers_of(192))
+        weight = layers[1].feed_forward.up.weight
+        stream = stream_of([40, 5, 64, 1], 1, "cuda")
+        hidden = torch.randn(stream.num_tokens, 192, device="cuda", dtype=torch.bfloat16)
+        found = []
+        for _ in range(4):  # by hand, captured, replayed
+            weight.grad = None
+            inputs = hidden.clone().requires_grad_()
+            states = in_turn(list(layers), inputs, stream)
+            states.square().sum().backward(retain_graph=True)
+            one, first = weight.grad.clone(), inputs.grad.clone()
+            states.square().sum().backward()
+            assert torch.equal(inputs.grad, 2 * first)
+            assert_near([weight.grad], [2 * one])
+            in_turn(list(layers), inputs, stream).square().sum().backward()
+            assert_near([weight.grad], [3 * one])
+            with torch.no_grad():
+                weight.mul_(1.01)
+            found.append(one)
+        assert layers[0]._graphs._pairs.popitem()[1].has_graphs
+        assert not torch.equal(found[2], found[3]), "weights that learned are read anew"
+
+    def test_other_streams_and_the_users_own_capture_go_layer_by_layer(self) -> None:
+        layers = list(moved(layers_of(192)))
+        stream = stream_of([40, 5, 64, 1], 1, "cuda")
+        hidden = torch.randn(stream.num_tokens, 192, device="cuda", dtype=torch.bfloat16)
+        with torch.no_grad():
+            expected = [in_turn(layers, hidden, stream) for _ in range(3)][-1]
+            side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                assert_near([in_turn(layers, hidden, stream)], [expected])
+            torch.cuda.current_stream().wait_stream(side)
+            with torch.cuda.graph(graph):
+                found = in_turn(layers, hidden, stream)
+            graph.replay()
+            assert_near([found], [expected])
+
+    def test_a_replay_never_waits_for_the_gpu(self) -> None:
+        layers = moved(layers_of(192))
+        for step in range(3):
+            outcome(layers, [40, 5, 64, 1], step, is_asked=True)
+        stream = stream_of([40, 5, 64, 1], 9, "cuda")
+        hidden = torch.randn(110, 192, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        try:
+            torch.cuda.set_sync_debug_mode("error")
+            in_turn(list(layers), hidden, stream, stream.first_rows).sum().backward()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    def test_sizes_come_and_go(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gpu_layers, "MOST_PAIRS", 1)
+        layers = list(moved(layers_of(192)))
+        for length in (5, 5, 5, 40, 40, 5, 5):
+            stream = stream_of([length], 1, "cuda")
+            hidden = torch.randn(length, 192, device="cuda", dtype=torch.bfloat16)
+            with torch.no_grad():
+                found = in_turn(layers, hidden, stream)
+                by_layer = gpu_layers.layer_by_layer(
+                    learning_of(nn.ModuleList(layers)), hidden, stream, None
+                )
+            assert_near([found], [by_layer])
+
     def test_their_memory_is_given_back(self) -> None:
         def used() -> int:
             gc.collect()
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
-            return torch.cuda.memory_allocated()
+            return torch.cuda.memory_reserved()
 
         layers = moved(layers_of(192))
         outcome(layers, [40, 5], 0, is_asked=False)
@@ -289,4 +398,4 @@ class TestOnAGpu:
         for _ in range(3):
             outcome(layers, [40, 5, 64, 1] * 40, 1, is_asked=False)
         del layers
-        assert used() <= before + 2**20
+        assert used() <= before + 2**21  # of which the allocator takes one at a time

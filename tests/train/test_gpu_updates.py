@@ -19,7 +19,7 @@ pytest.importorskip("triton")
 
 POINTERS = {name: "*fp32" for name in ("weight", "exp_avg", "exp_avg_sq", "sums", "factor")}
 NUMBERS = {name: "fp32" for name in RATES._fields}
-KERNEL_TYPES = {**TYPES, **POINTERS, **NUMBERS, "num_elements": "i32"}
+KERNEL_TYPES = {**TYPES, **POINTERS, **NUMBERS, "num_lines": "i32"}
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,12 @@ def test_kernels_compile_for_gpus_that_are_not_here(capability: int, name: str) 
 
     tile = {"squares": gpu_updates.SQUARES_TILE, "adam": gpu_updates.ADAM_TILE}[name]
     kernel = getattr(update_kernels, name)
-    compiled = built(kernel, capability, KERNEL_TYPES, tile, gpu_updates.OPTIONS)
-    assert compiled.asm["cubin"]
+    for rest in (0, 5):
+        constants = {"REST": rest, **tile}
+        compiled = built(kernel, capability, KERNEL_TYPES, constants, gpu_updates.OPTIONS)
+        assert compiled.asm["cubin"]
+        is_by_lines = "ld.global.v4.b32" in compiled.asm["ptx"]
+        assert is_by_lines == (rest == 0), "whole lines are read at once"
 
 
 def test_other_devices_and_types_are_left_to_the_definition() -> None:
@@ -56,18 +60,15 @@ def test_other_devices_and_types_are_left_to_the_definition() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("count", [2, 1000, 3_000_001])
 def test_on_a_gpu_they_are_those_of_the_definition(count: int, dtype: torch.dtype) -> None:
-    flat, gradient = flat_of(count, dtype)
-    flat, exact = (
-        Flat(*(None if each is None else each.cuda(kind) for each in flat))
-        for kind in (None, torch.float64)
-    )
+    given, gradient = flat_of(count, dtype)
+    flat = Flat(*(None if each is None else each.cuda() for each in given))
+    exact = Flat(*(each.cuda().double() for each in given[:3]), None)
     gradient = gradient.cuda()
-    given = Updates([Update(flat, Gradient([gradient]), RATES)])
+    taken = Updates([Update(flat, Gradient([gradient]), RATES)])
     expected = gradient.double().square().sum()
-    assert abs(given.squared_norm().double() - expected) <= 1e-5 * expected
+    assert abs(taken.squared_norm().double() - expected) <= 1e-5 * expected
     factor = torch.tensor(0.7, device="cuda")
-    given.take(factor)
-    exact = exact._replace(copy=None)
+    taken.take(factor)
     rates = TensorRates.of(RATES, factor.double())
     updates.adam_in_one_pass(exact, gradient.double(), rates)
     for one, other in zip(exact[:3], flat[:3], strict=True):
