@@ -8,10 +8,11 @@ stays.
   every step of real text has another number of tokens: without a bound a run grows by gigabytes.
 - Large tensors come on huge pages: 6% of a MINI step was page faults.
 - Threads that share an operator meet after it, and spin for as long as 300,000 turns before they
-  sleep. Beside other work two of them may come to share one core: then each spins for as long as
-  the system lets it, and the other one, which is waited for, cannot run. With 10,000 turns, a
-  quarter of a millisecond, such steps take a tenth of the time, and all others no longer
-  (`python -m benchmarks.busy`).
+  sleep. Beside other work one of them may not run meanwhile, and the others spin for as long as the
+  system lets them. With 100,000 turns steps take three fifths of the time there; of 10,000, one
+  text in eight takes twenty times as long, since threads sleep between texts and wake on one core.
+  Those that share a core while another one is free are moved apart (`cores`), which is the larger
+  part (`python -m benchmarks.busy`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ENVIRONMENT = {
     "LRU_CACHE_CAPACITY": "128",
     "THP_MEM_ALLOC_ENABLE": "1",
 }
-SPINNING = {"GOMP_SPINCOUNT": "10000"}
+SPINNING = {"GOMP_SPINCOUNT": "100000"}
 """Of GNU's OpenMP, which torch computes with on Linux."""
 _POLICY = "OMP_WAIT_POLICY"
 """How threads are to wait, in a word; a count would overrule it."""

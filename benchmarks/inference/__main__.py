@@ -7,11 +7,11 @@ Tokenisation is included. All systems read the same weights, drawn by a seed: sp
 meaning. They answer the same texts in turn (A B C A B C ...), other texts in every round, so that
 nobody meets the same shapes again; each in a process of its own, which waits while the others work.
 For 1 and for 2 threads: median texts and real tokens a second, the fraction of the best matrix rate
-between the rounds, milliseconds for one text alone (median and 90th percentile), seconds until the
-first answers, the most memory, and the largest difference from `transformers` in float32, relative
-to its largest value. The packages that peers need come with `pip install
-'bertsmith[bench]'`; a peer whose packages are missing is left out, and so is, from there on, one
-that fails or takes longer than --limit, which the row names.
+between the rounds, milliseconds for one text alone (median and 90th percentile), in a row and after
+pauses, seconds until the first answers, the most memory, and the largest difference from
+`transformers` in float32, relative to its largest value. The packages that peers need come with
+`pip install 'bertsmith[bench]'`; a peer whose packages are missing is left out, and so is, from
+there on, one that fails or takes longer than --limit, which the row names.
 
 On a GPU all cores tokenise, texts that are asked together are 64 times as many, and the peers that
 run on CPUs alone stay out.
@@ -128,6 +128,7 @@ def take_turns(
             question=setting.question,
             texts=words.texts(lengths[-1], number),
             one_by_one=setting.one_by_one,
+            pause=setting.pause,
         )
         for system in asked:
             if system.name not in answered:

@@ -41,6 +41,8 @@ class Order:
     texts: list[str]
     one_by_one: bool
     """Each text is a call of its own, and timed alone."""
+    pause: float = 0.0
+    """Seconds before each call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,7 @@ def _system(name: str, place: Place) -> Callable[[Order | None], Answered | floa
             return load_seconds
         seconds = []
         for texts in [[text] for text in order.texts] if order.one_by_one else [order.texts]:
+            time.sleep(order.pause)
             began = time.perf_counter()
             rows = system(order.question, texts)
             seconds.append(time.perf_counter() - began)

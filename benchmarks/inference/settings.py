@@ -20,6 +20,8 @@ class Setting:
     """Tokens of every text; None: from 6 to 138."""
     one_by_one: bool = False
     """Each text is a call of its own, and timed alone."""
+    pause: float = 0.0
+    """Seconds before each call, as between requests to a server: threads fall asleep."""
 
     def on(self, device: torch.device) -> Setting:
         """As it is asked on a device: a GPU is given 64 times as many texts together."""
@@ -41,4 +43,7 @@ SETTINGS = {
     "one text, 16 tokens": Setting(question="embed", num_texts=20, length=16, one_by_one=True),
     "one text, 64 tokens": Setting(question="embed", num_texts=20, length=64, one_by_one=True),
     "one text, 128 tokens": Setting(question="embed", num_texts=20, length=128, one_by_one=True),
+    "one text after a pause, 16 tokens": Setting(
+        question="embed", num_texts=10, length=16, one_by_one=True, pause=0.1
+    ),
 }

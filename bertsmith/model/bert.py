@@ -15,6 +15,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from bertsmith.cores import keep_apart
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.layer import Layer, in_turn
@@ -57,6 +58,8 @@ class Bert(nn.Module):
         highest, most = max(numbers), len(self.layers)
         if min(numbers) < 0 or highest > most:
             raise ValueError(f"states are numbered 0 to {most}, found {[*numbers]}")
+        if stream.token_ids.is_cpu:
+            keep_apart()
         count = stream.num_tokens if rows is None else len(rows)
         rows = stream.with_spare(rows)
         hidden: Tensor = self.embeddings(stream)

@@ -1,0 +1,83 @@
+import os
+import sys
+
+import pytest
+import torch
+
+from bertsmith import cores
+from bertsmith.cores import SOURCE, keep_apart
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import sized
+from bertsmith.model.stream import Stream
+from bertsmith.native import library
+from tests.builds import NEEDS_COMPILER
+from tests.model.plain import random_packed
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="threads are moved on Linux alone")
+ALL_ON_CORE = """
+#include <sched.h>
+namespace {{ int on_that_core() {{ return {core}; }} }}
+#define sched_getcpu on_that_core
+#include "cores.cpp"
+"""
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def masks():
+    """The cores that each thread of this process may run on."""
+    return {number: os.sched_getaffinity(int(number)) for number in os.listdir("/proc/self/task")}
+
+
+@NEEDS_COMPILER
+@ON_LINUX
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
+def test_whoever_shares_a_core_leaves_it_and_may_come_back(tmp_path):
+    core = min(os.sched_getaffinity(0))
+    source = tmp_path / "all_on_a_core.cpp"
+    source.write_text(ALL_ON_CORE.format(core=core))
+    leave = library(source)["to_cores_of_their_own"]
+    leave(2)  # which begins the threads
+    before = masks()
+    assert [leave(1), leave(2)] == [0, 1]
+    assert masks() == before
+    for number in before:  # bound there they stay
+        os.sched_setaffinity(int(number), {core})
+    try:
+        assert leave(2) == 0
+        assert set(map(frozenset, masks().values())) == {frozenset({core})}
+    finally:
+        for number, mask in before.items():
+            os.sched_setaffinity(int(number), mask)
+
+
+@NEEDS_COMPILER
+@ON_LINUX
+@pytest.mark.usefixtures("two_threads")
+def test_threads_come_together_again_and_again():
+    assert library(SOURCE) is not None
+    assert all(keep_apart() in (0, 1) for _ in range(1000))
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_lone_thread_and_a_machine_without_the_library_do_nothing(monkeypatch):
+    monkeypatch.setattr(cores, "library", lambda source: None)
+    assert keep_apart() == 0
+    monkeypatch.setattr(cores, "library", None)
+    torch.set_num_threads(1)
+    assert keep_apart() == 0
+
+
+def test_it_is_asked_before_a_model_reads(monkeypatch):
+    asked = []
+    monkeypatch.setattr("bertsmith.model.bert.keep_apart", lambda: asked.append(1))
+    bert = Bert(sized(1, 32, 2))
+    with torch.no_grad():
+        bert(Stream.of(random_packed([3], 60)))
+    assert asked == [1]
