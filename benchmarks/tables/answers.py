@@ -30,6 +30,7 @@ SETTINGS = {
     "one text, 16 tokens": "one text, ms, 16 tokens",
     "one text, 64 tokens": "64",
     "one text, 128 tokens": "128",
+    "one text after a pause, 16 tokens": "after a pause, 16",
 }
 BESIDE = {
     "beside OpenVINO's better hint": (OURS, OPENVINO),
