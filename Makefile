@@ -30,7 +30,7 @@ SANITIZED = CXX='g++ -fsanitize=address --param asan-instrumentation-with-call-t
 	$(BIN)/python -m pytest -n 2 --capture=no
 test-sanitized: $(STAMP)
 	$(SANITIZED) tests/model/test_cpu_*.py tests/model/test_*_loss.py tests/train/test_cpu_updates.py \
-		tests/text/test_fast_wordpiece.py
+		tests/text/test_fast_wordpiece.py tests/test_cores.py
 	$(SANITIZED) $(TILES)
 	$(SANITIZED) $(FLOAT16)
 
