@@ -9,10 +9,10 @@ stays.
 - Large tensors come on huge pages: 6% of a MINI step was page faults.
 - Threads that share an operator meet after it, and spin for as long as 300,000 turns before they
   sleep. Beside other work one of them may not run meanwhile, and the others spin for as long as the
-  system lets them. With 100,000 turns steps take three fifths of the time there; of 10,000, one
-  text in eight takes twenty times as long, since threads sleep between texts and wake on one core.
-  Those that share a core while another one is free are moved apart (`cores`), which is the larger
-  part (`python -m benchmarks.busy`).
+  system lets them. With 100,000 turns steps take three fifths of the time there; with 10,000, the
+  slowest tenth of lone texts takes twenty times as long, since threads sleep between texts and wake
+  on one core. Threads that share a core while another one is free are moved apart (`cores`), which
+  ends the tenfold cases (`python -m benchmarks.busy`).
 """
 
 from __future__ import annotations

@@ -37,8 +37,9 @@ def masks():
 
 @NEEDS_COMPILER
 @ON_LINUX
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
 def test_whoever_shares_a_core_leaves_it_and_may_come_back(tmp_path):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("there is one core")
     core = min(os.sched_getaffinity(0))
     source = tmp_path / "all_on_a_core.cpp"
     source.write_text(ALL_ON_CORE.format(core=core))
@@ -72,6 +73,12 @@ def test_a_lone_thread_and_a_machine_without_the_library_do_nothing(monkeypatch)
     monkeypatch.setattr(cores, "library", None)
     torch.set_num_threads(1)
     assert keep_apart() == 0
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_what_asks_is_still_compiled_whole():
+    whole = torch.compile(lambda ones: ones + keep_apart(), backend="eager", fullgraph=True)
+    assert torch.equal(whole(torch.ones(3)), torch.ones(3))
 
 
 def test_it_is_asked_before_a_model_reads(monkeypatch):
