@@ -114,25 +114,24 @@ class Packing:
         found: dict[int, Answer] = {}
         lock, read = threading.Lock(), 0
 
+        def begin(numbers: list[int], packed: PackedBatch) -> Iterable[Answer]:
+            with torch.inference_mode(), unfused(not is_fused):
+                return answer(numbers, packed)
+
         def keep(numbers: list[int], packed: PackedBatch, answers: Iterable[Answer]) -> None:
             nonlocal read
-            found.update(zip(numbers, answers, strict=True))
-            with lock:
+            with torch.inference_mode():
+                found.update(zip(numbers, answers, strict=True))
+            with lock:  # in no mode but the one that who watches is in
                 read += packed.num_tokens
                 watch(read / total)
 
-        def ask(batch: tuple[list[int], PackedBatch]) -> None:
-            with torch.inference_mode(), unfused(not is_fused):
-                keep(*batch, answer(*batch))
-
         if self.device.type == "cpu":
-            one_a_thread(ask, self._even_batches(items))
+            one_a_thread(lambda batch: keep(*batch, begin(*batch)), self._even_batches(items))
         else:
-            with torch.inference_mode(), unfused(not is_fused):
-                batches = packs(items, self.tokens_per_batch)
-                begun = ((*batch, answer(*batch)) for batch in batches)
-                for each in _behind(begun, _BATCHES_AHEAD):
-                    keep(*each)
+            batches = packs(items, self.tokens_per_batch)
+            for each in _behind(((*batch, begin(*batch)) for batch in batches), _BATCHES_AHEAD):
+                keep(*each)
         return [found[number] for number in range(len(items))]
 
     def _fuses(self, num_tokens: int) -> bool:

@@ -69,3 +69,12 @@ def _plain_unless_compiled(request):
 def _two_threads_at_most():
     """pytest-xdist runs a process a core: more threads than that only wait for each other."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def two_threads():
+    """Torch computes in two threads meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)

@@ -22,14 +22,6 @@ namespace {{ int on_that_core() {{ return {core}; }} }}
 """
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 def masks():
     """The cores that each thread of this process may run on."""
     return {number: os.sched_getaffinity(int(number)) for number in os.listdir("/proc/self/task")}

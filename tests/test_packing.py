@@ -112,3 +112,20 @@ def test_what_a_gpu_computes_later_does_not_reach_what_is_on_its_way():
         steps.fill_(number)
         arriving.append(packing.Arriving(steps, lambda here: here.unique().tolist()))
     assert [list(each) for each in arriving] == [[number] for number in range(20)]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_who_watches_is_in_no_mode_of_inference(device):
+    seen = []
+    items = [
+        Item(token_ids=np.ones(3, np.int32), segment_ids=np.zeros(3, np.int32), num_unread=0)
+        for _ in range(2)
+    ]
+    answers = of(device).in_order(
+        items,
+        lambda numbers, packed: [torch.is_inference_mode_enabled()] * len(numbers),
+        lambda share: seen.append(torch.is_inference_mode_enabled()),
+    )
+    assert answers == [True, True]
+    assert seen
+    assert not any(seen)

@@ -13,14 +13,6 @@ import torch
 from bertsmith.threads import one_a_thread, outlive_forks
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.usefixtures("two_threads")
 def test_results_come_in_order_from_two_threads_with_one_each():
     meet = threading.Barrier(2, timeout=60)  # broken unless two calls are under way at once

@@ -369,6 +369,8 @@ class TestOnAGpu:
             in_turn(list(layers), hidden, stream, stream.first_rows).sum().backward()
         finally:
             torch.cuda.set_sync_debug_mode("default")
+        assert hidden.grad is not None
+        assert layers[0]._graphs._pairs.popitem()[1].has_graphs
 
     def test_sizes_come_and_go(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gpu_layers, "MOST_PAIRS", 1)
