@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from bertsmith import gpu_kernels
+from bertsmith.model import gpu_sums
 from bertsmith.model.attention_rules import DIRECTION_NUMBERS, AttentionRules
 from bertsmith.model.first_order import first_order
 from bertsmith.model.stream import Stream
@@ -115,7 +116,7 @@ def backward_and_sum(
         grad_qkv = backward(asked, made, gradient)
         return grad_qkv, grad_qkv.sum(0, dtype=torch.float32)
     sums = gradient.new_empty((num_programs, asked.qkv.shape[1]), dtype=torch.float32)
-    return _backward(asked, made, gradient, sums), sums.sum(0)
+    return _backward(asked, made, gradient, sums), gpu_sums.of_rows(sums, torch.float32)
 
 
 def _backward(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith import gpu_kernels
-from bertsmith.model import gpu_norm
+from bertsmith.model import gpu_norm, gpu_sums
 from bertsmith.model.first_order import first_order
 from bertsmith.model.gpu_norm import Lookup
 from bertsmith.model.stream import Stream
@@ -47,10 +47,9 @@ def embed(
     stream: Stream, tables: Sequence[Tensor], norm: nn.LayerNorm, probability: float
 ) -> Tensor:
     """Of token, segment and position tables: (T, H) first hidden states."""
-    ids = (stream.token_ids, stream.segment_ids, stream.positions)
     rates = (probability, norm.eps)
     states: Tensor = _GpuEmbeddings.apply(  # type: ignore[no-untyped-call]
-        ids, stream.row_keys, rates, *tables, norm.weight, norm.bias
+        stream, rates, *tables, norm.weight, norm.bias
     )
     return states
 
@@ -72,32 +71,39 @@ def summed_by_id(rows: Tensor, ids: Tensor, num_ids: int) -> Tensor:
 
 
 class _GpuEmbeddings(torch.autograd.Function):
-    """Of (T,) token, segment and position ids and row keys of dropout, its rate and epsilon."""
+    """Of a stream, dropout's rate and epsilon."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        ids: Sequence[Tensor],
-        keys: Tensor | None,
-        rates: tuple[float, float],
-        *weights: Tensor,
-    ) -> Tensor:
-        states, lookup = gpu_norm.embed_and_norm(ids, weights[:3], keys, weights[3:], *rates)
-        ctx.save_for_backward(*ids, *lookup, weights[3])
-        ctx.probability = rates[0]
+    def forward(ctx: Any, stream: Stream, rates: tuple[float, float], *weights: Tensor) -> Tensor:
+        ids = (stream.token_ids, stream.segment_ids, stream.positions)
+        given = (ids, weights[:3], stream.row_keys, weights[3:])
+        states, lookup = gpu_norm.embed_and_norm(*given, *rates)
+        ctx.save_for_backward(*lookup, weights[3])
+        ctx.stream, ctx.probability = stream, rates[0]
         ctx.tables = [(len(table), table.dtype) for table in weights[:3]]
         return states
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors  # once: what is computed anew for this gives them once
-        ids, lookup, weight = saved[:3], Lookup(*saved[3:7]), saved[7]
+        *lookup, weight = ctx.saved_tensors  # once: what is computed anew gives them once
         rows, of_norm = gpu_norm.embed_and_norm_backward(
-            gradients[0].contiguous(), lookup, weight, ctx.probability
+            gradients[0].contiguous(), Lookup(*lookup), weight, ctx.probability
         )  # (T, H) float32
-        of_tables = [
-            summed_by_id(rows, each.clamp(0, num_rows - 1), num_rows).to(dtype)  # (R, H)
-            for each, (num_rows, dtype) in zip(ids, ctx.tables, strict=True)
-        ]
-        return None, None, None, *of_tables, *of_norm
+        return None, None, *_summed_up(rows, ctx.stream, ctx.tables), *of_norm
+
+
+def _summed_up(
+    rows: Tensor, stream: Stream, tables: Sequence[tuple[int, torch.dtype]]
+) -> list[Tensor]:
+    """(T, H) -> the gradients of token, segment and position tables of such lengths and types."""
+    (num_words, dtype), (num_segments, _), (num_places, _) = tables
+    ids = stream.token_ids.clamp(0, num_words - 1)
+    of_words = summed_by_id(rows, ids, num_words).to(dtype)
+    if num_segments > gpu_sums.MOST_SEGMENTS or stream.longest > num_places:
+        others = (stream.segment_ids, num_segments), (stream.positions, num_places)
+        of_others = [summed_by_id(rows, each.clamp(0, last - 1), last) for each, last in others]
+        return [of_words, *(each.to(dtype) for each in of_others)]
+    of_places, of_segments = gpu_sums.by_place(rows, stream, num_segments, dtype)
+    unused = of_places.new_zeros((num_places - len(of_places), rows.shape[1]))
+    return [of_words, of_segments, torch.cat([of_places, unused])]

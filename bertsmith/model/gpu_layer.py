@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from bertsmith import gpu_kernels
-from bertsmith.model import flash_attention, gpu_norm
+from bertsmith.model import flash_attention, gpu_norm, gpu_sums
 from bertsmith.model.dropout import SITES_PER_LAYER, signed32, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.flash_attention import Asked
@@ -227,4 +227,4 @@ def _gelu_backward(inner: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     arguments = (inner, gradient, sums, num_rows)
     constants = {"WIDTH": width, **GELU_BACKWARD_TILE}
     gpu_kernels.launch(gelu_kernels.gelu_backward, grid, arguments, constants, OPTIONS)
-    return gradient, sums.sum(0).to(inner.dtype)
+    return gradient, gpu_sums.of_rows(sums, inner.dtype)

@@ -27,7 +27,7 @@ from bertsmith.model.gpu_room import Pool, Room
 from bertsmith.model.layer_rules import NUM_WEIGHTS, LearningLayer
 from bertsmith.model.stream import Stream
 
-MOST_STATES = 0
+MOST_STATES = 2**25
 """Numbers of hidden states of a batch that graphs take. None yet: they are tested without a GPU, as
 far as that goes, and on one by tests that have not run. Then 2**25, of more than which kernels take
 longer than their launches."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bertsmith import gpu_kernels
+from bertsmith.model import gpu_sums
 from bertsmith.model.dropout import EMBEDDING_SITE, signed32, site_number
 
 WIDEST = 2048
@@ -84,9 +85,9 @@ def add_and_norm_backward(
         grad_output, grad_residual, sums, len(gradient), _gain(rate),
     )  # fmt: skip
     _back(norm_kernels.add_and_norm_backward, arguments, sums, rate)
-    of_weight, of_bias, of_output = sums.sum(1).unbind()
-    of_norm = [of_weight.to(weight.dtype), of_bias.to(weight.dtype)]
-    return grad_output, grad_residual, of_norm, of_output.to(gradient.dtype)
+    of_norm, of_output = gpu_sums.of_rows(sums[:2], weight.dtype), sums[2]
+    of_bias = gpu_sums.of_rows(of_output, gradient.dtype)
+    return grad_output, grad_residual, list(of_norm.unbind()), of_bias
 
 
 def embed_and_norm(
@@ -129,7 +130,7 @@ def embed_and_norm_backward(
         grad_totals, sums, len(gradient), _site(), _gain(rate),
     )  # fmt: skip
     _back(norm_kernels.embed_and_norm_backward, arguments, sums, rate)
-    return grad_totals, [each.to(weight.dtype) for each in sums.sum(1).unbind()]
+    return grad_totals, list(gpu_sums.of_rows(sums, weight.dtype).unbind())
 
 
 def constants(width: int, probability: float) -> dict[str, int]:

@@ -19,9 +19,9 @@ from bertsmith import gpu_kernels
 if TYPE_CHECKING:
     from bertsmith.train.updates import Flat, Rates
 
-SQUARES_TILE = {"BLOCK": 2048}
-ADAM_TILE = {"BLOCK": 1024}
-OPTIONS = {"num_warps": 4}
+SQUARES_TILE = {"BLOCK": 4096}
+ADAM_TILE = {"BLOCK": 2048}
+OPTIONS = {"num_warps": 8}
 _NUM_PROGRAMS = 1056
 """That share a gradient's elements; more would leave more sums to add up."""
 _HALVES = (torch.bfloat16, torch.float16)

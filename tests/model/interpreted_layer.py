@@ -56,6 +56,7 @@ class OfEmbeddings(NamedTuple):
 
     width: int
     rate: float
+    num_segments: int
 
 
 class OfGelu(NamedTuple):
@@ -75,7 +76,12 @@ CASES = [
     ),
     OfLayers(is_asked=False),
     OfLayers(is_asked=True),
-    *(OfEmbeddings(*each) for each in itertools.product([32, 48], [0.0, 0.1])),
+    *(
+        OfEmbeddings(width, rate, num_segments)
+        for (width, rate), num_segments in zip(
+            itertools.product([32, 48], [0.0, 0.1]), [2, 3, 3, 2], strict=True
+        )
+    ),
 ]
 
 
@@ -107,9 +113,16 @@ def of_gelu(farthest: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return [(values.detach(), found), (exact.grad, slopes), (exact.grad.sum(0), total)]
 
 
-def of_embeddings(width: int, rate: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def of_embeddings(
+    width: int, rate: float, num_segments: int
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Operators in float64 beside kernels in float32."""
-    config = replace(sized(1, width, 1), vocab_size=60, hidden_dropout_prob=rate)
+    config = replace(
+        sized(1, width, 1),
+        vocab_size=60,
+        hidden_dropout_prob=rate,
+        type_vocab_size=num_segments,
+    )
     parts = Embeddings(config)
     initialise(parts, std=0.2, seed=3)
     stream = Stream.of(random_packed(LENGTHS, 60), dropout=(5, 2), is_rounded=True)

@@ -263,12 +263,11 @@ def _assert_attention_equals_the_blocks(
         assert torch.equal(other, again)
 
 
-@pytest.mark.usefixtures("kernels")
 @BOTH_KERNELS
 @pytest.mark.parametrize("num_rows", [1, 300])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_loss_over_a_vocabulary_on_a_gpu_is_that_on_the_cpu(
-    dtype: torch.dtype, num_rows: int, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, num_rows: int, kernels: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vocabulary_loss, "GPU_CHUNK_LOGITS", 128 * 1003)
     generator = torch.Generator().manual_seed(3)
@@ -293,8 +292,13 @@ def test_the_loss_over_a_vocabulary_on_a_gpu_is_that_on_the_cpu(
         total.backward()
         found.append([total.detach(), correct.float(), *(each.grad for each in learned)])
     within = 1e-5 if dtype == torch.float32 else 4 * torch.finfo(dtype).eps
-    for expected, other in zip(*found, strict=True):
-        assert (other.cpu().double() - expected).norm() <= within * expected.norm()
+    # Operators round a probability that is nearly 1 before they take 1 away; kernels do not. What is
+    # lost is a unit of 1, times what the slope of a logit is multiplied by.
+    unit = 0.0 if kernels == "compiled" else torch.finfo(torch.float32).eps
+    reach = [0.0, 0.0, embedding.double().norm(dim=1).max(), rows.double().norm(), 1.0]
+    for expected, other, factor in zip(*found, reach, strict=True):
+        away = (other.cpu().double() - expected).norm()
+        assert away <= within * expected.norm() + unit * factor
 
 
 @pytest.mark.parametrize("num_rows", [3000, 5000])
