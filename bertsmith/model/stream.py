@@ -209,17 +209,18 @@ def builds_kernels_by_size(values: Tensor) -> bool:
 
 def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
     """Arrays of one dimension -> int64 tensors on the device; a GPU takes them in one copy."""
-    here = [torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)) for array in arrays]
     if device.type != "cuda":
-        return [tensor.to(device) for tensor in here]
+        whole = (np.ascontiguousarray(array, dtype=np.int64) for array in arrays)
+        return [torch.from_numpy(array).to(device) for array in whole]
     # From pinned memory nobody waits for the copy. Kernels want each tensor to start on a cache
     # line, and to be a tensor of its own: for a view torch.compile makes another kernel.
-    spans = [-(-len(tensor) // _CACHE_LINE) * _CACHE_LINE for tensor in here]
-    whole = torch.empty(sum(spans), dtype=torch.int64, pin_memory=True)
-    for span, tensor in zip(torch.split(whole, spans), here, strict=True):
-        span[: len(tensor)] = tensor
-    there = torch.split(whole.to(device, non_blocking=True), spans)
-    return [span[: len(tensor)].data for span, tensor in zip(there, here, strict=True)]
+    spans = [-(-len(array) // _CACHE_LINE) * _CACHE_LINE for array in arrays]
+    pinned = torch.empty(sum(spans), dtype=torch.int64, pin_memory=True)
+    # By numpy: torch would wake its threads for every array, and a GPU wait for the slowest.
+    for span, array in zip(torch.split(pinned, spans), arrays, strict=True):
+        span.numpy()[: len(array)] = array
+    there = torch.split(pinned.to(device, non_blocking=True), spans)
+    return [span[: len(array)].data for span, array in zip(there, arrays, strict=True)]
 
 
 def _filled_up(array: IntArray, value: int, num_more: int) -> IntArray:

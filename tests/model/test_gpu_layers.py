@@ -256,10 +256,6 @@ def assert_near(found: list[Tensor], expected: list[Tensor]) -> None:
 @pytest.mark.compiled
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 class TestOnAGpu:
-    @pytest.fixture(autouse=True)
-    def _takes_graphs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(gpu_layers, "MOST_STATES", 2**25)
-
     @pytest.mark.parametrize("is_asked", [False, True])
     def test_graphs_give_what_layers_give(
         self, is_asked: bool, monkeypatch: pytest.MonkeyPatch
@@ -268,6 +264,7 @@ class TestOnAGpu:
         batches = [[40, 5, 64, 1] * 4, [40, 5, 64, 3] * 4, [130, 7], [40, 9, 60, 1] * 4, [150, 1]]
         with monkeypatch.context() as without:
             without.setattr(gpu_layers, "MOST_STATES", 0)
+            without.setattr(gpu_layers, "MOST_ROUND_STATES", 0)
             expected = [
                 outcome(layers, each, step, is_asked=is_asked) for step, each in enumerate(batches)
             ]
