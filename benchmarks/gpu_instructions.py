@@ -179,20 +179,22 @@ def made(kernel: Kernel, capability: int) -> Made:
     function = getattr(importlib.import_module(f"bertsmith.model.{module}"), name)
     types = {**TYPES, **kernel.types}
     made_of = built(function, capability, types, kernel.constants, kernel.options).asm
-    architecture = f"sm_{capability}a" if capability >= 90 else f"sm_{capability}"
-    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
-        file.write(made_of["ptx"])
-        file.flush()
-        told = _run("ptxas", "-v", f"--gpu-name={architecture}", file.name, "-o", "/dev/null")
     with tempfile.NamedTemporaryFile(suffix=".cubin") as code:
-        code.write(made_of["cubin"])
-        code.flush()
+        Path(code.name).write_bytes(made_of["cubin"])
         outside, loop = split(_run("cuobjdump", "-sass", code.name).splitlines())
-    registers, spilled = (
-        int(re.findall(pattern, told)[-1])
-        for pattern in (r"Used (\d+) registers", r"(\d+) bytes spill stores")
-    )
+    registers, spilled = registers_and_spilled_bytes(made_of["ptx"], capability)
     return Made(outside=outside, loop=loop, registers=registers, spilled_bytes=spilled)
+
+
+def registers_and_spilled_bytes(ptx: str, capability: int) -> tuple[int, int]:
+    """What the assembler says of a kernel: each thread's."""
+    architecture = f"sm_{capability}a" if capability >= 90 else f"sm_{capability}"
+    with tempfile.NamedTemporaryFile(suffix=".ptx") as file:
+        Path(file.name).write_text(ptx)
+        told = _run("ptxas", "-v", f"--gpu-name={architecture}", file.name, "-o", "/dev/null")
+    patterns = (r"Used (\d+) registers", r"(\d+) bytes spill stores")
+    registers, spilled = (int(re.findall(pattern, told)[-1]) for pattern in patterns)
+    return registers, spilled
 
 
 def split(listing: Sequence[str]) -> tuple[int, Counter[str]]:

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from benchmarks.batches import synthetic
 from benchmarks.machine import require_device
-from bertsmith.model import flash_attention, gpu_layer, gpu_norm, gpu_vocabulary_loss
+from bertsmith.model import flash_attention, gpu_layer, gpu_norm, gpu_products, gpu_vocabulary_loss
 from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import BASE
 from bertsmith.model.dropout import site_words
@@ -99,7 +99,7 @@ def lines(
     """As it is, and with the other constants; `rate`: bytes a second of a copy."""
     others = kernel.others if has_others else {}
     for name, constants in [("as it is", None), *others.items()]:
-        told = f"{kernel.name:20s} {name:60s}"
+        told = f"{kernel.name:24s} {name:60s}"
         with contextlib.nullcontext() if constants is None else constants.in_place():
             try:
                 took = timed(kernel.run)
@@ -122,6 +122,8 @@ def kernels(length: int, device: torch.device) -> Iterator[Kernel]:
     stream = Stream.of(batch.packed, device=device, dropout=(1, 2))
     yield from _of_attention(stream, drawn)
     yield from _of_layer(stream, drawn)
+    if gpu_products.serves(device):
+        yield from _of_products(drawn)
     yield from _of_loss(drawn)
     yield from _of_updates(drawn)
 
@@ -189,6 +191,28 @@ def _of_layer(stream: Stream, drawn: Callable[..., Tensor]) -> Iterator[Kernel]:
         num_bytes=5 * states,
         run=lambda: gpu_norm.add_and_norm_backward(residual, norm, weight, 0.1),
         others=_tried(gpu_norm, {"_NUM_PROGRAMS": (264, 528, 792, 1056, 1584, 2112)}),
+    )
+
+
+def _of_products(drawn: Callable[..., Tensor]) -> Iterator[Kernel]:
+    module, width, inner_width = gpu_products, BASE.hidden_size, BASE.intermediate_size
+    states, inner, bias = drawn(TOKENS, width), drawn(TOKENS, inner_width), drawn(inner_width)
+    up, down = drawn(inner_width, width), drawn(width, inner_width)
+    num_bytes = (states.numel() + 2 * inner.numel() + up.numel()) * _HALF
+    sizes = [{"ROWS": rows, "COLUMNS": columns} for rows, columns in ((128, 256), (256, 128))]
+    tiles = [module.UP_TILE, *({**module.UP_TILE, **size} for size in sizes)]
+    options = [{**warps, "num_stages": stages} for warps in _WARPS for stages in (3, 4)]
+    yield Kernel(
+        name="gelu in the product",
+        num_bytes=num_bytes,
+        run=lambda: module.up_and_gelu(states, up, bias),
+        others=_tried(module, {"UP_TILE": tiles, "UP_OPTIONS": options, "UP_PROGRAMS": (1, 2)}),
+    )
+    yield Kernel(
+        name="gelu in the product back",
+        num_bytes=num_bytes,
+        run=lambda: module.down_backward(states, down, inner),
+        others=_tried(module, {"BACK_TILE": tiles, "BACK_OPTIONS": options}),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,18 @@ from bertsmith.fusion import NEEDS
 
 OLDEST_GPU = (8, 0)
 """Compute capability from which there is bfloat16, and room for tiles of 64 rows."""
+
+
+class Tiled(NamedTuple):
+    """A matrix that a kernel asks for, and writes, a tile at a time: by a descriptor of it."""
+
+    matrix: Tensor
+    """Contiguous."""
+    tile: tuple[int, int]
+
+
+Argument = Tensor | Tiled | int | float | None
+"""Of a kernel, but for its constants."""
 
 _ALIGNED_BYTES = 16
 _built: dict[tuple[object, ...], Any] = {}
@@ -39,42 +51,57 @@ def run_on(device: torch.device) -> bool:
 def launch(
     kernel: Any,  # Triton names no type for one
     grid: tuple[int, int, int],
-    arguments: Sequence[Tensor | int | float | None],
+    arguments: Sequence[Argument],
     constants: Mapping[str, int | str],
     options: Mapping[str, int],
 ) -> None:
-    """Runs a kernel where its first argument is, a tensor; `constants` in the kernel's order.
+    """Runs a kernel where its first argument lies, a tensor; `constants` in the kernel's order.
 
     Triton is asked once what is to be built for such arguments: to find that again, among all that
     it specialises kernels for, takes it longer than many a kernel runs. Integers must be those that
     the kernel says not to be specialised for.
     """
-    first = arguments[0]
-    assert isinstance(first, Tensor)
+    first = _tensor_of(arguments[0])
+    assert first is not None
     kinds = [_kind(each) for each in arguments]
     key = (kernel, first.device, *kinds, *constants.values(), *options.values())
     with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
         built = _built.get(key) if _are_aligned(arguments) else None
         if built is not None:
-            built[grid](*arguments, *constants.values())
+            built[grid](*map(_given, arguments), *constants.values())
             return
-        made = kernel[grid](*arguments, **constants, **options)
+        made = kernel[grid](*map(_given, arguments), **constants, **options)
         if made is not None and _are_aligned(arguments):  # an interpreter makes nothing
             _built[key] = made
 
 
-def _kind(argument: Tensor | int | float | None) -> object:
+def _given(argument: Argument) -> object:
+    """As Triton takes it."""
+    if not isinstance(argument, Tiled):
+        return argument
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return TensorDescriptor.from_tensor(argument.matrix, list(argument.tile))
+
+
+def _tensor_of(argument: Argument) -> Tensor | None:
+    matrix = argument.matrix if isinstance(argument, Tiled) else argument
+    return matrix if isinstance(matrix, Tensor) else None
+
+
+def _kind(argument: Argument) -> object:
     """What another kernel is built for, of an argument that is no constant."""
+    if isinstance(argument, Tiled):
+        return argument.matrix.dtype, argument.tile
     if isinstance(argument, Tensor):
         return argument.dtype
     return type(argument), isinstance(argument, int) and not -(2**31) <= argument < 2**31
 
 
-def _are_aligned(arguments: Sequence[Tensor | int | float | None]) -> bool:
+def _are_aligned(arguments: Sequence[Argument]) -> bool:
     """Whether all start where whole lines are read: for others Triton builds another kernel."""
-    return not any(
-        each.data_ptr() % _ALIGNED_BYTES for each in arguments if isinstance(each, Tensor)
-    )
+    tensors = (_tensor_of(each) for each in arguments)
+    return not any(each.data_ptr() % _ALIGNED_BYTES for each in tensors if each is not None)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ _PEAK = tl.constexpr(-1.3257480647361592)  # log2(1 / sqrt(2 pi))
 
 
 @triton.jit
-def _share_and_density(value):
+def share_and_density(value):
     """The normal distribution's share below a value, and its density there."""
     density = tl.exp2(value * value * _BELL + _PEAK)
     far = tl.abs(value) * 0.2316419 + 1.0
@@ -35,7 +35,7 @@ def gelu(inner, active, num_rows, WIDTH: tl.constexpr, VALUES: tl.constexpr):
     cells = tl.program_id(0).to(tl.int64) * VALUES + tl.arange(0, VALUES)
     is_real = cells < num_rows.to(tl.int64) * WIDTH
     value = tl.load(inner + cells, mask=is_real, other=0.0).to(tl.float32)
-    share, _ = _share_and_density(value)
+    share, _ = share_and_density(value)
     tl.store(active + cells, (value * share).to(active.dtype.element_ty), mask=is_real)
 
 
@@ -56,7 +56,7 @@ def gelu_backward(
         cells = rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
         value = tl.load(inner + cells, mask=is_real, other=0.0).to(tl.float32)
         grad = tl.load(gradient + cells, mask=is_real, other=0.0).to(tl.float32)
-        share, density = _share_and_density(value)
+        share, density = share_and_density(value)
         grad = grad * (share + value * density)
         tl.store(gradient + cells, grad.to(gradient.dtype.element_ty), mask=is_real)
         total += grad

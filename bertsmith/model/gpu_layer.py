@@ -1,4 +1,4 @@
-"""A Transformer layer on a GPU: matrix products, and between two of them one kernel.
+"""A Transformer layer on a GPU: matrix products, and between two of them one kernel at most.
 
 One function forward and one backward, so that autograd's many small kernels do not run between two
 products: a residual's gradient is added by the product that makes the other gradient, dropout's is
@@ -10,7 +10,7 @@ changed.
 
 Differs: what comes to a hidden state from a product and from its residual is added up before it is
 rounded, and so are gradients of biases, but those of queries, keys and values of many short
-sequences.
+sequences. On Hopper GPUs a gradient is rounded behind GELU's slope alone (`gpu_products`).
 
 Legend: T tokens, R rows asked for (all T if none are named), H hidden size, F feed-forward size.
 """
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from bertsmith import gpu_kernels
-from bertsmith.model import flash_attention, gpu_norm, gpu_sums
+from bertsmith.model import flash_attention, gpu_norm, gpu_products, gpu_sums
 from bertsmith.model.dropout import SITES_PER_LAYER, signed32, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.flash_attention import Asked
@@ -135,8 +135,7 @@ def forward(
     attended, norm = gpu_norm.add_and_norm(
         output, residual, words_of[0], weights[-4:-2], rules.probability, rules.epsilons[0]
     )
-    inner = torch.addmm(up_bias, attended, up_weight.t())  # (R, F)
-    active = _gelu(inner)
+    inner, active = _through_gelu(attended, up_weight, up_bias)  # (R, F)
     output = torch.addmm(down_bias, active, down_weight.t())  # (R, H)
     states, last_norm = gpu_norm.add_and_norm(
         output, attended, words_of[1], weights[-2:], rules.probability, rules.epsilons[1]
@@ -163,7 +162,7 @@ def backward(
         gradient, last_norm, weights[-2], rules.probability
     )
     of_down = grad_output.t() @ active  # (H, F)
-    grad_inner, of_up_bias = _gelu_backward(inner, grad_output @ down_weight)  # (R, F)
+    grad_inner, of_up_bias = _back_through_gelu(grad_output, down_weight, inner)  # (R, F)
     of_up = grad_inner.t() @ attended  # (F, H)
     grad_attended = grad_attended.addmm_(grad_inner, up_weight)  # (R, H)
 
@@ -202,6 +201,21 @@ def _words(keys: Tensor | None, rules: LayerRules) -> list[Tensor | None]:
     arguments: list[Tensor | int] = [keys, words, num_rows, words.shape[1], *sites]
     gpu_kernels.launch(dropout_kernels.site_words, grid, arguments, WORDS_TILE, OPTIONS)
     return [row[:num_rows] for row in words.unbind()]
+
+
+def _through_gelu(attended: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """(R, H) states through the map up: what it makes of them, and GELU of that, (R, F) both."""
+    if gpu_products.suits(attended, weight, bias):
+        return gpu_products.up_and_gelu(attended, weight, bias)
+    inner = torch.addmm(bias, attended, weight.t())
+    return inner, _gelu(inner)
+
+
+def _back_through_gelu(gradient: Tensor, weight: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient (R, H) of the map down -> that of GELU's arguments, (R, F), and of a bias."""
+    if gpu_products.suits(gradient, weight, inner):
+        return gpu_products.down_backward(gradient, weight, inner)
+    return _gelu_backward(inner, gradient @ weight)
 
 
 def _gelu(inner: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bertsmith import gpu_kernels
+from bertsmith.gpu_kernels import Argument
 from bertsmith.model import gpu_sums
 from bertsmith.model.dropout import EMBEDDING_SITE, signed32, site_number
 
@@ -161,18 +162,14 @@ def _room_for_sums(count: int, gradient: Tensor) -> Tensor:
     return gradient.new_empty((count, num_programs, gradient.shape[1]), dtype=torch.float32)
 
 
-def _there(
-    kernel: Any, arguments: Sequence[Tensor | int | float | None], states: Tensor, rate: float
-) -> None:
+def _there(kernel: Any, arguments: Sequence[Argument], states: Tensor, rate: float) -> None:
     """Runs a kernel over tiles of the rows of `states`."""
     grid = (-(-len(states) // TILE["ROWS"]), 1, 1)
     built_for = {**constants(states.shape[1], rate), **TILE}
     gpu_kernels.launch(kernel, grid, arguments, built_for, OPTIONS)
 
 
-def _back(
-    kernel: Any, arguments: Sequence[Tensor | int | float | None], sums: Tensor, rate: float
-) -> None:
+def _back(kernel: Any, arguments: Sequence[Argument], sums: Tensor, rate: float) -> None:
     """Runs a kernel whose programs each leave (H,) sums."""
     _, num_programs, width = sums.shape
     built_for = {**constants(width, rate), **BACKWARD_TILE}

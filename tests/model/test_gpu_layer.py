@@ -20,8 +20,9 @@ from bertsmith.model import (
     gpu_embeddings,
     gpu_layer,
     gpu_norm,
+    gpu_products,
 )
-from bertsmith.model.config import sized
+from bertsmith.model.config import BertConfig, sized
 from bertsmith.model.init import initialise
 from bertsmith.model.layer import Layer
 from bertsmith.model.stream import Stream
@@ -35,7 +36,7 @@ from tests.model.interpreted_layer import (
     outcome_of,
 )
 from tests.model.plain import random_packed
-from tests.model.triton_kernels import SHARED_BYTES, interpreted
+from tests.model.triton_kernels import IS_HOPPER, SHARED_BYTES, interpreted
 
 pytest.importorskip("triton")
 
@@ -138,18 +139,47 @@ def test_a_layer_in_one_function_equals_its_operators(
     dtype: torch.dtype, probability: float, is_asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rates = {"hidden_dropout_prob": probability, "attention_probs_dropout_prob": probability}
-    layer = Layer(replace(sized(1, 192, 3), **rates), 1)
+    config = replace(sized(1, 192, 3), **rates)
+    assert_equals_operators(config, LENGTHS * 8, dtype, is_asked, monkeypatch)
+
+
+@pytest.mark.gpu
+@pytest.mark.compiled
+@pytest.mark.skipif(not IS_HOPPER, reason="no Hopper GPU here")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_so_does_one_with_gelu_in_its_products(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_layer, "_gelu", None)
+    monkeypatch.setattr(gpu_layer, "_gelu_backward", None)
+    called = []
+    for name in ("up_and_gelu", "down_backward"):
+        product = getattr(gpu_products, name)
+        counted = lambda *given, of=product: called.append(of) or of(*given)  # noqa: E731
+        monkeypatch.setattr(gpu_products, name, counted)
+    assert_equals_operators(sized(1, 768, 12), [125] * 36, dtype, False, monkeypatch)
+    assert len(called) == 2 * 3  # there once more for the way back
+
+
+def assert_equals_operators(
+    config: BertConfig,
+    lengths: list[int],
+    dtype: torch.dtype,
+    is_asked: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a layer on a GPU, in this type, beside operators in float64; and twice the same bits."""
+    width = config.hidden_size
+    layer = Layer(config, 1)
     initialise(layer, std=0.05, seed=3)
     for parameter in layer.parameters():
         parameter.data.add_(0.02)  # biases too
     layer.to("cuda")
-    stream = Stream.of(
-        random_packed(LENGTHS * 8, 60), device="cuda", dropout=(11, 5), is_rounded=True
-    )
+    stream = Stream.of(random_packed(lengths, 60), device="cuda", dropout=(11, 5), is_rounded=True)
     rows = torch.arange(0, stream.num_tokens, 7, device="cuda") if is_asked else None
     generator = torch.Generator().manual_seed(3)
-    hidden = torch.randn(len(stream.token_ids), 192, generator=generator).to("cuda", dtype)
-    weights = torch.randn(len(stream.token_ids), 192, generator=generator).to("cuda", dtype)
+    hidden = torch.randn(len(stream.token_ids), width, generator=generator).to("cuda", dtype)
+    weights = torch.randn(len(stream.token_ids), width, generator=generator).to("cuda", dtype)
     weights = weights if rows is None else weights[rows]
     weights[stream.num_tokens :] = 0.0
     with monkeypatch.context() as of_operators:

@@ -9,7 +9,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 SHARED_BYTES = 99 * 1024
 """Of a program: the least that a GPU of these capabilities has, 3.x of which run on newer ones."""
 
