@@ -3,8 +3,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks import gpu_kernels
-from benchmarks.gpu_kernels import Kernel, _tried, kernels, lines
+from benchmarks import gpu_kernels, gpu_step_kernels
+from benchmarks.gpu_kernels import lines
+from benchmarks.gpu_step_kernels import Kernel, _tried, kernels
 from bertsmith.model import gpu_products
 
 
@@ -37,9 +38,9 @@ def test_without_a_gpu_it_says_so(monkeypatch, capsys):
 
 @pytest.fixture
 def _small(monkeypatch):
-    monkeypatch.setattr(gpu_kernels, "TOKENS", 1024)
-    monkeypatch.setattr(gpu_kernels, "MASKED", 100)
-    monkeypatch.setattr(gpu_kernels, "WEIGHTS", 10_000)
+    monkeypatch.setattr(gpu_step_kernels, "TOKENS", 1024)
+    monkeypatch.setattr(gpu_step_kernels, "MASKED", 100)
+    monkeypatch.setattr(gpu_step_kernels, "WEIGHTS", 10_000)
 
 
 @pytest.mark.usefixtures("_small")
@@ -50,7 +51,7 @@ def test_constants_are_there_and_reach_what_is_launched(monkeypatch, length):
     monkeypatch.setattr(gpu_products, "serves", lambda device: True)
     monkeypatch.setattr(gpu_products, "_num_processors", lambda device: 132)
     found = list(kernels(length, torch.device("cpu")))
-    assert len(found) == 12
+    assert len(found) == 14
     for kernel in found:
         launches = []
         for constants in kernel.others.values():
