@@ -66,6 +66,27 @@ def test_whoever_shares_a_core_leaves_it_and_may_come_back(tmp_path):
 
 @NEEDS_COMPILER
 @ON_LINUX
+def test_whom_the_system_refuses_another_core_stays(tmp_path):
+    source = tmp_path / "refused.cpp"
+    refused = "namespace { int refused(...) { return -1; } }\n#define sched_setaffinity refused\n"
+    own = ALL_ON_CORE.format(core=min(os.sched_getaffinity(0)))
+    source.write_text(own.replace('#include "cores.cpp"', f'{refused}#include "cores.cpp"'))
+    leave = library(source)["to_cores_of_their_own"]
+    assert [leave(2) for _ in range(3)] == [0, 0, 0]
+
+
+@NEEDS_COMPILER
+@ON_LINUX
+def test_more_threads_than_cores_come_together_too():
+    leave = library(SOURCE)["to_cores_of_their_own"]
+    count = 2 * len(os.sched_getaffinity(0)) + 1
+    before = masks()
+    assert all(0 <= leave(count) < count for _ in range(20))
+    assert all(masks().get(number, mask) == mask for number, mask in before.items())
+
+
+@NEEDS_COMPILER
+@ON_LINUX
 @pytest.mark.usefixtures("two_threads")
 def test_threads_come_together_again_and_again():
     assert library(SOURCE) is not None
