@@ -114,23 +114,28 @@ def kernels(length: int) -> Iterator[Kernel]:
             programs=1,
             turns=length // tile,
         )
-    yield Kernel(
-        name="gelu_kernels.gelu_backward",
-        constants={"WIDTH": BASE.intermediate_size, **gpu_layer.GELU_TILE},
-        options=gpu_layer.OPTIONS,
-        types={"inner": "*bf16"},
-    )
+    for name, tiles in (
+        ("gelu", gpu_layer.GELU_TILE),
+        ("gelu_backward", gpu_layer.GELU_BACKWARD_TILE),
+    ):
+        yield Kernel(
+            name=f"gelu_kernels.{name}",
+            constants={"WIDTH": BASE.intermediate_size, **tiles},
+            options=gpu_layer.OPTIONS,
+            types={"inner": "*bf16"},
+        )
+    yield from _of_norms()
+    yield from _of_loss()
+
+
+def _of_norms() -> Iterator[Kernel]:
     norm = gpu_norm.constants(BASE.hidden_size, PROBABILITY)
+    back = gpu_norm.backward_options(BASE.hidden_size)
     for name, rows, launched in (
         ("add_and_norm", gpu_norm.TILE, gpu_norm.OPTIONS),
-        (
-            "add_and_norm_backward",
-            gpu_norm.BACKWARD_TILE,
-            gpu_norm.backward_options(BASE.hidden_size),
-        ),
+        ("add_and_norm_backward", gpu_norm.BACKWARD_TILE, back),
     ):
         yield Kernel(name=f"norm_kernels.{name}", constants={**norm, **rows}, options=launched)
-    yield from _of_loss()
 
 
 def _of_loss() -> Iterator[Kernel]:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bertsmith.batch import IntArray, starts_of
 from bertsmith.model import gpu_layer
-from bertsmith.model.gpu_room import Gradients, Pool, Room, captured, put
+from bertsmith.model.gpu_room import Gradients, Pool, Room, bytes_of, captured, put
 from bertsmith.model.layer_rules import LearningLayer
 from bertsmith.model.stream import Stream, rounded
 
@@ -86,6 +86,8 @@ class Pair:
             self._of_weights = Gradients(layers, room)
         self._graphs: list[torch.cuda.CUDAGraph] = []
         self._has_run = False
+        self.num_kept_bytes = 0
+        """That it keeps for the way back, as found when it was done by hand."""
         self._stream = self._filled_stream()
 
     @property
@@ -109,6 +111,7 @@ class Pair:
             self._graphs[0].replay()
         else:
             kept = self._forward()
+            self.num_kept_bytes = bytes_of(kept)
             self._has_run = self._has_run or not self._size.is_learning
         count = len(hidden) if rows is None else len(rows)
         return self._states[:count].clone(), kept
@@ -138,6 +141,10 @@ class Pair:
             # Whoever goes back twice finds it all there: nothing is laid over it.
             graphs.append(captured(self._hidden.device, pool, lambda: self._backward(kept)))
         self._graphs = graphs
+
+    def forget(self) -> None:
+        """From the next call on it is done by hand again."""
+        self._graphs = []
 
     def _forward(self) -> Kept:
         kept: Kept = []

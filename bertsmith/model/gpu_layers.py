@@ -1,52 +1,48 @@
-"""Hidden states through layers of a GPU: of few tokens by CUDA graphs, else layer by layer.
+"""Hidden states through layers of a GPU: by CUDA graphs where that is faster, else layer by layer.
 
 A step of few tokens waits for Python and launches, not for the GPU: BASE has some 450 of them,
 there and back, of ten microseconds each. So what the layers do to batches of a size is captured
-once and replayed (`gpu_graphs`). One batch is under way at a time: whoever goes forward before
-another one has gone back goes layer by layer, as do large batches, whose kernels take longer than
-their launches, and float32.
+once and replayed (`gpu_turns`). Layer by layer go float32, whoever has what the way back asks for
+computed anew, and large batches, whose kernels take longer than their launches, but those that
+would not have to be filled up.
 
 Legend: T tokens, R rows asked for (all T if none are named), H hidden size.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-import weakref
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from bertsmith.model import gpu_layer
-from bertsmith.model.first_order import first_order
-from bertsmith.model.gpu_graphs import Kept, Pair, Size
-from bertsmith.model.gpu_room import Pool, Room
-from bertsmith.model.layer_rules import NUM_WEIGHTS, LearningLayer
+from bertsmith.model.gpu_turns import Graphs
+from bertsmith.model.layer_rules import LearningLayer
 from bertsmith.model.stream import Stream, rounded
 
 MOST_STATES = 2**25
 """Numbers of hidden states of a batch that graphs take, filled up to a round number of rows. Of
 more kernels take longer than their launches, and the rows longer than what a graph saves."""
-MOST_ROUND_STATES = 2**26
-"""The same of a batch whose rows are such a number already: of BASE's step of 65,536 tokens graphs
-take 1.2 ms of 75.7 away on an H200."""
-MOST_PAIRS = 64
-"""Sizes that are remembered; of one more, what was asked for longest ago is forgotten."""
+MOST_WHOLE_STATES = 2**26
+"""The same of a batch of sequences of one length, as full ones are, whose rows are such a number:
+BASE's step of 65,536 tokens took 74.4 ms in place of 75.7 on an H200."""
 _HALF_BYTES = 2
 
 
 def may_suit(hidden: Tensor) -> bool:
     """Whether it is worth asking for several layers."""
-    most = MOST_ROUND_STATES if len(hidden) == rounded(len(hidden)) else MOST_STATES
     return (
         gpu_layer.may_suit(hidden)
         and hidden.element_size() == _HALF_BYTES
-        and hidden.numel() <= most
         and not torch.cuda.is_current_stream_capturing()  # by somebody else
     )
+
+
+def are_few(hidden: Tensor, stream: Stream) -> bool:
+    """Whether graphs take a batch so large."""
+    is_whole = len(hidden) == rounded(len(hidden)) and stream.is_one_rectangle
+    return hidden.numel() <= (MOST_WHOLE_STATES if is_whole else MOST_STATES)
 
 
 def suits(layers: Sequence[LearningLayer], hidden: Tensor) -> bool:
@@ -65,7 +61,8 @@ def through(
 
     And the graphs of these layers, for the next time; `graphs` are those of the last.
     """
-    if torch.is_grad_enabled() and _is_kept_otherwise():
+    is_learning = torch.is_grad_enabled()
+    if not are_few(hidden, stream) or (is_learning and _is_kept_otherwise()):
         return layer_by_layer(layers, hidden, stream, rows), graphs
     if graphs is None or not graphs.are_of(layers):
         graphs = Graphs(layers)
@@ -85,145 +82,6 @@ def layer_by_layer(
     return hidden
 
 
-class _Turn:
-    """One batch on its way: graphs keep its numbers for as long as somebody holds this."""
-
-
-class Graphs:
-    """Of some layers, for all sizes, on the stream on which they first read."""
-
-    def __init__(self, layers: Sequence[LearningLayer]) -> None:
-        self.layers = list(layers)
-        self._places = _places(layers)
-        self._room = Room(layers[0].weights[0].device)
-        self._pairs: dict[Size, Pair] = {}
-        self._pool: Pool | None = None
-        self._stream: int | None = None
-        self._latest: weakref.ref[_Turn] | None = None
-        self._has_to_return = False
-        self._captures = self._room.device.type == "cuda"
-        self._lock = threading.Lock()
-
-    def are_of(self, layers: Sequence[LearningLayer]) -> bool:
-        """Whether these weights still lie where graphs look for them, under the same rules."""
-        rules = [each.rules for each in layers]
-        return rules == [each.rules for each in self.layers] and _places(layers) == self._places
-
-    def through(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> Tensor | None:
-        """As the function of this name; None while another batch has yet to go back.
-
-        And on another stream than the first: what graphs know lies in one place.
-        """
-        weights = [weight for each in self.layers for weight in each.weights]
-        with self._lock:
-            if self._is_under_way or not self._is_its_stream():
-                return None
-            self._latest = None
-            if not torch.is_grad_enabled():
-                return self._forward(hidden, stream, rows, is_learning=False)[1]
-            turn = _Turn()
-            self._latest, self._has_to_return = weakref.ref(turn), True
-        states: Tensor = _Replayed.apply(hidden, self, turn, stream, rows, *weights)  # type: ignore[no-untyped-call]
-        return states
-
-    def forward(
-        self, hidden: Tensor, stream: Stream, rows: Tensor | None
-    ) -> tuple[Pair, Tensor, Kept]:
-        """The batch's pair, (R, H) states and what was kept."""
-        with self._lock:
-            return self._forward(hidden, stream, rows, is_learning=True)
-
-    def backward(
-        self, turn: _Turn, pair: Pair, gradient: Tensor, num_rows: int, kept: Kept
-    ) -> tuple[Tensor, list[Tensor]]:
-        """As `Pair.backward`. Raises RuntimeError where what it would read is no longer there."""
-        with self._lock:
-            if self._latest is None or self._latest() is not turn:
-                raise RuntimeError(
-                    "these layers have read another batch since: go back through each batch "
-                    "before the next one goes forward"
-                )
-            if _places(self.layers) != self._places:
-                raise RuntimeError("weights were moved between a batch's way forward and back")
-            self._has_to_return = False
-            return pair.backward(gradient, num_rows, kept)
-
-    @property
-    def _is_under_way(self) -> bool:
-        """Whether a batch has yet to go back, or may still."""
-        return self._has_to_return and self._latest is not None and self._latest() is not None
-
-    def _is_its_stream(self) -> bool:
-        if self._room.device.type != "cuda":
-            return True
-        stream = torch.cuda.current_stream(self._room.device).cuda_stream
-        self._stream = stream if self._stream is None else self._stream
-        return stream == self._stream
-
-    def _forward(
-        self, hidden: Tensor, stream: Stream, rows: Tensor | None, *, is_learning: bool
-    ) -> tuple[Pair, Tensor, Kept]:
-        size = Size.of(stream, rows, is_learning=is_learning)
-        pair = self._pairs.pop(size, None)
-        if pair is None:
-            with torch.inference_mode(False), torch.no_grad():  # or no other mode could write to it
-                pair = Pair(self.layers, size, self._room)
-        self._pairs[size] = pair  # the latest stands last
-        if len(self._pairs) > MOST_PAIRS:
-            del self._pairs[next(iter(self._pairs))]
-        if self._captures and pair.may_be_captured:
-            self._capture(pair)
-        return pair, *pair.forward(hidden, stream, rows)
-
-    def _capture(self, pair: Pair) -> None:
-        """Where that fails none is captured from then on, and layers go on by hand."""
-        if not any(each.has_graphs for each in self._pairs.values()):
-            # Their memory went with the last of them. What is free elsewhere is not the pool's.
-            torch.cuda.empty_cache()
-            self._pool = torch.cuda.graph_pool_handle()
-        assert self._pool is not None
-        try:
-            pair.capture(self._pool)
-        except RuntimeError as error:
-            self._captures = False
-            logging.getLogger(__name__).warning("warning: no CUDA graphs here: %s", error)
-
-
-class _Replayed(torch.autograd.Function):
-    """Of (T, H) hidden states and all weights."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        graphs: Graphs,
-        turn: _Turn,
-        stream: Stream,
-        rows: Tensor | None,
-        *weights: Tensor,
-    ) -> Tensor:
-        pair, states, kept = graphs.forward(hidden, stream, rows)
-        ctx.save_for_backward(*weights, *(each for of_layer in kept for each in of_layer))
-        ctx.graphs, ctx.turn, ctx.pair, ctx.num_rows = graphs, turn, pair, len(hidden)
-        return states
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors  # torch says here where weights have changed since
-        num_layers = len(ctx.graphs.layers)
-        flat = saved[num_layers * NUM_WEIGHTS :]
-        count = len(flat) // num_layers
-        kept = [flat[at : at + count] for at in range(0, len(flat), count)] if flat else []
-        given = (ctx.turn, ctx.pair, gradients[0], ctx.num_rows, kept)
-        grad_hidden, of_weights = ctx.graphs.backward(*given)
-        return grad_hidden, None, None, None, None, *of_weights
-
-
 def _is_kept_otherwise() -> bool:
     """Whether somebody else keeps what the way back asks for, as who computes it anew does."""
     return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
-
-
-def _places(layers: Sequence[LearningLayer]) -> list[tuple[int, torch.dtype]]:
-    return [(weight.data_ptr(), weight.dtype) for each in layers for weight in each.weights]

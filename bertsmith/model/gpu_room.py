@@ -19,6 +19,8 @@ from bertsmith.model.layer_rules import NUM_WEIGHTS, LearningLayer
 Pool: TypeAlias = "torch.cuda._POOL_HANDLE"
 """Whose memory graphs have: what `torch.cuda.graph_pool_handle` gives."""
 
+_SHARE = 0.95
+"""Of the memory that there is, what may be full: the rest lies between what is held."""
 _one_at_a_time = threading.Lock()
 """Of a device's one stream for it, and of libraries' own memory."""
 
@@ -74,6 +76,21 @@ class Gradients:
             for place, part in zip(places, parts, strict=True):
                 found[place] = part.view(found[place].shape)
         return found
+
+
+def has_room(device: torch.device, num_bytes: int) -> bool:
+    """Whether this process, holding as much as ever, would fit beside so many bytes more."""
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    may_hold = free + torch.cuda.memory_reserved(device)
+    return torch.cuda.max_memory_allocated(device) + num_bytes <= _SHARE * may_hold
+
+
+def bytes_of(kept: Sequence[Sequence[object]]) -> int:
+    """Of all tensors' memory, each place once."""
+    tensors = (each for of_layer in kept for each in of_layer if isinstance(each, Tensor))
+    return sum({each.data_ptr(): each.untyped_storage().nbytes() for each in tensors}.values())
 
 
 def captured(device: torch.device, pool: Pool, work: Callable[[], object]) -> torch.cuda.CUDAGraph:

@@ -23,7 +23,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
 from bertsmith.model.embeddings import Embeddings
-from bertsmith.model.gpu_layers import Graphs
+from bertsmith.model.gpu_turns import Graphs
 from bertsmith.model.layer_rules import LayerRules, LearningLayer
 from bertsmith.model.linear import Linear, linears, project_and_norm
 from bertsmith.model.stream import Stream
@@ -131,6 +131,8 @@ def in_turn(
         learning = [whole for each in as_made if (whole := each.learning()) is not None]
         if len(learning) == len(layers) and gpu_layers.suits(learning, hidden):
             first = as_made[0]
+            if not gpu_layers.are_few(hidden, stream):
+                first._graphs = None  # the batch needs the memory that they hold
             found, first._graphs = gpu_layers.through(first._graphs, learning, hidden, stream, rows)
             return found
     *others, last = layers

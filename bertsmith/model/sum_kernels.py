@@ -1,6 +1,6 @@
 """Sums over rows in Triton: of what programs left, and of embeddings' gradients by place.
 
-Each number is the sum of its own rows in their order, so every run gives the same bits.
+Each number is summed by one program in a fixed order, so every run gives the same bits.
 
 Legend: P rows of sums, WIDTH columns; T tokens, N sequences, L tokens of the longest; ROWS or
 SEQUENCES, and COLUMNS, of a tile.

@@ -1,3 +1,4 @@
+import importlib
 import sys
 
 import pytest
@@ -48,6 +49,15 @@ def test_a_kernel_is_built_and_looked_at_without_a_gpu():
     assert found.loop["MUFU"] < found.loop.total() < 2000
     assert 100 < found.registers <= 255
     assert found.spilled_bytes < 400
+
+
+@pytest.mark.parametrize("kernel", list(kernels(128)), ids=lambda kernel: kernel.name)
+def test_every_kernel_is_told_all_that_it_is_built_for(kernel):
+    module, _, name = kernel.name.partition(".")
+    function = getattr(importlib.import_module(f"bertsmith.model.{module}"), name)
+    constants = {each.name for each in function.params if each.is_constexpr}
+    assert constants
+    assert constants <= kernel.constants.keys()
 
 
 def test_every_kernel_is_printed(monkeypatch, capsys):

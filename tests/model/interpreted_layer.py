@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from bertsmith.model import flash_attention, gpu_embeddings, gpu_layer, gpu_norm
 from bertsmith.model.config import sized
 from bertsmith.model.embeddings import Embeddings
-from bertsmith.model.gpu_layers import Graphs
+from bertsmith.model.gpu_turns import Graphs
 from bertsmith.model.init import initialise
 from bertsmith.model.layer import Layer, in_turn
 from bertsmith.model.stream import Stream

@@ -5,220 +5,65 @@ What is filled up is tested by `interpreted_layer`. Needs torch, numpy and pytes
 
 from __future__ import annotations
 
-import copy
 import gc
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from bertsmith.model import gpu_graphs, gpu_layer, gpu_layers
-from bertsmith.model.config import sized
-from bertsmith.model.gpu_graphs import Size
-from bertsmith.model.gpu_layers import Graphs
-from bertsmith.model.init import initialise
-from bertsmith.model.layer import Layer, in_turn
-from bertsmith.model.layer_rules import LearningLayer
-from bertsmith.model.stream import Stream
-from tests.model.plain import random_packed
+from bertsmith.model import gpu_layers, gpu_turns
+from bertsmith.model.gpu_turns import Graphs
+from bertsmith.model.layer import in_turn
+from tests.model.several_layers import layers_of, learning_of, stream_of
 
 
-def layers_of(width: int, count: int = 3) -> nn.ModuleList:
-    rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-    config = replace(sized(count, width, width // 64 or 1), **rates)
-    layers = nn.ModuleList(Layer(config, number) for number in range(count))
-    initialise(layers, std=0.05, seed=3)
-    return layers
+@pytest.mark.parametrize(
+    ("count", "length", "width", "are_few"),
+    [
+        (512, 128, 768, True),  # whole, and a round number of rows
+        (514, 128, 768, False),
+        (512, 128, 1024, True),
+        (1024, 128, 768, False),
+        (85, 514, 768, True),  # 43,690 rows, filled up to 45,056
+        (1, 43_690, 768, True),
+        (1, 43_691, 768, False),
+        (256, 128, 1024, True),
+        (32, 40, 768, True),
+    ],
+)
+def test_large_batches_take_graphs_only_where_none_has_to_be_filled_up(
+    count: int, length: int, width: int, are_few: bool
+) -> None:
+    stream = stream_of([length] * count)
+    hidden = torch.empty(count * length, width, device="meta", dtype=torch.bfloat16)
+    assert gpu_layers.are_few(hidden, stream) is are_few
+    uneven = stream_of([length - 1, length + 1, *[length] * (count - 2)] if count > 1 else [length])
+    is_filled_up = hidden.numel() <= gpu_layers.MOST_STATES
+    assert gpu_layers.are_few(hidden, uneven) is is_filled_up
 
 
-def learning_of(layers: nn.ModuleList) -> list[LearningLayer]:
-    return [whole for each in layers if isinstance(each, Layer) and (whole := each.learning())]
+def test_a_batch_that_is_too_large_ends_the_graphs_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu_layers, "may_suit", lambda hidden: True)
+    monkeypatch.setattr(gpu_layers, "suits", lambda layers, hidden: True)
+    monkeypatch.setattr(gpu_layers, "MOST_STATES", 10 * 64)
+    layers, held = list(layers_of(64)), []
 
+    def by_layer(of: object, hidden: Tensor, *given: object) -> Tensor:
+        held.append(layers[0]._graphs)
+        return hidden
 
-def stream_of(lengths: list[int], step: int = 0, device: str = "cpu") -> Stream:
-    return Stream.of(random_packed(lengths, 60), device=device, dropout=(5, step))
-
-
-class TestSizes:
-    @pytest.mark.parametrize("lengths", [[1], [128] * 100, [3, 500, 70], [64] * 17, [65]])
-    @pytest.mark.parametrize("num_asked", [None, 1, 33, 1000])
-    def test_they_hold_the_batch_and_are_few(
-        self, lengths: list[int], num_asked: int | None
-    ) -> None:
-        rows = None if num_asked is None else torch.zeros(num_asked, dtype=torch.int64)
-        size = Size.of(stream_of(lengths), rows, is_learning=True)
-        num_tokens = sum(lengths)
-        assert num_tokens <= size.num_rows <= num_tokens * 17 / 16 + 1
-        num_fillers = -(-(size.num_rows - num_tokens) // 64)
-        assert size.num_sequences >= max(16, len(lengths) + num_fillers)
-        assert size.num_sequences.bit_count() == 1
-        assert size.longest >= max(lengths)
-        assert size.longest == 64 or size.longest % 128 == 0
-        assert (size.num_asked is None) == (num_asked is None)
-        assert num_asked is None or num_asked <= size.num_asked <= num_asked * 17 / 16 + 1
-
-    def test_one_is_for_batches_that_differ_a_little(self) -> None:
-        rows = torch.zeros(32, dtype=torch.int64)
-        rng = np.random.default_rng(0)
-        sizes = {
-            Size.of(stream_of(rng.integers(20, 60, 32).tolist()), rows, is_learning=True)
-            for _ in range(100)
-        }
-        assert len(sizes) < 12
-
-
-@pytest.fixture
-def _layers_double(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In place of a GPU's layer: states are doubled, and so are gradients."""
-
-    def forward(hidden: Tensor, *given: Any) -> tuple[Tensor, list[Any]]:
-        rows = given[1]
-        return 2 * (hidden if rows is None else hidden[rows]), [hidden.clone()]
-
-    def backward(gradient: Tensor, kept: Any, *given: Any) -> tuple[Tensor, list[Tensor]]:
-        weights = given[1]
-        total = kept[0].sum()
-        return 2 * gradient, [torch.full_like(each, total) for each in weights]
-
-    monkeypatch.setattr(gpu_layer, "forward", forward)
-    monkeypatch.setattr(gpu_layer, "backward", backward)
-
-
-@pytest.mark.usefixtures("_layers_double")
-class TestTurns:
-    def test_one_batch_after_the_other(self) -> None:
-        layers = layers_of(64)
-        graphs = Graphs(learning_of(layers))
-        for number, lengths in enumerate(([5, 3], [7], [5, 3])):
-            hidden = torch.randn(sum(lengths), 64, requires_grad=True)
-            states = graphs.through(hidden, stream_of(lengths), None)
-            assert states is not None
-            assert torch.equal(states, 8 * hidden)
-            states.sum().backward()
-            assert torch.equal(hidden.grad, torch.full_like(hidden, 8.0))
-            bias = layers[1].attention.qkv.bias
-            torch.testing.assert_close(bias.grad[0], 2 * hidden.sum())
-            bias.grad = None
-            assert len(graphs._pairs) == min(number + 1, 2)
-
-    def test_who_comes_while_another_has_to_return_is_sent_away(self) -> None:
-        graphs = Graphs(learning_of(layers_of(64)))
-        hidden, stream = torch.randn(5, 64, requires_grad=True), stream_of([5])
-        first = graphs.through(hidden, stream, None)
-        assert graphs.through(hidden, stream, None) is None
-        with torch.no_grad():
-            assert graphs.through(hidden, stream, None) is None
-        del first  # whoever drops it does not go back
-        second = graphs.through(hidden, stream, None)
-        assert second is not None
-        second.sum().backward(retain_graph=True)
-        second.sum().backward()  # as long as nobody else came
-        assert torch.equal(hidden.grad, torch.full_like(hidden, 16.0))
-
-    def test_going_back_after_another_went_forward_is_an_error(self) -> None:
-        graphs = Graphs(learning_of(layers_of(64)))
-        hidden, stream = torch.randn(5, 64, requires_grad=True), stream_of([5])
-        first = graphs.through(hidden, stream, None)
-        assert first is not None
-        first.sum().backward(retain_graph=True)
-        second = graphs.through(hidden, stream, None)
-        assert second is not None
-        with pytest.raises(RuntimeError, match=r"read another batch since|modified by an inplace"):
-            first.sum().backward()
-
-    def test_answers_take_turns_too(self) -> None:
-        graphs = Graphs(learning_of(layers_of(64)))
-        hidden, rows = torch.randn(9, 64), torch.tensor([8, 0])
-        with torch.inference_mode():
-            found = graphs.through(hidden, stream_of([5, 4]), rows)
-        assert found is not None
-        assert torch.equal(found, 8 * hidden[rows])
-        with torch.no_grad():
-            again = graphs.through(hidden.flip(0), stream_of([4, 5]), rows)
-        assert torch.equal(found, 8 * hidden[rows]), "what was given stays"
-        assert torch.equal(again, 8 * hidden.flip(0)[rows])
-
-    def test_weights_that_changed_since_are_an_error(self) -> None:
-        layers = layers_of(64)
-        graphs = Graphs(learning_of(layers))
-        states = graphs.through(torch.randn(5, 64, requires_grad=True), stream_of([5]), None)
-        with torch.no_grad():
-            layers[0].attention.qkv.bias.add_(1.0)
-        with pytest.raises(RuntimeError, match="modified by an inplace"):
-            states.sum().backward()
-
-    def test_the_oldest_size_is_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(gpu_layers, "MOST_PAIRS", 2)
-        graphs = Graphs(learning_of(layers_of(64)))
-        for length in (5, 7, 5, 9):
-            with torch.no_grad():
-                graphs.through(torch.randn(length, 64), stream_of([length]), None)
-        assert [size.num_rows for size in graphs._pairs] == [5, 9]
-
-    def test_weights_elsewhere_and_other_rules_are_not_theirs(self) -> None:
-        layers = layers_of(64)
-        graphs = Graphs(learning_of(layers))
-        assert graphs.are_of(learning_of(layers))
-        layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.2
-        assert not graphs.are_of(learning_of(layers))
-        layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.1
-        layers[2].feed_forward.up.weight.data = layers[2].feed_forward.up.weight.data.clone()
-        assert not graphs.are_of(learning_of(layers))
-
-    def test_who_was_moved_meanwhile_is_told(self) -> None:
-        layers = layers_of(64)
-        graphs = Graphs(learning_of(layers))
-        states = graphs.through(torch.randn(5, 64, requires_grad=True), stream_of([5]), None)
-        weight = layers[2].feed_forward.up.weight
-        weight.data = weight.data.clone()
-        with pytest.raises(RuntimeError, match="weights were moved"):
-            states.sum().backward()
-
-    def test_an_answer_ends_what_could_go_back_again(self) -> None:
-        graphs = Graphs(learning_of(layers_of(64)))
-        states = graphs.through(torch.randn(5, 64, requires_grad=True), stream_of([5]), None)
-        states.sum().backward(retain_graph=True)
-        with torch.no_grad():
-            assert graphs.through(torch.randn(500, 64), stream_of([500]), None) is not None
-        with pytest.raises(RuntimeError, match=r"read another batch since|modified by an inplace"):
-            states.sum().backward()
-
-    def test_what_was_captured_is_not_copied(self) -> None:
-        layers = layers_of(64)
-        layers[0]._graphs = Graphs(learning_of(layers))
-        assert copy.deepcopy(layers)[0]._graphs is None
-
-    def test_nothing_is_captured_before_all_of_it_ran_by_hand(
-        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        tried: list[object] = []
-
-        def captured(*given: object) -> None:
-            tried.append(given)
-            raise RuntimeError("no graph here")
-
-        monkeypatch.setattr(gpu_graphs, "captured", captured)
-        monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
-        graphs = Graphs(learning_of(layers_of(64)))
-        graphs._captures = True
-        hidden = torch.randn(5, 64, requires_grad=True)
-        for has_returned in (False, False, True):
-            assert not tried
-            states = graphs.through(hidden, stream_of([5]), None)
-            assert states is not None
-            if has_returned:
-                states.sum().backward()
-            del states
-        for _ in range(2):  # tried once, and then by hand
-            states = graphs.through(hidden, stream_of([5]), None)
-            assert torch.equal(states, 8 * hidden)
-            states.sum().backward()
-        assert len(tried) == 1
-        assert caplog.messages == ["warning: no CUDA graphs here: no graph here"]
+    monkeypatch.setattr(gpu_layers, "layer_by_layer", by_layer)
+    monkeypatch.setattr(Graphs, "through", lambda self, hidden, *given: hidden)
+    for lengths in ([5, 4], [5, 6], [5, 4]):
+        in_turn(layers, torch.zeros(sum(lengths), 64), stream_of(lengths))
+        held.append(layers[0]._graphs)
+    assert isinstance(held[0], Graphs)
+    assert held[1:3] == [None, None]
+    assert isinstance(held[3], Graphs)
 
 
 def moved(layers: nn.ModuleList) -> nn.ModuleList:
@@ -261,10 +106,10 @@ class TestOnAGpu:
         self, is_asked: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         layers = moved(layers_of(192))
-        batches = [[40, 5, 64, 1] * 4, [40, 5, 64, 3] * 4, [130, 7], [40, 9, 60, 1] * 4, [150, 1]]
+        batches = [[40, 5, 64, 1] * 4, [40, 5, 64, 3] * 4, [130, 7], [64] * 70, [150, 1]]
         with monkeypatch.context() as without:
             without.setattr(gpu_layers, "MOST_STATES", 0)
-            without.setattr(gpu_layers, "MOST_ROUND_STATES", 0)
+            without.setattr(gpu_layers, "MOST_WHOLE_STATES", 0)
             expected = [
                 outcome(layers, each, step, is_asked=is_asked) for step, each in enumerate(batches)
             ]
@@ -370,7 +215,7 @@ class TestOnAGpu:
         assert layers[0]._graphs._pairs.popitem()[1].has_graphs
 
     def test_sizes_come_and_go(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(gpu_layers, "MOST_PAIRS", 1)
+        monkeypatch.setattr(gpu_turns, "MOST_PAIRS", 1)
         layers = list(moved(layers_of(192)))
         for length in (5, 5, 5, 40, 40, 5, 5):
             stream = stream_of([length], 1, "cuda")

@@ -19,6 +19,7 @@ pytest.importorskip("triton")
 
 ON_A_GPU = [
     pytest.mark.gpu,
+    pytest.mark.compiled,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
 ]
 KERNELS = {

@@ -1,0 +1,36 @@
+"""Sizes that CUDA graphs are captured for. What is filled up is tested by `interpreted_layer`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from bertsmith.model.gpu_graphs import Size
+from tests.model.several_layers import stream_of
+
+
+@pytest.mark.parametrize("lengths", [[1], [128] * 100, [3, 500, 70], [64] * 17, [65]])
+@pytest.mark.parametrize("num_asked", [None, 1, 33, 1000])
+def test_they_hold_the_batch_and_are_few(lengths: list[int], num_asked: int | None) -> None:
+    rows = None if num_asked is None else torch.zeros(num_asked, dtype=torch.int64)
+    size = Size.of(stream_of(lengths), rows, is_learning=True)
+    num_tokens = sum(lengths)
+    assert num_tokens <= size.num_rows <= num_tokens * 17 / 16 + 1
+    num_fillers = -(-(size.num_rows - num_tokens) // 64)
+    assert size.num_sequences >= max(16, len(lengths) + num_fillers)
+    assert size.num_sequences.bit_count() == 1
+    assert size.longest >= max(lengths)
+    assert size.longest == 64 or size.longest % 128 == 0
+    assert (size.num_asked is None) == (num_asked is None)
+    assert num_asked is None or num_asked <= size.num_asked <= num_asked * 17 / 16 + 1
+
+
+def test_one_is_for_batches_that_differ_a_little() -> None:
+    rows = torch.zeros(32, dtype=torch.int64)
+    rng = np.random.default_rng(0)
+    sizes = {
+        Size.of(stream_of(rng.integers(20, 60, 32).tolist()), rows, is_learning=True)
+        for _ in range(100)
+    }
+    assert len(sizes) < 12
