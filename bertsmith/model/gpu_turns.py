@@ -10,6 +10,7 @@ Legend: T tokens, R rows asked for (all T if none are named), H hidden size.
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import weakref
@@ -116,7 +117,7 @@ class Graphs:
         pair = self._pairs.pop(size, None)
         if pair is None:
             with torch.inference_mode(False), torch.no_grad():  # or no other mode could write to it
-                pair = Pair(self.layers, size, self._room)
+                pair = self._with_memory(lambda: Pair(self.layers, size, self._room))
         self._pairs[size] = pair  # the latest stands last
         if len(self._pairs) > MOST_PAIRS:
             del self._pairs[next(iter(self._pairs))]
@@ -138,26 +139,26 @@ class Graphs:
         try:
             pair.capture(self._pool)
         except RuntimeError as error:
-            self._give_up(error)
+            self._give_up(next(iter(str(error).splitlines()), "no reason given"))
 
     def _with_memory(self, work: Callable[[], Result]) -> Result:
         """What it gives; where memory is missing, in that of all graphs, of which none is left."""
         try:
             return work()
-        except torch.OutOfMemoryError as error:
+        except torch.OutOfMemoryError:
             captured = [each for each in self._pairs.values() if each.has_graphs]
             if not captured:
                 raise
             for each in captured:
                 each.forget()
-            self._give_up(error)
+            self._give_up("the memory that they held was needed")
         torch.cuda.empty_cache()
         return work()
 
-    def _give_up(self, reason: object) -> None:
+    def _give_up(self, reason: str) -> None:
         """From now on none is captured."""
         self._captures = False
-        logging.getLogger(__name__).warning("warning: no CUDA graphs from here on: %s", reason)
+        _warn_once(reason)
 
 
 class _Replayed(torch.autograd.Function):
@@ -189,6 +190,11 @@ class _Replayed(torch.autograd.Function):
         given = (ctx.turn, ctx.pair, gradients[0], ctx.num_rows, kept)
         grad_hidden, of_weights = ctx.graphs.backward(*given)
         return grad_hidden, None, None, None, None, *of_weights
+
+
+@functools.cache
+def _warn_once(reason: str) -> None:
+    logging.getLogger(__name__).warning("warning: no CUDA graphs from here on: %s", reason)
 
 
 def _places(layers: Sequence[LearningLayer]) -> list[tuple[int, torch.dtype]]:
