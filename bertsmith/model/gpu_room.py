@@ -90,7 +90,8 @@ def has_room(device: torch.device, num_bytes: int) -> bool:
 def bytes_of(kept: Sequence[Sequence[object]]) -> int:
     """Of all tensors' memory, each place once."""
     tensors = (each for of_layer in kept for each in of_layer if isinstance(each, Tensor))
-    return sum({each.data_ptr(): each.untyped_storage().nbytes() for each in tensors}.values())
+    places = (each.untyped_storage() for each in tensors)
+    return sum({place.data_ptr(): place.nbytes() for place in places}.values())
 
 
 def captured(device: torch.device, pool: Pool, work: Callable[[], object]) -> torch.cuda.CUDAGraph:

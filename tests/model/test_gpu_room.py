@@ -21,4 +21,4 @@ def test_room_is_what_is_free_beside_the_most_that_was_held(
 
 def test_bytes_of_one_place_are_counted_once() -> None:
     tensor, other = torch.zeros(10), torch.zeros(3, dtype=torch.float64)
-    assert gpu_room.bytes_of([[tensor, None, other], [tensor.view(2, 5)]]) == 40 + 24
+    assert gpu_room.bytes_of([[tensor, None, other], [tensor.view(2, 5), tensor[3:]]]) == 40 + 24
