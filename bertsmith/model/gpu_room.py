@@ -83,8 +83,13 @@ def has_room(device: torch.device, num_bytes: int) -> bool:
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)
-    may_hold = free + torch.cuda.memory_reserved(device)
+    may_hold = free + reserved_bytes(device)
     return torch.cuda.max_memory_allocated(device) + num_bytes <= _SHARE * may_hold
+
+
+def reserved_bytes(device: torch.device) -> int:
+    """That this process has of a GPU, for graphs and for all else."""
+    return torch.cuda.memory_reserved(device) if device.type == "cuda" else 0
 
 
 def bytes_of(kept: Sequence[Sequence[object]]) -> int:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bertsmith.model.first_order import first_order
 from bertsmith.model.gpu_graphs import Kept, Pair, Size
-from bertsmith.model.gpu_room import Pool, Room, has_room
+from bertsmith.model.gpu_room import Pool, Room, has_room, reserved_bytes
 from bertsmith.model.layer_rules import NUM_WEIGHTS, LearningLayer
 from bertsmith.model.stream import Stream
 
@@ -45,6 +45,7 @@ class Graphs:
         self._room = Room(layers[0].weights[0].device)
         self._pairs: dict[Size, Pair] = {}
         self._pool: Pool | None = None
+        self._pool_bytes = 0
         self._stream: int | None = None
         self._latest: weakref.ref[_Turn] | None = None
         self._has_to_return = False
@@ -127,19 +128,21 @@ class Graphs:
 
     def _capture(self, pair: Pair) -> None:
         """Where that fails none is captured from then on, and layers go on by hand."""
-        captured = [each for each in self._pairs.values() if each.has_graphs]
-        if not has_room(self._room.device, max(each.num_kept_bytes for each in [pair, *captured])):
+        device = self._room.device
+        if not any(each.has_graphs for each in self._pairs.values()):
+            self._pool, self._pool_bytes = None, 0  # their memory went with the last of them
+        if not has_room(device, self._pool_bytes + pair.num_kept_bytes):
             self._give_up("a step without them would not fit into memory beside them")
             return
-        if not captured:
-            # Their memory went with the last of them. What is free elsewhere is not the pool's.
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # what is free elsewhere is not the pool's
+        if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        assert self._pool is not None
+        before = reserved_bytes(device)
         try:
             pair.capture(self._pool)
         except RuntimeError as error:
             self._give_up(next(iter(str(error).splitlines()), "no reason given"))
+        self._pool_bytes += reserved_bytes(device) - before
 
     def _with_memory(self, work: Callable[[], Result]) -> Result:
         """What it gives; where memory is missing, in that of all graphs, of which none is left."""

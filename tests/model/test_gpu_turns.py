@@ -186,6 +186,28 @@ class TestTurns:
         [message] = caplog.messages
         assert message.startswith("warning: no CUDA graphs from here on: a step without them")
 
+    def test_what_the_pool_has_already_is_asked_for_too(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[int] = []
+        reserved = iter([100, 130, 130, 150])
+        monkeypatch.setattr(gpu_graphs, "captured", lambda *given: None)
+        monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+        monkeypatch.setattr(gpu_turns, "reserved_bytes", lambda device: next(reserved))
+        monkeypatch.setattr(
+            gpu_turns, "has_room", lambda device, count: asked.append(count) is None
+        )
+        graphs = Graphs(learning_of(layers_of(64)))
+        for length in (5, 7):
+            states = graphs.through(
+                torch.randn(length, 64).requires_grad_(), stream_of([length]), None
+            )
+            states.sum().backward()
+        for pair in list(graphs._pairs.values()):
+            graphs._capture(pair)
+        assert asked == [3 * 5 * 64 * 4, 30 + 3 * 7 * 64 * 4]
+        assert graphs._pool_bytes == 50
+
     @pytest.mark.parametrize("in_the_way", ["forward", "backward"])
     def test_who_finds_no_memory_gets_that_of_graphs(
         self, in_the_way: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
