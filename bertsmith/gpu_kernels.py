@@ -33,7 +33,8 @@ class Tiled(NamedTuple):
 Argument = Tensor | Tiled | int | float | None
 """Of a kernel, but for its constants."""
 
-_ALIGNED_BYTES = 16
+ALIGNED_BYTES = 16
+"""What a matrix that is read by tiles starts at a multiple of, and so do whole lines."""
 _built: dict[tuple[object, ...], Any] = {}
 """What `launch` met before: of this process, as what it holds is a GPU's."""
 
@@ -55,7 +56,7 @@ def launch(
     constants: Mapping[str, int | str],
     options: Mapping[str, int],
 ) -> None:
-    """Runs a kernel where its first argument lies, a tensor; `constants` in the kernel's order.
+    """Runs a kernel where its first argument lies, no number; `constants` in the kernel's order.
 
     Triton is asked once what is to be built for such arguments: to find that again, among all that
     it specialises kernels for, takes it longer than many a kernel runs. Integers must be those that
@@ -101,7 +102,7 @@ def _kind(argument: Argument) -> object:
 def _are_aligned(arguments: Sequence[Argument]) -> bool:
     """Whether all start where whole lines are read: for others Triton builds another kernel."""
     tensors = (_tensor_of(each) for each in arguments)
-    return not any(each.data_ptr() % _ALIGNED_BYTES for each in tensors if each is not None)
+    return not any(each.data_ptr() % ALIGNED_BYTES for each in tensors if each is not None)
 
 
 @functools.cache

@@ -32,8 +32,6 @@ BACK_TILE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 64, "GROUP": 8}
 BACK_OPTIONS = {"num_warps": 4, "num_stages": 3}
 _HIDDEN_STEP, _WIDTH_STEP = 64, 128
 """What H and F are multiples of: whole tiles."""
-_ALIGNED_BYTES = 16
-"""Where a matrix may begin that is read by tiles."""
 
 
 def serves(device: torch.device) -> bool:
@@ -56,7 +54,7 @@ def suits(rows: Tensor, weight: Tensor, *others: Tensor) -> bool:
         and serves(rows.device)
         and all(each.dtype == rows.dtype and each.device == rows.device for each in read)
         and all(each.is_contiguous() for each in read)
-        and all(each.data_ptr() % _ALIGNED_BYTES == 0 for each in read)
+        and all(each.data_ptr() % gpu_kernels.ALIGNED_BYTES == 0 for each in read)
     )
 
 
