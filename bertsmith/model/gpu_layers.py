@@ -61,8 +61,10 @@ def through(
 
     And the graphs of these layers, for the next time; `graphs` are those of the last.
     """
-    is_learning = torch.is_grad_enabled()
-    if not are_few(hidden, stream) or (is_learning and _is_kept_otherwise()):
+    is_large, is_learning = not are_few(hidden, stream), torch.is_grad_enabled()
+    if is_large and graphs is not None:
+        graphs.give_way(hidden.numel(), is_learning=is_learning)
+    if is_large or (is_learning and _is_kept_otherwise()):
         return layer_by_layer(layers, hidden, stream, rows), graphs
     if graphs is None or not graphs.are_of(layers):
         graphs = Graphs(layers)

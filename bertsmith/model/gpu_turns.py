@@ -50,6 +50,7 @@ class Graphs:
         self._latest: weakref.ref[_Turn] | None = None
         self._has_to_return = False
         self._captures = self._room.device.type == "cuda"
+        self._largest = {True: 0, False: 0}  # by whether it learns
         self._lock = threading.Lock()
 
     def are_of(self, layers: Sequence[LearningLayer]) -> bool:
@@ -98,6 +99,20 @@ class Graphs:
             if pair.has_graphs:  # which hold what was kept
                 return pair.backward(gradient, num_rows, kept)
             return self._with_memory(lambda: pair.backward(gradient, num_rows, kept))
+
+    def give_way(self, num_states: int, *, is_learning: bool) -> None:
+        """None holds memory while a batch too large for them is read, the largest so far.
+
+        Those that are captured after it lie where as much fits beside them, so they may stay while
+        others like it are read.
+        """
+        with self._lock:
+            if num_states <= self._largest[is_learning] or self._is_under_way:
+                return
+            self._largest[is_learning] = num_states
+            self._latest = None  # what could go back again lies in their memory
+            for each in self._pairs.values():
+                each.forget()
 
     @property
     def _is_under_way(self) -> bool:

@@ -131,8 +131,6 @@ def in_turn(
         learning = [whole for each in as_made if (whole := each.learning()) is not None]
         if len(learning) == len(layers) and gpu_layers.suits(learning, hidden):
             first = as_made[0]
-            if not gpu_layers.are_few(hidden, stream):
-                first._graphs = None  # the batch needs the memory that they hold
             found, first._graphs = gpu_layers.through(first._graphs, learning, hidden, stream, rows)
             return found
     *others, last = layers

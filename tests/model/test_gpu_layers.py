@@ -5,6 +5,7 @@ What is filled up is tested by `interpreted_layer`. Needs torch, numpy and pytes
 
 from __future__ import annotations
 
+import copy
 import gc
 from dataclasses import replace
 
@@ -44,26 +45,21 @@ def test_large_batches_take_graphs_only_where_none_has_to_be_filled_up(
     assert gpu_layers.are_few(hidden, uneven) is is_filled_up
 
 
-def test_a_batch_that_is_too_large_ends_the_graphs_before_it_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gpu_layers, "may_suit", lambda hidden: True)
-    monkeypatch.setattr(gpu_layers, "suits", lambda layers, hidden: True)
-    monkeypatch.setattr(gpu_layers, "MOST_STATES", 10 * 64)
-    layers, held = list(layers_of(64)), []
+def test_weights_elsewhere_and_other_rules_are_not_theirs() -> None:
+    layers = layers_of(64)
+    graphs = Graphs(learning_of(layers))
+    assert graphs.are_of(learning_of(layers))
+    layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.2
+    assert not graphs.are_of(learning_of(layers))
+    layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.1
+    layers[2].feed_forward.up.weight.data = layers[2].feed_forward.up.weight.data.clone()
+    assert not graphs.are_of(learning_of(layers))
 
-    def by_layer(of: object, hidden: Tensor, *given: object) -> Tensor:
-        held.append(layers[0]._graphs)
-        return hidden
 
-    monkeypatch.setattr(gpu_layers, "layer_by_layer", by_layer)
-    monkeypatch.setattr(Graphs, "through", lambda self, hidden, *given: hidden)
-    for lengths in ([5, 4], [5, 6], [5, 4]):
-        in_turn(layers, torch.zeros(sum(lengths), 64), stream_of(lengths))
-        held.append(layers[0]._graphs)
-    assert isinstance(held[0], Graphs)
-    assert held[1:3] == [None, None]
-    assert isinstance(held[3], Graphs)
+def test_what_was_captured_is_not_copied() -> None:
+    layers = layers_of(64)
+    layers[0]._graphs = Graphs(learning_of(layers))
+    assert copy.deepcopy(layers)[0]._graphs is None
 
 
 def moved(layers: nn.ModuleList) -> nn.ModuleList:

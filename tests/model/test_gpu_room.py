@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bertsmith.model import gpu_room
+from bertsmith.model import gpu_layers, gpu_room
+from bertsmith.model.gpu_graphs import Pair, Size
+from bertsmith.model.gpu_turns import Graphs
+from bertsmith.model.layer import in_turn
+from tests.model.several_layers import layers_of, stream_of
+
+SMALL = Size.of(stream_of([5, 4]), None, is_learning=True)
 
 
 def test_room_is_what_is_free_beside_the_most_that_was_held(
@@ -22,3 +28,31 @@ def test_room_is_what_is_free_beside_the_most_that_was_held(
 def test_bytes_of_one_place_are_counted_once() -> None:
     tensor, other = torch.zeros(10), torch.zeros(3, dtype=torch.float64)
     assert gpu_room.bytes_of([[tensor, None, other], [tensor.view(2, 5), tensor[3:]]]) == 40 + 24
+
+
+def test_the_largest_batch_so_far_is_read_without_the_memory_of_graphs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu_layers, "may_suit", lambda hidden: True)
+    monkeypatch.setattr(gpu_layers, "suits", lambda layers, hidden: True)
+    monkeypatch.setattr(gpu_layers, "MOST_STATES", 10 * 64)
+    monkeypatch.setattr(gpu_layers, "layer_by_layer", lambda layers, hidden, *given: hidden)
+    monkeypatch.setattr(Graphs, "through", lambda self, hidden, *given: hidden)
+    layers = list(layers_of(64))
+    in_turn(layers, torch.zeros(9, 64), stream_of([5, 4]))
+    graphs = layers[0]._graphs
+    assert isinstance(graphs, Graphs)
+    graphs._pairs[SMALL] = pair = Pair(graphs.layers, SMALL, graphs._room)
+    for count, is_learning, are_left in (
+        (11, True, False),
+        (11, True, True),
+        (12, True, False),
+        (11, True, True),
+        (11, False, False),  # what answers take is another measure
+        (9, False, True),
+    ):
+        pair._graphs = [None]  # as if it had been captured
+        with torch.set_grad_enabled(is_learning):
+            in_turn(layers, torch.zeros(count, 64), stream_of([5, count - 5]))
+        assert pair.has_graphs is are_left
+        assert layers[0]._graphs is graphs

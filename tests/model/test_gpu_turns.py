@@ -5,7 +5,6 @@ Needs torch, numpy and pytest only.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -110,16 +109,6 @@ class TestTurns:
                 graphs.through(torch.randn(length, 64), stream_of([length]), None)
         assert [size.num_rows for size in graphs._pairs] == [5, 9]
 
-    def test_weights_elsewhere_and_other_rules_are_not_theirs(self) -> None:
-        layers = layers_of(64)
-        graphs = Graphs(learning_of(layers))
-        assert graphs.are_of(learning_of(layers))
-        layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.2
-        assert not graphs.are_of(learning_of(layers))
-        layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.1
-        layers[2].feed_forward.up.weight.data = layers[2].feed_forward.up.weight.data.clone()
-        assert not graphs.are_of(learning_of(layers))
-
     def test_who_was_moved_meanwhile_is_told(self) -> None:
         layers = layers_of(64)
         graphs = Graphs(learning_of(layers))
@@ -138,10 +127,20 @@ class TestTurns:
         with pytest.raises(RuntimeError, match=r"read another batch since|modified by an inplace"):
             states.sum().backward()
 
-    def test_what_was_captured_is_not_copied(self) -> None:
-        layers = layers_of(64)
-        layers[0]._graphs = Graphs(learning_of(layers))
-        assert copy.deepcopy(layers)[0]._graphs is None
+    def test_graphs_that_hold_a_batch_do_not_give_way(self) -> None:
+        graphs = Graphs(learning_of(layers_of(64)))
+        states = graphs.through(torch.randn(5, 64, requires_grad=True), stream_of([5]), None)
+        (pair,) = graphs._pairs.values()
+        pair._graphs = [None]  # as if it had been captured
+        graphs.give_way(500, is_learning=True)
+        assert pair.has_graphs
+        pair.forget()
+        states.sum().backward(retain_graph=True)
+        pair._graphs = [None]
+        graphs.give_way(500, is_learning=True)
+        assert not pair.has_graphs
+        with pytest.raises(RuntimeError, match="read another batch since"):
+            states.sum().backward()
 
     def test_nothing_is_captured_before_all_of_it_ran_by_hand(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
