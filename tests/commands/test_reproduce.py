@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -84,8 +85,10 @@ def test_the_verdict_on_next_sentences_says_how_many_pairs_are_random(
     assert command._with_random_pairs(other, workshop, scale) == other
 
 
-def test_tables_share_their_models_and_scores_alone_are_kept(finished: tuple[Path, str]) -> None:
-    folder, _ = finished
+def test_tables_share_their_models_and_scores_alone_are_kept(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(finished[0], tmp_path / "copied")
     printed = reproduced(folder, "table1")
     # Of table 1 the small model is there, and its cell of SST-2; the large one and its cell not.
     assert "2 of 4 parts are there" in printed
