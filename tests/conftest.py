@@ -16,6 +16,14 @@ from bertsmith import fusion
 from bertsmith.compiler import without_native
 from tests.imitated.processors import KINDS, imitate
 
+try:
+    from hypothesis import settings
+except ImportError:  # on a GPU, whose tests do without
+    pass
+else:  # a machine that others share may stall for any while
+    settings.register_profile("whole", deadline=None)
+    settings.load_profile("whole")
+
 BOTH_KERNELS = pytest.mark.parametrize(
     "kernels", [pytest.param("compiled", marks=pytest.mark.compiled), "plain"], indirect=True
 )

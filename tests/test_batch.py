@@ -9,7 +9,7 @@ from tests.model.plain import random_packed, random_pretrain_batch
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(LENGTHS)
 def test_padded_and_back_is_the_same_batch(lengths):
     packed = random_packed(lengths, 50)
@@ -29,7 +29,7 @@ def test_positions_and_starts_follow_from_the_lengths():
     assert starts_of(np.array([2, 5, 1])).tolist() == [0, 2, 7]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(LENGTHS, st.data())
 def test_split_cuts_nothing_and_loses_nothing(lengths, data):
     batch = random_pretrain_batch(lengths, 50)

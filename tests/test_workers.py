@@ -7,6 +7,7 @@ import time
 import pytest
 
 from bertsmith.workers import choose_workers, in_order, num_cores
+from tests.processes import is_running
 
 
 def square(number: int) -> int:
@@ -32,14 +33,6 @@ def large(number: int) -> bytes:
 
 def process_of(number: int) -> int:
     return os.getpid()
-
-
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])

@@ -1,11 +1,9 @@
 import importlib.util
 import math
-import os
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +16,7 @@ from benchmarks.machine import matrix_rate
 from benchmarks.pretraining import GPU_SYSTEMS
 from benchmarks.turns import Trial, Turn, stepper
 from bertsmith.model.config import sized
+from tests.processes import is_running
 
 LACKING = ("rich", "tyro", "datasets", "zstandard", "google_crc32c")
 WITHOUT = f"""
@@ -98,26 +97,16 @@ def test_a_program_that_meets_its_limit_is_ended_with_all_that_it_started(tmp_pa
     )
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     began = time.perf_counter()
-    assert not ends_well([sys.executable, "-c", script], 2)
-    assert time.perf_counter() - began < 30
+    assert not ends_well([sys.executable, "-c", script], 10)
+    assert time.perf_counter() - began < 50
     number = int((tmp_path / "pid").read_text())
-    assert is_gone(number)
+    for _ in range(300):
+        if not is_running(number):
+            break
+        time.sleep(0.1)
+    assert not is_running(number)
     assert ends_well([sys.executable, "-c", "pass"], 60)
     assert not ends_well([sys.executable, "-c", "raise SystemExit(1)"], 60)
-
-
-def is_gone(process):
-    """Whether it ended, or is about to be buried."""
-    for _ in range(50):
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return True
-        status = Path(f"/proc/{process}/status")
-        if status.exists() and "State:\tZ" in status.read_text():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_a_name_that_is_none_is_refused(monkeypatch, capsys):

@@ -29,12 +29,12 @@ def test_memory_is_summed_and_an_ended_process_counts_nothing(tmp_path):
 
 @linux
 def test_a_childs_memory_counts_as_the_commands():
-    child = "import time; held = bytearray(80_000_000); time.sleep(0.5)"
+    child = "import time; held = bytearray(80_000_000); time.sleep(2)"
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     finished = run_watched([sys.executable, "-c", script], os.environ)
     assert finished.peak_bytes > 80_000_000
     assert finished.most_processes == 2
-    assert finished.seconds > 0.5
+    assert finished.seconds > 2
 
 
 @linux

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.text.tokenizer import Tokenizer
 from tests.corpus.building import RULES, build_from, files_of
+from tests.processes import is_running
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ KILLED_BUILD = """
             workers = multiprocessing.active_children()
             Path("workers.new").write_text(" ".join(str(worker.pid) for worker in workers))
             Path("workers.new").replace("workers")
-            time.sleep(0.05)
+            time.sleep(1.0 if next(out.glob("*/progress.json"), None) else 0.05)
 
         build.build(
             find_sources([folder]), Tokenizer.load(vocab), out, rules, num_workers=2,
@@ -114,12 +114,3 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.01)
-
-
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{process}/stat")
-    return not (state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z")

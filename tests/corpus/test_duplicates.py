@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.corpus.duplicates import count_duplicates, sentence_hashes, write_run
@@ -18,7 +18,6 @@ def hashes_of(sentences: Sentences) -> list[int]:
     return sentence_hashes(tokens, lengths).tolist()
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 70_000), min_size=1, max_size=40), max_size=20))
 def test_a_hash_depends_on_its_sentence_alone(sentences: Sentences) -> None:
     together = hashes_of(sentences)

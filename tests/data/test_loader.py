@@ -17,6 +17,7 @@ from bertsmith.cli import PERSON_MISTAKES
 from bertsmith.data.loader import batches
 from bertsmith.data.plan import Plan
 from tests.data.test_plan import RULES, same, small_corpus
+from tests.processes import is_running
 
 
 class FailingPlan(Plan):
@@ -95,18 +96,6 @@ def test_workers_do_not_outlive_a_killed_parent() -> None:
     while is_running(worker) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_running(worker)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = f"/proc/{pid}/stat"
-    if os.path.exists(status):
-        with open(status) as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    return True
 
 
 def test_an_empty_range_yields_nothing_and_negative_numbers_are_refused() -> None:

@@ -83,7 +83,7 @@ def mask_all(examples: list[list[int]], masking: Masking, seed: int = 0, first_k
     return token_ids, lengths, mask(token_ids, lengths, keys, masking, FACTS, seed)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     rate=st.sampled_from([0.02, 0.15, 0.4, 1.0]),
     whole_word=st.booleans(),

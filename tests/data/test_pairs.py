@@ -115,7 +115,7 @@ def test_rows_equal_the_plain_walk(form: str, sequence_length: int) -> None:
         np.testing.assert_array_equal(rows, walk(corpus, shard, rules, 7, 2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     shards=st.lists(
         st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=9), min_size=1, max_size=6),

@@ -13,7 +13,7 @@ from bertsmith.model.stream import Stream, builds_kernels_by_size, rounded
 from tests.model.plain import random_packed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=40))
 @example([10] + [1] * 90)
 @example([20] * 12 + [12] * 20)

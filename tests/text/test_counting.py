@@ -19,7 +19,7 @@ from bertsmith.text import counting
 from bertsmith.text.counting import SPECIAL_TOKENS, CountRules, count_batches, count_words
 from bertsmith.text.runs import SortedRuns, read_run
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
-from tests.test_workers import is_running
+from tests.processes import is_running
 
 UNCASED = TokenizerConfig()
 KOREAN = TokenizerConfig(lowercase=False, strip_accents=False, unicode_form="NFC")
@@ -35,7 +35,7 @@ TRICKY = "aA1é가ᄀ中ΣςŽ.,[]_ \n\t\x00\x0b\x1c\x85\u00a0\u2028\u3000\u0301
 @pytest.mark.parametrize("name", CONFIGS)
 @given(texts=st.lists(st.text(alphabet=TRICKY, max_size=25), max_size=4))
 @example(texts=["ΑΣ ΑΣ.Β", "a\x1cb c\x85d", "[MASK] e\u0301", "\u00a8"])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_counts_equal_the_tokenizers_words_text_by_text(
     name: str, texts: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

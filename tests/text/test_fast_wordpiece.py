@@ -43,7 +43,7 @@ def same(found: Tokens, expected: Tokens) -> None:
         np.testing.assert_array_equal(left, right)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example(["AΣ", "x" * 201, "", "ΑΣ Σα Σ"], TokenizerConfig())
 @given(TEXTS | st.lists(GREEK_AND_MARKS, max_size=6), CONFIGS)
 def test_texts_have_the_tokens_spans_and_words_of_the_rules(
@@ -57,7 +57,7 @@ def test_texts_have_the_tokens_spans_and_words_of_the_rules(
     same(tokens._replace(counts=np.delete(tokens.counts, left_out)), expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS | st.lists(GREEK_AND_MARKS, max_size=6), CONFIGS, st.booleans())
 def test_with_and_without_tables_everything_is_equal(
     texts: list[str], config: TokenizerConfig, library_rules: bool

@@ -19,7 +19,7 @@ def exact_wordpiece(config: TokenizerConfig) -> LibraryWordPiece:
     return exact
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(NASTY_TEXTS, CONFIGS)
 def test_the_library_equals_the_rules_in_everything(text: str, config: TokenizerConfig) -> None:
     config = replace(config, unicode_form="none")

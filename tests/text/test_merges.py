@@ -64,7 +64,7 @@ def fast_joins(counts: dict[str, int], score: Score, min_pair_count: int, most: 
 
 @pytest.mark.parametrize("score", ["frequency", "likelihood"])
 @given(counts=WORD_COUNTS, min_pair_count=st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_joins_equal_the_plain_algorithm(
     score: Score, counts: dict[str, int], min_pair_count: int
 ) -> None:

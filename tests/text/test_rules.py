@@ -54,7 +54,7 @@ def test_common_text_is_not_rare() -> None:
     assert rare_characters(TokenizerConfig()).search(text) is None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(NASTY_TEXTS, st.sampled_from(SWITCHES), st.booleans())
 def test_exact_words_are_the_originals(
     text: str, switches: tuple[bool, bool], split_cjk: bool

@@ -51,14 +51,14 @@ def tokens_and_texts(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
     ]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(NASTY_TEXTS, CONFIGS)
 def test_tokens_are_the_originals(text: str, config: TokenizerConfig) -> None:
     tokenizer = Tokenizer(VOCABULARY, config)
     assert tokenizer.tokenize(text) == original_tokens(text, tokenizer)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(NASTY_TEXTS, CONFIGS)
 def test_spans_lie_in_the_text_in_order(text: str, config: TokenizerConfig) -> None:
     config = replace(config, unicode_form="none", longest_word=200)
@@ -71,7 +71,7 @@ def test_spans_lie_in_the_text_in_order(text: str, config: TokenizerConfig) -> N
     assert (encoding.words[1:] - encoding.words[:-1] <= 1).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example("\U0001d165\U0001d16d\u302e", TokenizerConfig(lowercase=False))  # marks that change places
 @given(NASTY_TEXTS.map(lambda text: text.replace("Σ", "s")), CONFIGS)
 def test_a_words_span_holds_that_word(text: str, config: TokenizerConfig) -> None:
@@ -86,7 +86,7 @@ def test_a_words_span_holds_that_word(text: str, config: TokenizerConfig) -> Non
 WITH_ENTRIES = st.lists(NASTY_TEXTS | st.sampled_from(["[MASK]", "<e1>"]), max_size=4).map("".join)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(WITH_ENTRIES | st.tuples(WITH_ENTRIES, WITH_ENTRIES), max_size=5),
     CONFIGS,
@@ -107,7 +107,7 @@ def test_batches_equal_texts_one_by_one(
             np.testing.assert_array_equal(array, expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(WITH_ENTRIES, max_size=5), CONFIGS, st.booleans())
 def test_ids_alone_are_those_of_encode(
     texts: list[str], config: TokenizerConfig, special: bool
