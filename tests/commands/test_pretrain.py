@@ -78,6 +78,7 @@ def test_the_last_checkpoints_are_kept_and_hold_the_trainers_state(finished: Pat
     assert load(finished).config.hidden_size == 32
 
 
+@pytest.mark.drawn  # anew, over what the module began with
 def test_a_finished_run_is_shown_again_and_not_trained(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
