@@ -248,7 +248,8 @@ def test_training_without_a_compiler_is_the_plain_training_with_a_line_of_warnin
 
 
 def in_a_process(code: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "BERTSMITH_FUSION": "1", "OMP_NUM_THREADS": "1", **changes}
+    alone = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    environment = {**os.environ, "BERTSMITH_FUSION": "1", **alone, **changes}
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parent.parent,
