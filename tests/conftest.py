@@ -21,8 +21,8 @@ try:
 except ImportError:  # on a GPU, whose tests do without
     pass
 else:  # a machine that others share may stall for any while
-    settings.register_profile("whole", deadline=None)
-    settings.load_profile("whole")
+    settings.register_profile("unhurried", deadline=None)
+    settings.load_profile("unhurried")
 
 BOTH_KERNELS = pytest.mark.parametrize(
     "kernels", [pytest.param("compiled", marks=pytest.mark.compiled), "plain"], indirect=True

@@ -192,7 +192,7 @@ def test_a_compiler_too_old_for_an_instruction_builds_without_it(source, monkeyp
     build = Build(instructions=("-mavx512bf16",))
     script = tmp_path / "compiler"
     script.write_text(
-        '#!/bin/sh\ncase "$*" in *-mavx512bf16*)'  # and not a name, which has digits of 16 in it
+        '#!/bin/sh\ncase "$*" in *-mavx512bf16*)'  # a library's name may hold bf16
         ' echo "error: unknown option -mavx512bf16" >&2; exit 1;; esac\n'
         'exec g++ "$@"\n'
     )

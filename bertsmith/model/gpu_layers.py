@@ -61,13 +61,14 @@ def through(
 
     And the graphs of these layers, for the next time; `graphs` are those of the last.
     """
-    is_large, is_learning = not are_few(hidden, stream), torch.is_grad_enabled()
+    if graphs is not None and not graphs.are_of(layers):
+        graphs = None
+    is_large = not are_few(hidden, stream)
     if is_large and graphs is not None:
-        graphs.give_way(hidden.numel(), is_learning=is_learning)
-    if is_large or (is_learning and _is_kept_otherwise()):
+        graphs.give_way()
+    if is_large or (torch.is_grad_enabled() and _is_kept_otherwise()):
         return layer_by_layer(layers, hidden, stream, rows), graphs
-    if graphs is None or not graphs.are_of(layers):
-        graphs = Graphs(layers)
+    graphs = graphs or Graphs(layers)
     states = graphs.through(hidden, stream, rows)
     if states is None:
         states = layer_by_layer(layers, hidden, stream, rows)

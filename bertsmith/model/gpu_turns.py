@@ -2,8 +2,9 @@
 
 One batch is under way at a time: whoever goes forward before another one has gone back is sent
 away. Graphs hold the memory of what they keep for the way back, step after step, so none is
-captured where a step without it would not fit beside it, and who finds no memory gets theirs. What
-is captured, and how, stands in `gpu_graphs` and `gpu_room`.
+captured where a step without it would not fit beside it, who finds no memory gets theirs, and they
+give way to batches that are too large for them. What is captured, and how, stands in `gpu_graphs`
+and `gpu_room`.
 
 Legend: T tokens, R rows asked for (all T if none are named), H hidden size.
 """
@@ -30,6 +31,8 @@ Result = TypeVar("Result")
 
 MOST_PAIRS = 64
 """Sizes that are remembered; of one more, what was asked for longest ago is forgotten."""
+FEWEST_REPLAYS = 4
+"""Fewer batches than that are not thought to win back what capturing costs (not measured)."""
 
 
 class _Turn:
@@ -50,7 +53,7 @@ class Graphs:
         self._latest: weakref.ref[_Turn] | None = None
         self._has_to_return = False
         self._captures = self._room.device.type == "cuda"
-        self._largest = {True: 0, False: 0}  # by whether it learns
+        self._num_replays = 0  # since all were captured anew
         self._lock = threading.Lock()
 
     def are_of(self, layers: Sequence[LearningLayer]) -> bool:
@@ -100,19 +103,19 @@ class Graphs:
                 return pair.backward(gradient, num_rows, kept)
             return self._with_memory(lambda: pair.backward(gradient, num_rows, kept))
 
-    def give_way(self, num_states: int, *, is_learning: bool) -> None:
-        """None holds memory while a batch too large for them is read, the largest so far.
+    def give_way(self) -> None:
+        """Ends what was captured, before a batch that is too large for it is read.
 
-        Those that are captured after it lie where as much fits beside them, so they may stay while
-        others like it are read.
+        Not while a batch has yet to go back, which is held there. Where such batches come so often
+        that capturing does not pay, it was the last time.
         """
         with self._lock:
-            if num_states <= self._largest[is_learning] or self._is_under_way:
+            if self._is_under_way or not self._let_go():
                 return
-            self._largest[is_learning] = num_states
-            self._latest = None  # what could go back again lies in their memory
-            for each in self._pairs.values():
-                each.forget()
+            self._latest = None  # what could go back again lay in their memory
+            if self._num_replays < FEWEST_REPLAYS:
+                self._give_up("batches that are too large for them come too often")
+            self._num_replays = 0
 
     @property
     def _is_under_way(self) -> bool:
@@ -139,6 +142,7 @@ class Graphs:
             del self._pairs[next(iter(self._pairs))]
         if self._captures and pair.may_be_captured:
             self._capture(pair)
+        self._num_replays += pair.has_graphs
         return pair, *self._with_memory(lambda: pair.forward(hidden, stream, rows))
 
     def _capture(self, pair: Pair) -> None:
@@ -164,14 +168,20 @@ class Graphs:
         try:
             return work()
         except torch.OutOfMemoryError:
-            captured = [each for each in self._pairs.values() if each.has_graphs]
-            if not captured:
+            if not self._let_go():
                 raise
-            for each in captured:
-                each.forget()
             self._give_up("the memory that they held was needed")
         torch.cuda.empty_cache()
         return work()
+
+    def _let_go(self) -> bool:
+        """Whether any were captured, of which none is left."""
+        captured = [each for each in self._pairs.values() if each.has_graphs]
+        if captured and self._room.device.type == "cuda":
+            torch.cuda.synchronize(self._room.device)  # the last may still be replayed
+        for each in captured:
+            each.forget()
+        return bool(captured)
 
     def _give_up(self, reason: str) -> None:
         """From now on none is captured."""

@@ -93,12 +93,12 @@ def test_without_its_peer_ours_is_measured_alone_and_what_fails_is_named(monkeyp
 def test_a_program_that_meets_its_limit_is_ended_with_all_that_it_started(tmp_path):
     child = (
         f"import os, pathlib, time; path = pathlib.Path({str(tmp_path / 'pid')!r});"
-        f"path.write_text(str(os.getpid())); time.sleep(60)"
+        f"path.write_text(str(os.getpid())); time.sleep(600)"
     )
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     began = time.perf_counter()
-    assert not ends_well([sys.executable, "-c", script], 10)
-    assert time.perf_counter() - began < 50
+    assert not ends_well([sys.executable, "-c", script], 20)
+    assert time.perf_counter() - began < 300
     number = int((tmp_path / "pid").read_text())
     for _ in range(300):
         if not is_running(number):

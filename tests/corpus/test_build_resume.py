@@ -109,7 +109,7 @@ def test_a_build_killed_by_the_system_goes_on_and_leaves_no_process(
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"

@@ -92,7 +92,7 @@ def test_workers_do_not_outlive_a_killed_parent() -> None:
     assert parent.stdout is not None
     worker = int(parent.stdout.readline())
     assert parent.wait(timeout=60) == -signal.SIGKILL
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while is_running(worker) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_running(worker)

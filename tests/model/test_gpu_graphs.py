@@ -1,13 +1,16 @@
-"""Sizes that CUDA graphs are captured for. What is filled up is tested by `interpreted_layer`."""
+"""For what CUDA graphs are captured. What is filled up is tested by `interpreted_layer`."""
 
 from __future__ import annotations
+
+import copy
 
 import numpy as np
 import pytest
 import torch
 
 from bertsmith.model.gpu_graphs import Size
-from tests.model.several_layers import stream_of
+from bertsmith.model.gpu_turns import Graphs
+from tests.model.several_layers import layers_of, learning_of, stream_of
 
 
 @pytest.mark.parametrize("lengths", [[1], [128] * 100, [3, 500, 70], [64] * 17, [65]])
@@ -34,3 +37,20 @@ def test_one_is_for_batches_that_differ_a_little() -> None:
         for _ in range(100)
     }
     assert len(sizes) < 12
+
+
+def test_weights_elsewhere_and_other_rules_are_not_theirs() -> None:
+    layers = layers_of(64)
+    graphs = Graphs(learning_of(layers))
+    assert graphs.are_of(learning_of(layers))
+    layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.2
+    assert not graphs.are_of(learning_of(layers))
+    layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.1
+    layers[2].feed_forward.up.weight.data = layers[2].feed_forward.up.weight.data.clone()
+    assert not graphs.are_of(learning_of(layers))
+
+
+def test_what_was_captured_is_not_copied() -> None:
+    layers = layers_of(64)
+    layers[0]._graphs = Graphs(learning_of(layers))
+    assert copy.deepcopy(layers)[0]._graphs is None

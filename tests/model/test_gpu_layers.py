@@ -5,7 +5,6 @@ What is filled up is tested by `interpreted_layer`. Needs torch, numpy and pytes
 
 from __future__ import annotations
 
-import copy
 import gc
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from bertsmith.model import gpu_layers, gpu_turns
-from bertsmith.model.gpu_turns import Graphs
 from bertsmith.model.layer import in_turn
 from tests.model.several_layers import layers_of, learning_of, stream_of
 
@@ -43,23 +41,6 @@ def test_large_batches_take_graphs_only_where_none_has_to_be_filled_up(
     uneven = stream_of([length - 1, length + 1, *[length] * (count - 2)] if count > 1 else [length])
     is_filled_up = hidden.numel() <= gpu_layers.MOST_STATES
     assert gpu_layers.are_few(hidden, uneven) is is_filled_up
-
-
-def test_weights_elsewhere_and_other_rules_are_not_theirs() -> None:
-    layers = layers_of(64)
-    graphs = Graphs(learning_of(layers))
-    assert graphs.are_of(learning_of(layers))
-    layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.2
-    assert not graphs.are_of(learning_of(layers))
-    layers[1].attention.dropout = layers[1].feed_forward.dropout = 0.1
-    layers[2].feed_forward.up.weight.data = layers[2].feed_forward.up.weight.data.clone()
-    assert not graphs.are_of(learning_of(layers))
-
-
-def test_what_was_captured_is_not_copied() -> None:
-    layers = layers_of(64)
-    layers[0]._graphs = Graphs(learning_of(layers))
-    assert copy.deepcopy(layers)[0]._graphs is None
 
 
 def moved(layers: nn.ModuleList) -> nn.ModuleList:
@@ -123,6 +104,23 @@ class TestOnAGpu:
         ]
         for one, other in zip(found, again, strict=True):
             assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+    def test_they_give_way_to_a_large_batch_and_are_captured_anew(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        layers = moved(layers_of(192))
+        before = [outcome(layers, [40, 5], 1, is_asked=False) for _ in range(6)][-1]
+        graphs = layers[0]._graphs
+        with monkeypatch.context() as large:
+            large.setattr(gpu_layers, "MOST_STATES", 0)
+            large.setattr(gpu_layers, "MOST_WHOLE_STATES", 0)
+            outcome(layers, [130, 7], 2, is_asked=False)  # behind a replay that may not have ended
+        assert layers[0]._graphs is graphs
+        assert not any(pair.has_graphs for pair in graphs._pairs.values())
+        for _ in range(2):
+            after = outcome(layers, [40, 5], 1, is_asked=False)
+            assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+        assert all(pair.has_graphs for pair in graphs._pairs.values())
 
     def test_answers_do_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         layers = moved(layers_of(192))
