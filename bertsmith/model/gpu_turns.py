@@ -53,7 +53,7 @@ class Graphs:
         self._latest: weakref.ref[_Turn] | None = None
         self._has_to_return = False
         self._captures = self._room.device.type == "cuda"
-        self._num_replays = 0  # since all were captured anew
+        self._num_replays = 0  # since they last gave way
         self._lock = threading.Lock()
 
     def are_of(self, layers: Sequence[LearningLayer]) -> bool:

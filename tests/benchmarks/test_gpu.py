@@ -16,7 +16,7 @@ from benchmarks.machine import matrix_rate
 from benchmarks.pretraining import GPU_SYSTEMS
 from benchmarks.turns import Trial, Turn, stepper
 from bertsmith.model.config import sized
-from tests.processes import is_running
+from tests.processes import is_running, wait_until
 
 LACKING = ("rich", "tyro", "datasets", "zstandard", "google_crc32c")
 WITHOUT = f"""
@@ -90,21 +90,27 @@ def test_without_its_peer_ours_is_measured_alone_and_what_fails_is_named(monkeyp
     assert told.err == "failed, or met its limit: finetuning\n"
 
 
-def test_a_program_that_meets_its_limit_is_ended_with_all_that_it_started(tmp_path):
+def test_a_program_that_meets_its_limit_is_ended_with_all_that_it_started(tmp_path, monkeypatch):
+    pid, whole = tmp_path / "pid", subprocess.Popen.wait
     child = (
-        f"import os, pathlib, time; path = pathlib.Path({str(tmp_path / 'pid')!r});"
+        f"import os, pathlib, time; path = pathlib.Path({str(pid)!r});"
         f"path.write_text(str(os.getpid())); time.sleep(600)"
     )
+
+    def until_all_have_begun(process, seconds=None):
+        if seconds is None:
+            return whole(process)
+        wait_until(lambda: pid.exists() and pid.read_text())
+        raise subprocess.TimeoutExpired(process.args, seconds)
+
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     began = time.perf_counter()
-    assert not ends_well([sys.executable, "-c", script], 20)
+    with monkeypatch.context() as patches:
+        patches.setattr(subprocess.Popen, "wait", until_all_have_begun)
+        assert not ends_well([sys.executable, "-c", script], 60)
+    wait_until(lambda: not is_running(int(pid.read_text())))
+    assert not ends_well([sys.executable, "-c", "import time; time.sleep(600)"], 0.1)
     assert time.perf_counter() - began < 300
-    number = int((tmp_path / "pid").read_text())
-    for _ in range(300):
-        if not is_running(number):
-            break
-        time.sleep(0.1)
-    assert not is_running(number)
     assert ends_well([sys.executable, "-c", "pass"], 60)
     assert not ends_well([sys.executable, "-c", "raise SystemExit(1)"], 60)
 

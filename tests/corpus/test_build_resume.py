@@ -4,8 +4,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from bertsmith.corpus.build_rules import BuildRules
 from bertsmith.corpus.encoding import BlockEncoder, EncodedBlock
 from bertsmith.text.tokenizer import Tokenizer
 from tests.corpus.building import RULES, build_from, files_of
-from tests.processes import is_running
+from tests.processes import is_running, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -107,10 +105,3 @@ def test_a_build_killed_by_the_system_goes_on_and_leaves_no_process(
     wait_until(lambda: not any(map(is_running, workers)))
     build_from(folder, tmp_path / "out", tokenizer)
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.01)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -17,7 +16,7 @@ from bertsmith.cli import PERSON_MISTAKES
 from bertsmith.data.loader import batches
 from bertsmith.data.plan import Plan
 from tests.data.test_plan import RULES, same, small_corpus
-from tests.processes import is_running
+from tests.processes import is_running, wait_until
 
 
 class FailingPlan(Plan):
@@ -92,10 +91,7 @@ def test_workers_do_not_outlive_a_killed_parent() -> None:
     assert parent.stdout is not None
     worker = int(parent.stdout.readline())
     assert parent.wait(timeout=60) == -signal.SIGKILL
-    deadline = time.monotonic() + 300
-    while is_running(worker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_running(worker)
+    wait_until(lambda: not is_running(worker))
 
 
 def test_an_empty_range_yields_nothing_and_negative_numbers_are_refused() -> None:

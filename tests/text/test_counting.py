@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from bertsmith.text import counting
 from bertsmith.text.counting import SPECIAL_TOKENS, CountRules, count_batches, count_words
 from bertsmith.text.runs import SortedRuns, read_run
 from bertsmith.text.tokenizer import Tokenizer, TokenizerConfig
-from tests.processes import is_running
+from tests.processes import is_running, wait_until
 
 UNCASED = TokenizerConfig()
 KOREAN = TokenizerConfig(lowercase=False, strip_accents=False, unicode_form="NFC")
@@ -128,14 +127,7 @@ def test_workers_do_not_outlive_a_killed_count(tmp_path: Path) -> None:
     root = Path(counting.__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     with subprocess.Popen([sys.executable, script, tmp_path], env=environment) as process:
-        until(lambda: len(list(started.iterdir())) == 2)
+        wait_until(lambda: len(list(started.iterdir())) == 2)
         process.kill()
     workers = [int(path.name) for path in started.iterdir()]
-    until(lambda: not any(is_running(worker) for worker in workers))
-
-
-def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not any(is_running(worker) for worker in workers))
