@@ -38,15 +38,22 @@ auto with_bias(const Grid<To>& to, const float* bias) {
   return put_into(to, [=](int64_t, int64_t column, Floats sum) { return sum + load(bias + column); });
 }
 
+// GELU has code of its own, or it would be looked up, and its tables loaded, for every pair of vectors.
 template <typename Matrix, typename Number>
 auto activation(const Grid<Number>& to, const Layer<Number, Matrix>& layer) {
   constexpr bool IS_ROUGH = sizeof(Number) < sizeof(float) || Matrix::IS_ROUGH;
   return out_of_line<typename Matrix::Laid>(
       [to, bias = layer.up.bias, activation = layer.activation](
           int64_t row, int64_t column, const auto& sums) {
-        put_pairs(to, row, column, sums, [=](int64_t at, const Floats& sum) {
-          return activated<IS_ROUGH>(sum + load(bias + at), activation);
-        });
+        const auto put_by = [&](auto chosen) {
+          put_pairs(to, row, column, sums, [=](int64_t at, const Floats& sum) {
+            return activated<IS_ROUGH>(sum + load(bias + at), chosen);
+          });
+        };
+        if (activation == GELU)
+          put_by(std::integral_constant<int, GELU>());
+        else
+          put_by(activation);
       });
 }
 

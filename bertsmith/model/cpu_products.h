@@ -20,7 +20,8 @@ constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
-// So many steps before a panel's numbers are read they are asked for: most lie in the second cache.
+// So many steps before a panel's numbers are read they are asked for: most lie in the second cache. What is
+// asked for in a tile's last steps are the panel's first numbers, with which the next tile begins.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
 // For what becomes of a row's sums where that is long: its tables and constants stay in registers, and it is
@@ -57,15 +58,22 @@ __attribute__((always_inline)) inline void multiply_tile(
   for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) sums[r][v] = before ? before[r][v] : Sums{};
+  constexpr int64_t STEP_BYTES = VECTORS * VECTOR_BYTES, LAST = AHEAD * STEP;
+  static_assert(BAND<Number> >= LAST);
   const int64_t jump = rows.is_in_bands() ? rows.band - BAND<Number> : 0;
-  const int64_t at_once = jump ? BAND<Number> : depth;
+  const int64_t at_once = jump ? BAND<Number> : std::max(depth - LAST, LAST);
+  int64_t ahead = AHEAD * STEP_BYTES;
   const Number *low = rows.first, *high = low + HALF * rows.row;
-  for (int64_t left = depth; left > 0; left -= at_once, low += jump, high += jump)
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; r++)  // where the next tile's rows begin
+    __builtin_prefetch((r < HALF ? low : high - HALF * rows.row) + (ROWS + r) * rows.row);
+  for (int64_t left = depth; left > 0; left -= at_once, low += jump, high += jump) {
+    if (left <= LAST) ahead -= depth / STEP * STEP_BYTES;
     for (int64_t here = std::min(at_once, left); here > 0; here -= STEP) {
       asm("" : "+r"(low), "+r"(high), "+r"(panel), "+r"(here));
 #pragma GCC unroll 8
-      for (int byte = 0; byte < VECTORS * VECTOR_BYTES; byte += LINE_BYTES)
-        __builtin_prefetch((const char*)panel + AHEAD * VECTORS * VECTOR_BYTES + byte);
+      for (int byte = 0; byte < STEP_BYTES; byte += LINE_BYTES)
+        __builtin_prefetch((const char*)panel + ahead + byte);
       typename Factors<Number>::Columns columns[VECTORS];
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) columns[v] = Factors<Number>::of(panel + v * LANES * STEP);
@@ -78,6 +86,7 @@ __attribute__((always_inline)) inline void multiply_tile(
       }
       panel += VECTORS * LANES * STEP, low += rows.step, high += rows.step;
     }
+  }
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; r++) {
     Sums row[VECTORS];  // it may be looked at in memory; the sums themselves never are
@@ -147,9 +156,8 @@ inline void multiply_panel(
 #endif
   constexpr int64_t NEAR = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
   constexpr int64_t PART = NEAR / BAND<Number> * BAND<Number>;  // rows may lie in bands
-  // The second cache keeps up with bfloat16 too; but of many bands few are foreseen.
-  const bool is_near = depth <= PART || (sizeof(Number) == 2 && !rows.is_in_bands());
-  if (is_near) {
+  // The second cache keeps up too; but of many bands few are foreseen.
+  if (depth <= PART || !rows.is_in_bands()) {
     multiply_part<VECTORS, Number>(rows, count, panel, depth, nullptr, then);
     return;
   }
