@@ -60,15 +60,15 @@ __attribute__((always_inline)) inline void multiply_tile(
     for (int v = 0; v < VECTORS; v++) sums[r][v] = before ? before[r][v] : Sums{};
   constexpr int64_t STEP_BYTES = VECTORS * VECTOR_BYTES, LAST = AHEAD * STEP;
   const int64_t jump = rows.is_in_bands() ? rows.band - BAND<Number> : 0;
-  const int64_t at_once = jump ? BAND<Number> : std::max(depth - LAST, LAST);
+  const int64_t at_once = jump ? BAND<Number> : HAS_BANDS ? depth : std::max(depth - LAST, LAST);
   int64_t ahead = AHEAD * STEP_BYTES;
   const Number *low = rows.first, *high = low + HALF * rows.row;
-  if (!jump)
+  if constexpr (!HAS_BANDS)
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; r++)  // where the next tile's rows begin
       __builtin_prefetch((r < HALF ? low : high - HALF * rows.row) + (ROWS + r) * rows.row);
   for (int64_t left = depth; left > 0; left -= at_once, low += jump, high += jump) {
-    if (!jump && left <= LAST) ahead -= depth / STEP * STEP_BYTES;
+    if (!HAS_BANDS && left <= LAST) ahead -= depth / STEP * STEP_BYTES;
     for (int64_t here = std::min(at_once, left); here > 0; here -= STEP) {
       asm("" : "+r"(low), "+r"(high), "+r"(panel), "+r"(here));
 #pragma GCC unroll 8

@@ -11,6 +11,8 @@
 //
 // Source: Devlin et al. 2018, section 3; google-research/bert, modeling.py, transformer_model.
 
+#define HAS_BANDS 1
+
 #include "cpu_training_backward.h"
 #include "cpu_training_forward.h"
 
