@@ -3,14 +3,20 @@
 // A band holds, for all rows one behind the other, as many columns as a cache line has room for. The
 // result of a product, many rows of some columns, then fills consecutive lines, and whoever reads it
 // finds them consecutive: the processor prefetches these, but would wait for each line of rows far
-// apart. For numbers that tiles multiply (cpu_tiles.h) a line is one tile's part of a row. It knows no
-// products.
+// apart. For numbers that tiles multiply (cpu_tiles.h) a line is one tile's part of a row. Without tiles rows
+// lie in bands only in a source that defines HAS_BANDS as 1 before what it includes: products of others need
+// not ask. It knows no products.
 
 #pragma once
 
 #include <type_traits>
 
+#include "cpu_tiles.h"
 #include "native.h"
+
+#ifndef HAS_BANDS
+#define HAS_BANDS HAS_TILES
+#endif
 
 namespace {
 
@@ -48,14 +54,16 @@ inline int64_t rows_of_band(int64_t count) { return (parts(count, 32) | 1) * 32 
 // So many rows in bands, of whole ones.
 template <typename Number>
 inline Grid<Number> in_bands(Cutter& cutter, int64_t count, int64_t width) {
+  static_assert(HAS_BANDS && sizeof(Number), "the source says so first");
   const int64_t band = rows_of_band(count) * BAND<Number>;
   return {cutter.numbers<Number>(parts(width, BAND<Number>) * band), BAND<Number>, band};
 }
 
-// So many rows, in bands or as products like them one behind the other (native.h).
+// So many rows, in bands where there are any, or as products like them one behind the other (native.h).
 template <typename Number>
 inline Grid<Number> grid_for(Cutter& cutter, int64_t count, int64_t width, bool is_in_bands) {
-  if (is_in_bands) return in_bands<Number>(cutter, count, width);
+  if constexpr (HAS_BANDS)
+    if (is_in_bands) return in_bands<Number>(cutter, count, width);
   const int64_t stride = stride_for<Number>(width);
   return {cutter.numbers<Number>(count * stride), stride};
 }

@@ -22,7 +22,7 @@ namespace {
 template <typename Number>
 struct HeadRows {
   // Two vectors are put at once.
-  static constexpr bool IS_IN_BANDS = HAS_BANDS && BAND<Number> >= 2 * LANES;
+  static constexpr bool IS_IN_BANDS = BAND<Number> >= 2 * LANES;
   Grid<Number> rows;
   int64_t num_heads = 0;
 

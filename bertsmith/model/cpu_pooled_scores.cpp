@@ -10,6 +10,8 @@
 //
 // Legend: N rows, H hidden size, C scores.
 
+#define HAS_BANDS 1
+
 #include <omp.h>
 
 #include "cpu_dropout.h"

@@ -23,12 +23,6 @@ constexpr int64_t WAITING_DEPTH = 512 / sizeof(Number);
 // leave time for what becomes of others.
 constexpr int MANY_TILES = 4;
 
-// Whether rows may lie in bands. A source whose rows may, where there are no tiles, says so before what it
-// includes: else its products are built without.
-#ifndef HAS_BANDS
-#define HAS_BANDS HAS_TILES
-#endif
-
 // The rows of a product: how far a row is from the next, and one step of depth from the next, or one
 // band of it (cpu_bands.h).
 template <typename Number>
@@ -39,7 +33,7 @@ struct Left {
   Left(const Number* first, int64_t row) : first(first), row(row) {}
   Left(const Number* first, int64_t row, int64_t step) : first(first), row(row), step(step) {}
   Left(const Grid<const Number>& rows) : first(rows.first), row(rows.row), band(rows.band) {
-    if (!HAS_BANDS && band != BAND<Number>) __builtin_trap();
+    if (!HAS_BANDS && band != BAND<Number>) __builtin_trap();  // laid out by hand, and nobody said so
   }
   Left(const Grid<Number>& rows) : Left(Grid<const Number>(rows)) {}
 

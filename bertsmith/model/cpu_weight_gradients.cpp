@@ -1,5 +1,7 @@
 // Gradients of the weights and the bias of one linear map, on a CPU: what cpu_linear.py calls.
 
+#define HAS_BANDS 1
+
 #include "cpu_weight_gradients.h"
 
 // Rows one behind the other.
