@@ -20,6 +20,15 @@ constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
+// Whether the second one keeps up anyway: with bfloat16, and with all types on AMD's processors that multiply
+// it, which multiply no float16.
+#if MULTIPLIES_BF16 && !defined(__AVX512FP16__)
+template <typename Number>
+constexpr bool IS_SECOND_FAST = true;
+#else
+template <typename Number>
+constexpr bool IS_SECOND_FAST = sizeof(Number) == 2;
+#endif
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache. What is
 // asked for in a tile's last steps are the panel's first numbers, with which the next tile begins.
 constexpr int AHEAD = 16, LINE_BYTES = 64;
@@ -156,8 +165,8 @@ inline void multiply_panel(
 #endif
   constexpr int64_t NEAR = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
   constexpr int64_t PART = NEAR / BAND<Number> * BAND<Number>;  // rows may lie in bands
-  // The second cache keeps up too; but of many bands few are foreseen.
-  if (depth <= PART || !rows.is_in_bands()) {
+  // Of many bands few are foreseen.
+  if (depth <= PART || (IS_SECOND_FAST<Number> && !rows.is_in_bands())) {
     multiply_part<VECTORS, Number>(rows, count, panel, depth, nullptr, then);
     return;
   }
