@@ -4,8 +4,8 @@
 // result of a product, many rows of some columns, then fills consecutive lines, and whoever reads it
 // finds them consecutive: the processor prefetches these, but would wait for each line of rows far
 // apart. For numbers that tiles multiply (cpu_tiles.h) a line is one tile's part of a row. Without tiles rows
-// lie in bands only in a source that defines HAS_BANDS as 1 before what it includes: products of others need
-// not ask. It knows no products.
+// lie in bands only in a source that defines HAS_BANDS as 1 before what it includes, so that products of
+// all others carry no code for them. It knows no products.
 
 #pragma once
 
@@ -54,7 +54,7 @@ inline int64_t rows_of_band(int64_t count) { return (parts(count, 32) | 1) * 32 
 // So many rows in bands, of whole ones.
 template <typename Number>
 inline Grid<Number> in_bands(Cutter& cutter, int64_t count, int64_t width) {
-  static_assert(HAS_BANDS && sizeof(Number), "the source says so first");
+  static_assert(HAS_BANDS && sizeof(Number), "define HAS_BANDS as 1 before the first #include");
   const int64_t band = rows_of_band(count) * BAND<Number>;
   return {cutter.numbers<Number>(parts(width, BAND<Number>) * band), BAND<Number>, band};
 }

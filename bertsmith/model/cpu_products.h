@@ -20,8 +20,8 @@ constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
-// Whether the second one keeps up anyway: with bfloat16, and with all types on AMD's processors that multiply
-// it, which multiply no float16.
+// Whether the second cache keeps up anyway: with bfloat16, and with all types on AMD's processors that
+// multiply it. These multiply no float16, by which a source knows them; one generation of Intel's neither.
 #if MULTIPLIES_BF16 && !defined(__AVX512FP16__)
 template <typename Number>
 constexpr bool IS_SECOND_FAST = true;
@@ -29,8 +29,9 @@ constexpr bool IS_SECOND_FAST = true;
 template <typename Number>
 constexpr bool IS_SECOND_FAST = sizeof(Number) == 2;
 #endif
-// So many steps before a panel's numbers are read they are asked for: most lie in the second cache. What is
-// asked for in a tile's last steps are the panel's first numbers, with which the next tile begins.
+// So many steps before a panel's numbers are read they are asked for: most lie in the second cache. In a
+// tile's last steps it is the panel's first numbers, with which the next tile begins; not where rows may lie
+// in bands, since it needs one register more, which loses more there than it gains (docs/log.md).
 constexpr int AHEAD = 16, LINE_BYTES = 64;
 
 // For what becomes of a row's sums where that is long: its tables and constants stay in registers, and it is
@@ -69,6 +70,7 @@ __attribute__((always_inline)) inline void multiply_tile(
     for (int v = 0; v < VECTORS; v++) sums[r][v] = before ? before[r][v] : Sums{};
   constexpr int64_t STEP_BYTES = VECTORS * VECTOR_BYTES, LAST = AHEAD * STEP;
   const int64_t jump = rows.is_in_bands() ? rows.band - BAND<Number> : 0;
+  // Of two passes at most, unless in bands: `ahead` turns back in the last one.
   const int64_t at_once = jump ? BAND<Number> : HAS_BANDS ? depth : std::max(depth - LAST, LAST);
   int64_t ahead = AHEAD * STEP_BYTES;
   const Number *low = rows.first, *high = low + HALF * rows.row;

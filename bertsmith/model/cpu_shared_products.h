@@ -136,7 +136,7 @@ inline void multiply_together(
 #endif
 #pragma omp for schedule(static)
   for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
-    // A panel stays in the first cache, or of bfloat16 in the second.
+    // A panel stays in the first cache, or in the second where that keeps up.
     const int64_t column = unit / num_blocks * BROAD, first = unit % num_blocks * tallest;
     multiply_panel<VECTORS>(
         rows.from(first), int(std::min(tallest, count - first)), by.from(column), by.depth,

@@ -33,7 +33,7 @@ struct Left {
   Left(const Number* first, int64_t row) : first(first), row(row) {}
   Left(const Number* first, int64_t row, int64_t step) : first(first), row(row), step(step) {}
   Left(const Grid<const Number>& rows) : first(rows.first), row(rows.row), band(rows.band) {
-    if (!HAS_BANDS && band != BAND<Number>) __builtin_trap();  // laid out by hand, and nobody said so
+    if (!HAS_BANDS && band != BAND<Number>) __builtin_trap();  // the source did not define it
   }
   Left(const Grid<Number>& rows) : Left(Grid<const Number>(rows)) {}
 

@@ -64,7 +64,7 @@ void multiply_blocks(
     return vectors == 2 ? multiply(std::true_type()) : multiply(std::false_type());
   }
 #endif
-  static_assert(HAS_BANDS, "the source says so first");
+  static_assert(HAS_BANDS, "define HAS_BANDS as 1 before the first #include");
   const Grid<const Number> rows{blocks.first, DEPTH, BLOCK<Number>};
   multiply_long(
       Left<Number>(rows), int(blocks.columns), panel, vectors, blocks.depth, sums, is_first);
