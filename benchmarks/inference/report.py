@@ -102,7 +102,8 @@ def peak_bytes(measured: Sequence[Measured]) -> dict[str, int]:
 def flops(config: BertConfig, lengths: Sequence[int]) -> float:
     """Operations of the encoder's matrix multiplications on texts of these lengths.
 
-    All of them, for every system and question: also what a pooled answer spares in the last layer.
+    All of them, for every system and question: also what a pooled answer spares in the last layer,
+    and what bertsmith looks up in the first.
     """
     hidden, inner = config.hidden_size, config.intermediate_size
     a_token = 8 * hidden**2 + 4 * hidden * inner

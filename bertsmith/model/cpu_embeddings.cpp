@@ -17,59 +17,27 @@ namespace {
 
 // Below so many tokens threads would take longer to meet than to work.
 constexpr int64_t FEW_TOKENS = 128, BLOCK = 32;
-constexpr int TABLES = 3;
-constexpr float NOT_THERE = 1.0f;
 
-struct Table {
-  const void* rows;    // (R, H)
-  const int64_t* ids;  // (T,)
-  int64_t num_rows;    // R
-};
-
-struct Embeddings {
-  Table tables[TABLES];
-  Norm norm;
-  int64_t width;        // H
-  int64_t count;        // T
+struct Embeddings : TokenTables {
   const int32_t* keys;  // (T,) of dropout; null without it
   uint32_t site;        // what makes a word of dropout of a row's key
   Dropout dropout;
 
-  Ids ids(int table) const { return {tables[table].ids, count, tables[table].num_rows}; }
-  bool have_all() const {
-    for (int table = 0; table < TABLES; table++)
-      if (!ids(table).are_there()) return false;
-    return true;
-  }
   int threads(int num_threads) const { return count < FEW_TOKENS ? 1 : num_threads; }
 };
 
 // Of one token: what is added up before the norm, and what is dropped behind it.
 template <typename Number>
-struct Row {
-  const Number* parts[TABLES];
-  int width;
+struct Row : TokenRows<Number> {
   int32_t word;
   bool is_dropped;
   Dropout dropout;
 
   Row(const Embeddings& of, int64_t t)
-      : width(int(of.width)),
+      : TokenRows<Number>(of, t),
         word(of.keys ? word_at(of.site, of.keys[t]) : 0),
         is_dropped(of.keys),
-        dropout(of.dropout) {
-    for (int i = 0; i < TABLES; i++)
-      parts[i] = static_cast<const Number*>(of.tables[i].rows) + of.tables[i].ids[t] * of.width;
-  }
-
-  // Asks for the token's own vector: those of segments and of positions are met again and again.
-  void ask() const { ask_for_row(Grid<const Number>{parts[0], width}, 0, 0, width); }
-
-  Floats added_up(int64_t h) const {
-    Floats sum = {};
-    for (const Number* part : parts) sum += get(part + h, width - h);
-    return sum;
-  }
+        dropout(of.dropout) {}
 
   Floats dropped(Floats value, int64_t h) const {
     return is_dropped ? value * keep_factors(word, uint32_t(h), dropout) : value;

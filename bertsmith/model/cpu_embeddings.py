@@ -53,34 +53,42 @@ class _Table(ctypes.Structure):
     _fields_ = (*pointers("rows", "ids"), *int64s("num_rows"))
 
 
-class _Embeddings(ctypes.Structure):
-    """`Embeddings` of the source."""
+class TokenTables(ctypes.Structure):
+    """`TokenTables` of the sources."""
 
     _fields_ = (
         ("tables", _Table * _NUM_TABLES),
         ("norm", NativeNorm),
         *int64s("width", "count"),
-        ("keys", ctypes.c_void_p),
-        ("site", ctypes.c_uint32),
-        ("dropout", NativeDropout),
     )
 
     @staticmethod
     def of(
         tables: Sequence[Tensor], ids: Sequence[Tensor], norm: Sequence[Tensor], epsilon: float
-    ) -> _Embeddings:
-        """Without dropout; of the norm weight and bias."""
+    ) -> TokenTables:
+        """Of the norm weight and bias."""
         described = (
             _Table(each.data_ptr(), those.data_ptr(), len(each))
             for each, those in zip(tables, ids, strict=True)
         )
         weight, bias = norm
-        return _Embeddings(
+        return TokenTables(
             (_Table * _NUM_TABLES)(*described),
             NativeNorm(weight.data_ptr(), bias.data_ptr(), epsilon),
             tables[0].shape[1],
             len(ids[0]),
         )
+
+
+class _Embeddings(ctypes.Structure):
+    """`Embeddings` of the source; without dropout, if that is not said."""
+
+    _fields_ = (
+        ("of", TokenTables),
+        ("keys", ctypes.c_void_p),
+        ("site", ctypes.c_uint32),
+        ("dropout", NativeDropout),
+    )
 
     def drop(self, keys: Tensor | None, probability: float) -> None:
         """Has it dropped, by (T,) row keys."""
@@ -112,10 +120,10 @@ def embed(stream: Stream, tables: Sequence[Tensor], norm: nn.LayerNorm) -> Tenso
     None where it is not for this function, or an id has no row.
     """
     ids = (stream.token_ids, stream.segment_ids, stream.positions)
-    if stream.row_keys is not None or not _suits(ids, tables, norm):
+    if stream.row_keys is not None or not suits(ids, tables, norm):
         return None
-    of = _Embeddings.of(tables, ids, (norm.weight, norm.bias), norm.eps)
-    return _embedded(of, tables[0], None)
+    of = TokenTables.of(tables, ids, (norm.weight, norm.bias), norm.eps)
+    return _embedded(_Embeddings(of), tables[0], None)
 
 
 def embed_and_learn(
@@ -127,7 +135,7 @@ def embed_and_learn(
     """
     ids = (stream.token_ids, stream.segment_ids, stream.positions)
     keys, (weight, bias) = stream.row_keys, (norm.weight, norm.bias)
-    if not _suits(ids, tables, norm, keys):
+    if not suits(ids, tables, norm, keys):
         return None
     if not all(each.requires_grad for each in (*tables, weight, bias)):
         return None
@@ -184,14 +192,14 @@ def _described(given: Sequence[Any], rules: EmbeddingRules) -> _Embeddings:
         tensors[_NUM_TABLES:-_NUM_TABLES],
         tensors[-_NUM_TABLES:],
     )
-    of = _Embeddings.of(tables, ids, norm, rules.epsilon)
+    of = _Embeddings(TokenTables.of(tables, ids, norm, rules.epsilon))
     of.drop(keys, rules.probability)
     return of
 
 
 def _embedded(of: _Embeddings, like: Tensor, statistics: Tensor | None) -> Tensor | None:
     """(T, H), and what is kept of each row for the way back; None where an id has no row."""
-    states = like.new_empty(of.count, of.width)
+    states = like.new_empty(of.of.count, of.of.width)
     is_done = call(SOURCE, "embed", states, ctypes.byref(of), pointer(states), pointer(statistics))
     return states if is_done == 0.0 else None
 
@@ -218,9 +226,10 @@ def _gradient(table: Tensor, sums: Tensor, rows: Tensor | None, count: int) -> T
     )
 
 
-def _suits(
+def suits(
     ids: Sequence[Tensor], tables: Sequence[Tensor], norm: nn.LayerNorm, keys: Tensor | None = None
 ) -> bool:
+    """Whether the functions can read the ids, the tables, their norm and keys of dropout."""
     weight, bias = norm.weight, norm.bias
     dtype, width, count = tables[0].dtype, tables[0].shape[1:], ids[0].shape
     for table in tables:

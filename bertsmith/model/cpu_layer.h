@@ -77,6 +77,14 @@ Grid<const Number> make_queries_keys_values(
   const int64_t num_rows = stream.lasts[end - 1] + 1 - start;
   const int64_t asked_start = stream.starts[first], num_asked = stream.num_asked(first, end);
   const Left<Number> hidden = stream.hidden.from(start);
+  if (stream.projected) {
+    STAGE("embeddings");
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < num_rows; i++)
+      stream.projected->put_row(
+          start + i, layer.qkv.width, rows.totals.at(i, 0), rows.queries.from(i));
+    return hidden.grid();
+  }
   if (stream.are_all_asked()) {
     STAGE("queries, keys and values", 3 * num_rows * width * width);
     weigh(hidden, num_rows, layer.qkv, rows.rounded, with_bias(rows.queries, layer.qkv.bias));
@@ -176,12 +184,14 @@ float forward(
 }
 
 // Through layers in turn: all rows, but of the last one those asked for. Puts these into rising
-// order, and finds those of each sequence.
+// order, and finds those of each sequence. With `projected` the first states are made of its ids; then there
+// are several layers, or all rows are asked for.
 template <typename Number, typename Matrix>
 float forward_through(
     const Layer<Number, Matrix>* const* layers, int64_t num_layers, const Number* hidden,
     const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,
-    int64_t num_rows, Number* output, int num_threads) {
+    int64_t num_rows, const Projected<Number>* projected, Number* output, int num_threads) {
+  if (projected && !projected->have_all()) return NOT_THERE;
   const int64_t width = layers[0]->hidden(), stride = stride_for<Number>(width);
   const int64_t size = (lasts[num_sequences - 1] + 1) * stride;
   Memory between(std::min<int64_t>(num_layers - 1, 2) * size * sizeof(Number) / sizeof(float) + 16);
@@ -190,7 +200,7 @@ float forward_through(
   Left<Number> states{hidden, width};
   for (int64_t i = 0; i + 1 < num_layers; i++) {
     Number* next = reinterpret_cast<Number*>(between.lined()) + i % 2 * size;
-    const Stream<Number> stream(whole, states, false);
+    const Stream<Number> stream(whole, states, false, i == 0 ? projected : nullptr);
     if (forward(stream, *layers[i], next, stride, nullptr, num_threads) != DONE) return NO_ROOM;
     states = {next, stride};
   }
@@ -201,9 +211,9 @@ float forward_through(
   for (size_t i = 0; i < places.size(); i++) sorted[i] = rows[places[i]];
   const Sequences asked{firsts, lasts, num_sequences, sorted.data(), rows ? num_rows : -1};
   const Layer<Number, Matrix>& last = *layers[num_layers - 1];
-  return forward(
-      Stream<Number>(asked, states, last.has_lone_queries(asked)), last, output, width,
-      rows ? places.data() : nullptr, num_threads);
+  const Stream<Number> stream(
+      asked, states, last.has_lone_queries(asked), num_layers == 1 ? projected : nullptr);
+  return forward(stream, last, output, width, rows ? places.data() : nullptr, num_threads);
 }
 
 }  // namespace
@@ -221,8 +231,18 @@ float forward_through(
   extern "C" float layers_##TYPE(                                                                  \
       const Layer<NUMBER, MATRIX>* const* layers, int64_t num_layers, const NUMBER* hidden,        \
       const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,     \
-      int64_t num_rows, NUMBER* output, int num_threads) {                                         \
+      int64_t num_rows, const Projected<NUMBER>* projected, NUMBER* output, int num_threads) {     \
     return forward_through(                                                                        \
-        layers, num_layers, hidden, firsts, lasts, num_sequences, rows, num_rows, output,          \
-        num_threads);                                                                              \
+        layers, num_layers, hidden, firsts, lasts, num_sequences, rows, num_rows, projected,       \
+        output, num_threads);                                                                      \
+  }                                                                                                \
+  extern "C" float project_##TYPE(                                                                 \
+      const Layer<NUMBER, MATRIX>* layer, const NUMBER* table, int64_t count, const float* weight, \
+      int64_t wide, float* to, int num_threads) {                                                  \
+    return project(table, count, weight, layer->qkv, Grid<float>{to, wide}, num_threads);          \
+  }                                                                                                \
+  extern "C" float project_tokens_##TYPE(                                                          \
+      const Layer<NUMBER, MATRIX>* layer, const NUMBER* table, int64_t count, const float* weight, \
+      int64_t wide, NUMBER* to, int num_threads) {                                                 \
+    return project(table, count, weight, layer->qkv, Grid<NUMBER>{to, wide}, num_threads);         \
   }

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import operator
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from bertsmith.model.cpu_attention import NativeRules
 from bertsmith.model.cpu_norm import NativeNorm
 from bertsmith.model.int8_weights import ZERO, Int8Weights
 from bertsmith.model.linear import Linear
+from bertsmith.model.origins import Origins
 from bertsmith.native import call, has_fast_products, pointer, size, takes
 from bertsmith.structures import int64s, pointers
 
@@ -84,33 +85,6 @@ class _Int8Layer(ctypes.Structure):
     )
 
 
-class _Origins:
-    """Weights as they were when they were laid out; asked for every text, so in few steps."""
-
-    def __init__(self, parts: Sequence[nn.Module]) -> None:
-        """Of all parts' weights and biases, which others may make."""
-        self._places = [(part._parameters, name) for part in parts for name in ("weight", "bias")]
-        now = self._now()
-        self._weights = there = [each for each in now if each is not None]
-        self._are_made = len(there) < len(now)
-        # Of one made in inference mode no change in place is seen.
-        self._counted = [each for each in there if not each.is_inference()]
-        self._addresses = [each.data_ptr() for each in there]
-        self._versions = [each._version for each in self._counted]
-
-    def are_here(self) -> bool:
-        """Whether each is where it was, with the values that it had."""
-        return (
-            not self._are_made
-            and all(map(operator.is_, self._now(), self._weights))
-            and [each.data_ptr() for each in self._weights] == self._addresses
-            and [each._version for each in self._counted] == self._versions
-        )
-
-    def _now(self) -> list[nn.Parameter | None]:
-        return [place.get(name) for place, name in self._places]
-
-
 class ReadyLayer:
     """The weights of one layer as its products read them, beside those that the layer holds."""
 
@@ -123,7 +97,8 @@ class ReadyLayer:
     ) -> None:
         """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
         self._products = [(each, each.laid_out, each.in_float16) for each in linears]
-        self._origins = _Origins([*linears, *norms])
+        parts = (*linears, *norms)
+        self._origins = Origins([(part, name) for part in parts for name in ("weight", "bias")])
         self.dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
         hidden = linears[1].out_features
@@ -133,6 +108,8 @@ class ReadyLayer:
             _ACTIVATION_NUMBERS[activation],
         )
         self.source = source_of(linears)
+        self.lock = threading.Lock()
+        """Of whoever makes more of it when that is first asked for."""
         self.structure: _Layer | _Int8Layer
         if rounded := rounded_weights(linears):
             levels = (
@@ -166,6 +143,23 @@ class ReadyLayer:
         structure = _Layer.from_buffer_copy(self.structure)
         structure.keys_by_heads.numbers = self._keep(torch.cat(by_heads))
         return structure
+
+    @property
+    def wide(self) -> int:
+        """Columns of queries, keys and values, up to whole panels of any width."""
+        return _rounded_up(self._num_columns, _WIDEST)
+
+    def in_columns(self, values: Tensor) -> Tensor:
+        """(O,) of queries, keys and values -> where their columns are, zeros between and behind."""
+        hidden, found = len(values) // 3, values.new_zeros(self.wide)
+        found[:hidden] = values[:hidden]
+        found[self._num_columns - 2 * hidden : self._num_columns] = values[hidden:]
+        return found
+
+    @property
+    def _num_columns(self) -> int:
+        qkv = self.structure.qkv
+        return int((qkv.panels if isinstance(qkv, _LevelPanels) else qkv).width)
 
     def is_unchanged(self) -> bool:
         """Whether the layer has the weights that were laid out, and what its maps took then."""

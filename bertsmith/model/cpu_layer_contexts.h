@@ -12,6 +12,7 @@
 #include "cpu_float16.h"
 #include "cpu_levels.h"
 #include "cpu_lone_queries.h"
+#include "cpu_token_projections.h"
 
 namespace {
 
@@ -46,10 +47,17 @@ template <typename Number>
 struct Stream : Sequences {
   Left<Number> hidden;
   bool is_lone;  // and then one chunk
+  const Projected<Number>* projected;  // null where hidden states are there
   std::vector<int64_t> starts;
 
-  Stream(const Sequences& sequences, const Left<Number>& hidden, bool is_lone)
-      : Sequences(sequences), hidden(hidden), is_lone(is_lone), starts(asked_starts()) {}
+  Stream(
+      const Sequences& sequences, const Left<Number>& hidden, bool is_lone,
+      const Projected<Number>* projected = nullptr)
+      : Sequences(sequences),
+        hidden(hidden),
+        is_lone(is_lone),
+        projected(projected),
+        starts(asked_starts()) {}
   int64_t num_asked(int64_t first, int64_t end) const { return starts[end] - starts[first]; }
 };
 

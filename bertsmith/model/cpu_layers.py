@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.model.cpu_layer import ReadyLayer
+from bertsmith.model.cpu_token_projections import Projected, TokenProjections
 from bertsmith.model.stream import Stream
 from bertsmith.native import call, pointer, takes
 
@@ -43,7 +44,32 @@ def through(
 
     Raises IndexError for a row that is not there.
     """
-    hidden = hidden.contiguous()
+    found = _through(layers, hidden.contiguous(), stream, rows, None)
+    assert found is not None
+    return found
+
+
+def from_ids(
+    layers: Sequence[ReadyLayer],
+    projections: TokenProjections,
+    hidden: Tensor,
+    stream: Stream,
+    rows: Tensor | None,
+) -> Tensor | None:
+    """As `through`, of the hidden states of the stream's ids, which are put into (T, H) `hidden`.
+
+    Of a lone layer all rows are asked for. None where a table has no row for an id.
+    """
+    return _through(layers, hidden, stream, rows, projections.of(stream, hidden))
+
+
+def _through(
+    layers: Sequence[ReadyLayer],
+    hidden: Tensor,
+    stream: Stream,
+    rows: Tensor | None,
+    projected: Projected | None,
+) -> Tensor | None:
     if rows is not None:
         rows = rows.contiguous()
         lowest, highest = (int(each) for each in rows.aminmax())
@@ -58,7 +84,7 @@ def through(
         last.structure_for_pooling if is_pooled else last.structure,
     ]
     structures = (ctypes.c_void_p * len(layers))(*map(ctypes.addressof, told))
-    call(
+    status = call(
         layers[0].source,
         "layers",
         hidden,
@@ -68,9 +94,10 @@ def through(
         ctypes.c_int64(len(stream.first_rows)),
         pointer(rows),
         ctypes.c_int64(count),
+        None if projected is None else ctypes.byref(projected),
         pointer(output),
     )
-    return output
+    return output if status == 0.0 else None
 
 
 def _are_ends(rows: Tensor, stream: Stream) -> bool:

@@ -11,20 +11,9 @@
 
 #include <numeric>
 
-#include "cpu_rows.h"
+#include "cpu_token_rows.h"
 
 namespace {
-
-struct Ids {
-  const int64_t* first;  // (T,)
-  int64_t count, most;   // T, R
-
-  bool are_there() const {
-    for (int64_t t = 0; t < count; t++)
-      if (first[t] < 0 || first[t] >= most) return false;
-    return true;
-  }
-};
 
 // Where sums of all ids stand, of which those that no row has are left as they are; or those of the
 // others alone, where there is room to say which they are.

@@ -17,10 +17,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bertsmith.model import cpu_layers, cpu_training_layers, gpu_layer, gpu_layers
+from bertsmith.model import (
+    cpu_layers,
+    cpu_token_projections,
+    cpu_training_layers,
+    gpu_layer,
+    gpu_layers,
+)
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import ReadyLayer, can_lay_out
+from bertsmith.model.cpu_token_projections import TokenProjections
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.gpu_turns import Graphs
@@ -35,6 +42,8 @@ class Layer(nn.Module):
 
     _ready: ReadyLayer | None = None
     """All of it as one call, where nobody asks for a gradient."""
+    _projections: TokenProjections | None = None
+    """What ids bring to it, where it is the first."""
     _graphs: Graphs | None = None
     """Of this layer and those that follow it, on a GPU."""
 
@@ -100,14 +109,61 @@ class Layer(nn.Module):
             for part in parts:
                 part.lay_out()
 
+    def projections(self, embeddings: Embeddings, stream: Stream) -> TokenProjections | None:
+        """What ids bring to it as it was laid out; None where that cannot be had.
+
+        Made when first asked for, by one thread, for which others wait.
+        """
+        ready = self._ready
+        if ready is None:
+            return None
+        with ready.lock:
+            there = self._projections
+            if there is not None and there.are_of(embeddings, ready):
+                return there
+            self._projections = None  # not two at a time
+            if cpu_token_projections.suit(embeddings, ready, stream):
+                self._projections = TokenProjections(embeddings, ready, self.attention.qkv)
+            return self._projections
+
     def forget(self) -> None:
         """Takes the weights as they are again."""
-        self._ready = None
+        self._ready = self._projections = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was laid out and captured, which can be neither copied nor pickled."""
-        own = ("_ready", "_graphs")
+        own = ("_ready", "_projections", "_graphs")
         return {name: value for name, value in vars(self).items() if name not in own}
+
+
+def from_ids(
+    embeddings: nn.Module, layers: Sequence[nn.Module], stream: Stream, rows: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The embeddings' hidden states of a stream, (T, H), and what `in_turn` makes of them.
+
+    In one call where both were laid out for it.
+    """
+    found = _in_one_call(embeddings, layers, stream, rows)
+    if found is not None:
+        return found
+    hidden: Tensor = embeddings(stream)
+    return hidden, in_turn(layers, hidden, stream, rows)
+
+
+def _in_one_call(
+    embeddings: nn.Module, layers: Sequence[nn.Module], stream: Stream, rows: Tensor | None
+) -> tuple[Tensor, Tensor] | None:
+    if not cpu_token_projections.answer(embeddings) or (len(layers) == 1 and rows is not None):
+        return None
+    as_made, laid_out = _as_made(layers), _laid_out(layers)
+    hidden = embeddings.token.weight.new_empty(stream.num_tokens, embeddings.token.weight.shape[1])
+    if len(laid_out) < len(layers) or not cpu_layers.suits(laid_out, hidden, stream, rows):
+        return None
+    projections = as_made[0].projections(embeddings, stream)
+    if projections is None:
+        return None
+    output = cpu_layers.from_ids(laid_out, projections, hidden, stream, rows)
+    return None if output is None else (hidden, output)
 
 
 def in_turn(
@@ -118,8 +174,7 @@ def in_turn(
     In one call where all were laid out for it, in one function where all learn, and nobody hooked
     into one of them or changed what one does.
     """
-    as_made = [each for each in layers if type(each) is Layer and not is_watched(each)]
-    laid_out = [each._ready for each in as_made if each._ready is not None]
+    as_made, laid_out = _as_made(layers), _laid_out(layers)
     if len(laid_out) == len(layers) and cpu_layers.suits(laid_out, hidden, stream, rows):
         return cpu_layers.through(laid_out, hidden, stream, rows)
     if len(as_made) == len(layers) and cpu_training_layers.may_suit(hidden, len(layers)):
@@ -138,6 +193,15 @@ def in_turn(
         hidden = layer(hidden, stream)
     output: Tensor = last(hidden, stream, rows)
     return output
+
+
+def _as_made(layers: Sequence[nn.Module]) -> list[Layer]:
+    """Those that nobody hooked into or changed."""
+    return [each for each in layers if type(each) is Layer and not is_watched(each)]
+
+
+def _laid_out(layers: Sequence[nn.Module]) -> list[ReadyLayer]:
+    return [each._ready for each in _as_made(layers) if each._ready is not None]
 
 
 def lay_out(model: nn.Module) -> None:

@@ -1,0 +1,139 @@
+"""What ids bring to the first layer's queries, keys and values, laid out for a CPU that answers.
+
+The first hidden states are a norm of three rows of tables, and queries, keys and values a map of
+these. All of it is linear but for the norm's factor, one number a token. So the map of all rows is
+made once (`cpu_token_projections.h`), and a layer adds up three of them for a token where it would
+multiply, in the pass that makes the token's hidden state. `layer.Layer` of what
+`embeddings.Embeddings` gives is the definition. It takes three times the memory of the tables, so
+it is done up to `MOST_BYTES` alone.
+
+Differs: the three rows, centred and weighted, are rounded before the map and not their norm, and
+what a token brings is rounded once more.
+
+Source: compare Graef 2024, Transformer tricks: Precomputing the first layer.
+
+Legend: R rows of a table, H hidden size, W columns of the map up to whole panels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.model.cpu_embeddings import TokenTables, suits
+from bertsmith.model.cpu_layer import SOURCE, ReadyLayer
+from bertsmith.model.embeddings import Embeddings
+from bertsmith.model.linear import Linear
+from bertsmith.model.origins import Origins
+from bertsmith.model.stream import Stream
+from bertsmith.model.watched import is_watched
+from bertsmith.native import call, pointer
+from bertsmith.structures import int64s, pointers
+
+MOST_BYTES = 192 << 20
+"""What tokens may bring: of BERT's vocabulary LARGE's takes 179 MiB in bfloat16, BASE's 134."""
+
+
+class Projected(ctypes.Structure):
+    """`Projected` of the source."""
+
+    _fields_ = (
+        ("of", TokenTables),
+        *pointers("of_tokens", "of_segments", "of_positions", "of_bias"),
+        *int64s("wide"),
+        *pointers("hidden"),
+    )
+
+
+class TokenProjections:
+    """Those of a model's tables by its first layer's map, for all of its streams."""
+
+    def __init__(self, embeddings: Embeddings, layer: ReadyLayer, qkv: Linear) -> None:
+        """Of the tables, and the layer that was made of that map."""
+        norm, tables = embeddings.norm, tables_of(embeddings)
+        weight, bias = norm.weight.detach(), norm.bias.detach()
+        of_bias = nn.functional.linear(bias, qkv.weight.float(), qkv.bias.float())
+        self._layer, self._parts = layer, [*embeddings.children()]
+        self._origins = _origins(embeddings)
+        self._held = (
+            _projected("project_tokens", tables[0], layer, weight),  # (R, W)
+            *(_projected("project", table, layer, weight) for table in tables[1:]),  # (R, W)
+            layer.in_columns(of_bias),  # (W,)
+        )
+        self._structure = Projected(
+            TokenTables.of(
+                tables, [table.new_empty(0) for table in tables], (weight, bias), norm.eps
+            ),
+            *(each.data_ptr() for each in self._held),
+            layer.wide,
+        )
+
+    def are_of(self, embeddings: Embeddings, layer: ReadyLayer) -> bool:
+        """Whether they are that layer's, and the embeddings have the parts and weights they had."""
+        is_same = self._layer is layer and [*embeddings._modules.values()] == self._parts
+        return is_same and self._origins.are_here()
+
+    def of(self, stream: Stream, hidden: Tensor) -> Projected:
+        """A stream's, whose hidden states are to be put there, (T, H)."""
+        found = Projected.from_buffer_copy(self._structure)
+        for table, ids in zip(found.of.tables, ids_of(stream), strict=True):
+            table.ids = ids.data_ptr()
+        found.of.count, found.hidden = len(hidden), hidden.data_ptr()
+        return found
+
+
+def answer(made_by: nn.Module | None) -> TypeGuard[Embeddings]:
+    """Whether these are embeddings that answer in one call, and nobody changes what they give."""
+    return type(made_by) is Embeddings and made_by.only_answers and not is_watched(made_by)
+
+
+def suit(embeddings: Embeddings, layer: ReadyLayer, stream: Stream) -> bool:
+    """Whether the functions can read all of it, and what tokens bring is not too much.
+
+    Not where products are of float32, which are more exact than a sum of three.
+    """
+    tables, is_exact = tables_of(embeddings), layer.dtype == torch.float32
+    return (
+        not (is_exact and layer.source == SOURCE)
+        and tables[0].dtype == layer.dtype
+        and len(tables[0]) * layer.wide * layer.dtype.itemsize <= MOST_BYTES
+        and suits(ids_of(stream), tables, embeddings.norm)
+    )
+
+
+def _projected(name: str, table: Tensor, layer: ReadyLayer, weight: Tensor) -> Tensor:
+    """(R, H) rows of a table, (H,) weights of the norm -> (R, W), of tokens in the table's type."""
+    dtype = table.dtype if name == "project_tokens" else torch.float32
+    found = torch.empty(len(table), layer.wide, dtype=dtype)
+    call(
+        layer.source,
+        name,
+        table,
+        ctypes.byref(layer.structure),
+        pointer(table),
+        ctypes.c_int64(len(table)),
+        pointer(weight),
+        ctypes.c_int64(layer.wide),
+        pointer(found),
+    )
+    return found
+
+
+def ids_of(stream: Stream) -> tuple[Tensor, ...]:
+    """Of each token (T,), in the order of `tables_of`."""
+    return stream.token_ids, stream.segment_ids, stream.positions
+
+
+def tables_of(embeddings: Embeddings) -> tuple[Tensor, ...]:
+    """Of tokens, segments and positions: (R, H)."""
+    parts = (embeddings.token, embeddings.segment, embeddings.position)
+    return tuple(part.weight.detach() for part in parts)
+
+
+def _origins(embeddings: Embeddings) -> Origins:
+    tables = (embeddings.token, embeddings.segment, embeddings.position)
+    norm = embeddings.norm
+    return Origins([*((each, "weight") for each in tables), (norm, "weight"), (norm, "bias")])

@@ -1,0 +1,39 @@
+"""Whether weights are those that they were, for whoever keeps what was made of them.
+
+A change in place counts up a tensor's version, and another tensor is another one; a change through
+`.data` nobody can see. It does not know what is made of weights.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+from torch import nn
+
+
+class Origins:
+    """Weights as they were when they were laid out; asked for every text, so in few steps."""
+
+    def __init__(self, named: Sequence[tuple[nn.Module, str]]) -> None:
+        """Of modules and their weights' names; others may make these."""
+        self._places = [(module._parameters, name) for module, name in named]
+        now = self._now()
+        self._weights = there = [each for each in now if each is not None]
+        self._are_made = len(there) < len(now)
+        # Of one made in inference mode no change in place is seen.
+        self._counted = [each for each in there if not each.is_inference()]
+        self._addresses = [each.data_ptr() for each in there]
+        self._versions = [each._version for each in self._counted]
+
+    def are_here(self) -> bool:
+        """Whether each is where it was, with the values that it had."""
+        return (
+            not self._are_made
+            and all(map(operator.is_, self._now(), self._weights))
+            and [each.data_ptr() for each in self._weights] == self._addresses
+            and [each._version for each in self._counted] == self._versions
+        )
+
+    def _now(self) -> list[nn.Parameter | None]:
+        return [place.get(name) for place, name in self._places]
