@@ -59,6 +59,7 @@ class ReadyModel:
         self.model = loaded.model.to(device).eval()
         if not any(linear.is_rounded for linear in linears(self.model)):
             lay_out(self.model)
+        self.model.bert.prepare()
         self.computed_in = str(self.model.bert.dtype).removeprefix("torch.")
         """The precision, told: of int8 the rest's too."""
         self.tokenizer = loaded.tokenizer

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from bertsmith.cores import keep_apart
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
-from bertsmith.model.layer import Layer, from_ids, in_turn
+from bertsmith.model.layer import Layer, from_ids, in_turn, prepare
 from bertsmith.model.lstm_layer import LstmLayer
 from bertsmith.model.stream import Stream
 from bertsmith.model.two_way import TwoWayEmbeddings, TwoWayLayer
@@ -62,21 +62,26 @@ class Bert(nn.Module):
             keep_apart()
         count = stream.num_tokens if rows is None else len(rows)
         rows = stream.with_spare(rows)
-        if highest == 0:
-            states: Tensor = self.embeddings(stream)
-            return (_first(_picked(states, rows), count),) * len(numbers)
-        layers, stops = list(self.layers), sorted({*numbers} - {0})
-        first = stops[0]
-        asked = rows if first == highest else None
-        states, hidden = from_ids(self.embeddings, layers[:first], stream, asked)
-        found = {0: states, first: hidden} if 0 in numbers else {first: hidden}
+        layers, stops = list(self.layers), sorted({0, *numbers})
+        first = min(stops[1:], default=0)
+        both = from_ids(self.embeddings, layers[:first], stream, rows if first == highest else None)
+        hidden: Tensor = self.embeddings(stream) if both is None else both[0]
+        found = {0: _picked(hidden, rows)} if 0 in numbers else {}
         for start, stop in pairwise(stops):
             asked = rows if stop == highest else None
-            hidden = found[stop] = in_turn(layers[start:stop], hidden, stream, asked)
-        return tuple(
-            _first(found[number] if number == highest else _picked(found[number], rows), count)
-            for number in numbers
-        )
+            if both is not None and start == 0:
+                hidden = both[1]
+            else:
+                hidden = in_turn(layers[start:stop], hidden, stream, asked)
+            found[stop] = hidden if stop == highest else _picked(hidden, rows)
+        return tuple(_first(found[number], count) for number in numbers)
+
+    def prepare(self) -> None:
+        """Makes what answers look up in layers that were laid out, which else the first one does.
+
+        With all of this thread's threads, and before others are forked from this process.
+        """
+        prepare(self.embeddings, list(self.layers))
 
     def pool(self, hidden: Tensor, stream: Stream) -> Tensor:
         """(T, H) final hidden states -> (N, H): dense and tanh over one token of each sequence."""

@@ -122,7 +122,8 @@ def embed(stream: Stream, tables: Sequence[Tensor], norm: nn.LayerNorm) -> Tenso
     ids = (stream.token_ids, stream.segment_ids, stream.positions)
     if stream.row_keys is not None or not suits(ids, tables, norm):
         return None
-    of = TokenTables.of(tables, ids, (norm.weight, norm.bias), norm.eps)
+    of_norm = (norm.weight, norm.bias)  # which others may make, and nobody else holds
+    of = TokenTables.of(tables, ids, of_norm, norm.eps)
     return _embedded(_Embeddings(of), tables[0], None)
 
 

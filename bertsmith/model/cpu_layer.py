@@ -109,7 +109,7 @@ class ReadyLayer:
         )
         self.source = source_of(linears)
         self.lock = threading.Lock()
-        """Of whoever makes more of it when that is first asked for."""
+        """For making, once, what is not laid out before somebody asks for it."""
         self.structure: _Layer | _Int8Layer
         if rounded := rounded_weights(linears):
             levels = (
@@ -137,12 +137,16 @@ class ReadyLayer:
         hidden, num_heads = self.structure.output.width, self.structure.rules.num_heads
         if hidden // num_heads % _HEAD_STEP:
             return self.structure
-        qkv, *_ = self._products[0]
-        keys = qkv.weight.detach()[hidden : 2 * hidden]  # (H, H), K rows a head
+        keys = self.qkv.weight.detach()[hidden : 2 * hidden]  # (H, H), K rows a head
         by_heads = [self._laid_out(each.t()) for each in keys.chunk(num_heads)]
         structure = _Layer.from_buffer_copy(self.structure)
         structure.keys_by_heads.numbers = self._keep(torch.cat(by_heads))
         return structure
+
+    @property
+    def qkv(self) -> Linear:
+        """The map to queries, keys and values."""
+        return self._products[0][0]
 
     @property
     def wide(self) -> int:

@@ -60,6 +60,7 @@ def from_ids(
 
     Of a lone layer all rows are asked for. None where a table has no row for an id.
     """
+    assert rows is None or len(layers) > 1, "a lone layer has room for the rows asked for alone"
     return _through(layers, hidden, stream, rows, projections.of(stream, hidden))
 
 

@@ -31,7 +31,7 @@ struct Projected : TokenTables {
   int64_t wide;                             // W
   Number* hidden;                           // (T, H)
 
-  // A token's hidden state, and the map's columns of it; (H,) floats are what it works in.
+  // A token's hidden state, and the map's columns of it; it works in H floats, up to whole vectors.
   void put_row(int64_t t, int64_t columns, float* room, const Grid<Number>& to) const {
     const TokenRows<Number> row(*this, t);
     const Number *of_token = brought(t), *next = of_token;

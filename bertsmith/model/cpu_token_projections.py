@@ -4,15 +4,15 @@ The first hidden states are a norm of three rows of tables, and queries, keys an
 these. All of it is linear but for the norm's factor, one number a token. So the map of all rows is
 made once (`cpu_token_projections.h`), and a layer adds up three of them for a token where it would
 multiply, in the pass that makes the token's hidden state. `layer.Layer` of what
-`embeddings.Embeddings` gives is the definition. It takes three times the memory of the tables, so
-it is done up to `MOST_BYTES` alone.
+`embeddings.Embeddings` gives is the definition. It takes three times the memory of the table of
+tokens and some more, so it is done up to `MOST_BYTES` alone.
 
 Differs: the three rows, centred and weighted, are rounded before the map and not their norm, and
 what a token brings is rounded once more.
 
 Source: compare Graef 2024, Transformer tricks: Precomputing the first layer.
 
-Legend: R rows of a table, H hidden size, W columns of the map up to whole panels.
+Legend: T tokens, R rows of a table, H hidden size, W columns of the map up to whole panels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from bertsmith.model.cpu_embeddings import TokenTables, suits
 from bertsmith.model.cpu_layer import SOURCE, ReadyLayer
 from bertsmith.model.embeddings import Embeddings
-from bertsmith.model.linear import Linear
 from bertsmith.model.origins import Origins
 from bertsmith.model.stream import Stream
 from bertsmith.model.watched import is_watched
@@ -51,56 +50,77 @@ class Projected(ctypes.Structure):
 class TokenProjections:
     """Those of a model's tables by its first layer's map, for all of its streams."""
 
-    def __init__(self, embeddings: Embeddings, layer: ReadyLayer, qkv: Linear) -> None:
-        """Of the tables, and the layer that was made of that map."""
-        norm, tables = embeddings.norm, tables_of(embeddings)
-        weight, bias = norm.weight.detach(), norm.bias.detach()
-        of_bias = nn.functional.linear(bias, qkv.weight.float(), qkv.bias.float())
-        self._layer, self._parts = layer, [*embeddings.children()]
-        self._origins = _origins(embeddings)
-        self._held = (
+    def __init__(self, embeddings: Embeddings, layer: ReadyLayer) -> None:
+        """Of the tables, and the layer that hidden states of theirs go to."""
+        norm, tables = embeddings.norm, _tables(embeddings)
+        weight, bias = norm.weight.detach(), norm.bias.detach()  # (H,)
+        qkv, of_map = layer.qkv.weight.detach(), layer.qkv.bias.detach()
+        of_bias = nn.functional.linear(bias, qkv.float(), of_map.float())  # (3 H,)
+        brought = (
             _projected("project_tokens", tables[0], layer, weight),  # (R, W)
             *(_projected("project", table, layer, weight) for table in tables[1:]),  # (R, W)
             layer.in_columns(of_bias),  # (W,)
         )
+        self._layer, self._parts, self._epsilon = layer, _parts(embeddings), norm.eps
+        self._origins = _origins(embeddings)
+        self._held = (*brought, *tables, weight, bias)
+        no_ids = [table.new_empty(0) for table in tables]
         self._structure = Projected(
-            TokenTables.of(
-                tables, [table.new_empty(0) for table in tables], (weight, bias), norm.eps
-            ),
-            *(each.data_ptr() for each in self._held),
+            TokenTables.of(tables, no_ids, (weight, bias), norm.eps),
+            *(each.data_ptr() for each in brought),
             layer.wide,
         )
 
+    @staticmethod
+    def made(embeddings: Embeddings, layer: ReadyLayer) -> TokenProjections | None:
+        """None where the functions cannot read the tables, or others make these anew every time."""
+        tables = _tables(embeddings)
+        no_ids = [torch.empty(0, dtype=torch.int64)] * len(tables)
+        can_be_read = suits(no_ids, tables, embeddings.norm)
+        if not can_be_read or not _origins(embeddings).are_here():
+            return None
+        return TokenProjections(embeddings, layer)
+
     def are_of(self, embeddings: Embeddings, layer: ReadyLayer) -> bool:
         """Whether they are that layer's, and the embeddings have the parts and weights they had."""
-        is_same = self._layer is layer and [*embeddings._modules.values()] == self._parts
-        return is_same and self._origins.are_here()
+        return (
+            self._layer is layer
+            and _parts(embeddings) == self._parts
+            and embeddings.norm.eps == self._epsilon
+            and self._origins.are_here()
+        )
+
+    def suit(self, stream: Stream) -> bool:
+        """Whether its ids are such that the functions can read them."""
+        first, *others = ids = _ids(stream)
+        return all(each.dtype == torch.int64 and each.is_contiguous() for each in ids) and all(
+            len(each) == len(first) for each in others
+        )
 
     def of(self, stream: Stream, hidden: Tensor) -> Projected:
         """A stream's, whose hidden states are to be put there, (T, H)."""
         found = Projected.from_buffer_copy(self._structure)
-        for table, ids in zip(found.of.tables, ids_of(stream), strict=True):
+        for table, ids in zip(found.of.tables, _ids(stream), strict=True):
             table.ids = ids.data_ptr()
         found.of.count, found.hidden = len(hidden), hidden.data_ptr()
         return found
 
 
-def answer(made_by: nn.Module | None) -> TypeGuard[Embeddings]:
-    """Whether these are embeddings that answer in one call, and nobody changes what they give."""
-    return type(made_by) is Embeddings and made_by.only_answers and not is_watched(made_by)
+def is_answering(module: nn.Module) -> TypeGuard[Embeddings]:
+    """Whether it is embeddings that answer in one call, and nobody changes what they give."""
+    return type(module) is Embeddings and module.only_answers and not is_watched(module)
 
 
-def suit(embeddings: Embeddings, layer: ReadyLayer, stream: Stream) -> bool:
-    """Whether the functions can read all of it, and what tokens bring is not too much.
+def pay(embeddings: Embeddings, layer: ReadyLayer) -> bool:
+    """Whether what tokens bring is not too much, and near enough to the layer's products.
 
-    Not where products are of float32, which are more exact than a sum of three.
+    Those of float32 are more exact than a sum of three.
     """
-    tables, is_exact = tables_of(embeddings), layer.dtype == torch.float32
+    table = embeddings.token.weight
     return (
-        not (is_exact and layer.source == SOURCE)
-        and tables[0].dtype == layer.dtype
-        and len(tables[0]) * layer.wide * layer.dtype.itemsize <= MOST_BYTES
-        and suits(ids_of(stream), tables, embeddings.norm)
+        table.dtype == layer.dtype
+        and not (layer.source == SOURCE and layer.dtype == torch.float32)
+        and len(table) * layer.wide * layer.dtype.itemsize <= MOST_BYTES
     )
 
 
@@ -122,15 +142,19 @@ def _projected(name: str, table: Tensor, layer: ReadyLayer, weight: Tensor) -> T
     return found
 
 
-def ids_of(stream: Stream) -> tuple[Tensor, ...]:
-    """Of each token (T,), in the order of `tables_of`."""
+def _ids(stream: Stream) -> tuple[Tensor, ...]:
+    """Of each token (T,), in the order of the tables."""
     return stream.token_ids, stream.segment_ids, stream.positions
 
 
-def tables_of(embeddings: Embeddings) -> tuple[Tensor, ...]:
+def _tables(embeddings: Embeddings) -> tuple[Tensor, ...]:
     """Of tokens, segments and positions: (R, H)."""
     parts = (embeddings.token, embeddings.segment, embeddings.position)
     return tuple(part.weight.detach() for part in parts)
+
+
+def _parts(embeddings: Embeddings) -> list[nn.Module | None]:
+    return [*embeddings._modules.values()]
 
 
 def _origins(embeddings: Embeddings) -> Origins:

@@ -109,8 +109,8 @@ class Layer(nn.Module):
             for part in parts:
                 part.lay_out()
 
-    def projections(self, embeddings: Embeddings, stream: Stream) -> TokenProjections | None:
-        """What ids bring to it as it was laid out; None where that cannot be had.
+    def projections(self, embeddings: Embeddings) -> TokenProjections | None:
+        """What ids bring to it as it was laid out; None where that is not to be had.
 
         Made when first asked for, by one thread, for which others wait.
         """
@@ -119,12 +119,10 @@ class Layer(nn.Module):
             return None
         with ready.lock:
             there = self._projections
-            if there is not None and there.are_of(embeddings, ready):
-                return there
-            self._projections = None  # not two at a time
-            if cpu_token_projections.suit(embeddings, ready, stream):
-                self._projections = TokenProjections(embeddings, ready, self.attention.qkv)
-            return self._projections
+            if there is None or not there.are_of(embeddings, ready):
+                self._projections = None  # not two at a time
+                self._projections = there = TokenProjections.made(embeddings, ready)
+            return there
 
     def forget(self) -> None:
         """Takes the weights as they are again."""
@@ -138,32 +136,42 @@ class Layer(nn.Module):
 
 def from_ids(
     embeddings: nn.Module, layers: Sequence[nn.Module], stream: Stream, rows: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor] | None:
     """The embeddings' hidden states of a stream, (T, H), and what `in_turn` makes of them.
 
-    In one call where both were laid out for it.
+    In one call; None where they were not laid out for it, and of some rows of a lone layer, which
+    makes few queries.
     """
-    found = _in_one_call(embeddings, layers, stream, rows)
-    if found is not None:
-        return found
-    hidden: Tensor = embeddings(stream)
-    return hidden, in_turn(layers, hidden, stream, rows)
-
-
-def _in_one_call(
-    embeddings: nn.Module, layers: Sequence[nn.Module], stream: Stream, rows: Tensor | None
-) -> tuple[Tensor, Tensor] | None:
-    if not cpu_token_projections.answer(embeddings) or (len(layers) == 1 and rows is not None):
+    if not cpu_token_projections.is_answering(embeddings):
         return None
-    as_made, laid_out = _as_made(layers), _laid_out(layers)
-    hidden = embeddings.token.weight.new_empty(stream.num_tokens, embeddings.token.weight.shape[1])
-    if len(laid_out) < len(layers) or not cpu_layers.suits(laid_out, hidden, stream, rows):
+    first, laid_out = _first(embeddings, layers), _laid_out(layers)
+    if first is None or len(laid_out) < len(layers) or (len(layers) == 1 and rows is not None):
         return None
-    projections = as_made[0].projections(embeddings, stream)
-    if projections is None:
+    table = embeddings.token.weight
+    hidden = table.new_empty(len(stream.token_ids), table.shape[1])  # (T, H)
+    if not cpu_layers.suits(laid_out, hidden, stream, rows):
+        return None
+    projections = first.projections(embeddings)
+    if projections is None or not projections.suit(stream):
         return None
     output = cpu_layers.from_ids(laid_out, projections, hidden, stream, rows)
     return None if output is None else (hidden, output)
+
+
+def prepare(embeddings: nn.Module, layers: Sequence[nn.Module]) -> None:
+    """Makes what `from_ids` looks up, if it does."""
+    if cpu_token_projections.is_answering(embeddings):
+        first = _first(embeddings, layers)
+        if first is not None:
+            first.projections(embeddings)
+
+
+def _first(embeddings: Embeddings, layers: Sequence[nn.Module]) -> Layer | None:
+    """The first layer, if it may look up what these embeddings bring: asked for every text."""
+    first = layers[0] if layers else None
+    if not isinstance(first, Layer) or first._ready is None:
+        return None
+    return first if cpu_token_projections.pay(embeddings, first._ready) else None
 
 
 def in_turn(
@@ -207,7 +215,8 @@ def _laid_out(layers: Sequence[nn.Module]) -> list[ReadyLayer]:
 def lay_out(model: nn.Module) -> None:
     """Lays out the weights of every layer of a model that is to answer, and joins its embeddings.
 
-    What is done in one call then calls no hook of a part.
+    What is done in one call then calls no hook of a part. Changes through `.data`, and of weights
+    made in inference mode, nobody can see: lay out anew after them.
     """
     in_layers: set[int] = set()
     for module in model.modules():

@@ -13,10 +13,10 @@ from torch import nn
 
 
 class Origins:
-    """Weights as they were when they were laid out; asked for every text, so in few steps."""
+    """Weights as they were when something was made of them; asked for every text, in few steps."""
 
     def __init__(self, named: Sequence[tuple[nn.Module, str]]) -> None:
-        """Of modules and their weights' names; others may make these."""
+        """Of modules and their weights' names; one that is made anew each time is never here."""
         self._places = [(module._parameters, name) for module, name in named]
         now = self._now()
         self._weights = there = [each for each in now if each is not None]
