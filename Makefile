@@ -16,7 +16,8 @@ test: $(STAMP)
 # What a matrix unit (AMX) and products of float16 run, where there are none; sizes of 1088 would take
 # minutes there, and narrower vectors have neither.
 TILES := --imitate tiles -k 'not 1088 and not narrower' tests/model/test_cpu_*.py
-FLOAT16 := --imitate float16 -k 'not narrower' tests/model/test_*float16*.py tests/model/test_*_loss.py
+FLOAT16 := --imitate float16 -k 'not narrower' tests/model/test_*float16*.py tests/model/test_*_loss.py \
+	tests/model/test_cpu_token_projections.py
 test-imitated: $(STAMP)
 	$(BIN)/python -m pytest -n 2 $(TILES)
 	$(BIN)/python -m pytest -n 2 $(FLOAT16)
@@ -29,8 +30,8 @@ SANITIZED = CXX='g++ -fsanitize=address --param asan-instrumentation-with-call-t
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	$(BIN)/python -m pytest -n 2 --capture=no
 test-sanitized: $(STAMP)
-	$(SANITIZED) tests/model/test_cpu_*.py tests/model/test_*_loss.py tests/train/test_cpu_updates.py \
-		tests/text/test_fast_wordpiece.py tests/test_cores.py
+	$(SANITIZED) tests/model/test_cpu_*.py tests/model/test_*_loss.py tests/model/test_from_ids.py \
+		tests/train/test_cpu_updates.py tests/text/test_fast_wordpiece.py tests/test_cores.py
 	$(SANITIZED) $(TILES)
 	$(SANITIZED) $(FLOAT16)
 

@@ -16,7 +16,14 @@ from bertsmith.model.layer import lay_out
 from bertsmith.model.stream import Stream
 from bertsmith.native import multiplies_float16
 from bertsmith.train.device import choose_float16
-from tests.builds import NEEDS_COMPILER, fastest_in, has_tiles, without_tiles
+from tests.builds import (
+    NEEDS_COMPILER,
+    fastest_in,
+    forget_builds,
+    has_tiles,
+    with_vectors_of,
+    without_tiles,
+)
 from tests.model.plain import random_packed
 
 # float32 has 24 bits and loses a few in two layers; bfloat16 has 8, and rounds fifteen times.
@@ -97,6 +104,20 @@ def test_hidden_states_are_those_of_the_definition(shape, num_layers, direction,
     ready = as_answering(model, dtype)
     assert error(ready(stream), exact(stream)) < WITHIN[dtype]
     assert has_them(ready)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("vector_bytes", ["16", "32"])
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_with_narrower_vectors_too(dtype, vector_bytes, monkeypatch):
+    with_vectors_of(vector_bytes, monkeypatch)
+    try:
+        model, stream = a_model(24, 2, 52).to(dtype), a_stream()
+        ready = as_answering(model, dtype)
+        assert error(ready(stream), copy.deepcopy(model).double()(stream)) < WITHIN[dtype]
+        assert has_them(ready)
+    finally:
+        forget_builds()
 
 
 @torch.no_grad()
