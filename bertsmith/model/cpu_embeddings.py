@@ -119,7 +119,7 @@ def embed(stream: Stream, tables: Sequence[Tensor], norm: nn.LayerNorm) -> Tenso
 
     None where it is not for this function, or an id has no row.
     """
-    ids = (stream.token_ids, stream.segment_ids, stream.positions)
+    ids = ids_of(stream)
     if stream.row_keys is not None or not suits(ids, tables, norm):
         return None
     of_norm = (norm.weight, norm.bias)  # which others may make, and nobody else holds
@@ -134,7 +134,7 @@ def embed_and_learn(
 
     None where it is not for this function, or an id has no row.
     """
-    ids = (stream.token_ids, stream.segment_ids, stream.positions)
+    ids = ids_of(stream)
     keys, (weight, bias) = stream.row_keys, (norm.weight, norm.bias)
     if not suits(ids, tables, norm, keys):
         return None
@@ -225,6 +225,11 @@ def _gradient(table: Tensor, sums: Tensor, rows: Tensor | None, count: int) -> T
         is_coalesced=True,
         check_invariants=False,
     )
+
+
+def ids_of(stream: Stream) -> tuple[Tensor, Tensor, Tensor]:
+    """Of tokens, segments and positions, as tables are told: (T,) each."""
+    return stream.token_ids, stream.segment_ids, stream.positions
 
 
 def suits(

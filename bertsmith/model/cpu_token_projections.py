@@ -23,7 +23,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from bertsmith.model.cpu_embeddings import TokenTables, suits
+from bertsmith.model.cpu_embeddings import TokenTables, ids_of, suits
 from bertsmith.model.cpu_layer import SOURCE, ReadyLayer
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.origins import Origins
@@ -92,7 +92,7 @@ class TokenProjections:
 
     def suit(self, stream: Stream) -> bool:
         """Whether its ids are such that the functions can read them."""
-        first, *others = ids = _ids(stream)
+        first, *others = ids = ids_of(stream)
         return all(each.dtype == torch.int64 and each.is_contiguous() for each in ids) and all(
             len(each) == len(first) for each in others
         )
@@ -100,7 +100,7 @@ class TokenProjections:
     def of(self, stream: Stream, hidden: Tensor) -> Projected:
         """A stream's, whose hidden states are to be put there, (T, H)."""
         found = Projected.from_buffer_copy(self._structure)
-        for table, ids in zip(found.of.tables, _ids(stream), strict=True):
+        for table, ids in zip(found.of.tables, ids_of(stream), strict=True):
             table.ids = ids.data_ptr()
         found.of.count, found.hidden = len(hidden), hidden.data_ptr()
         return found
@@ -140,11 +140,6 @@ def _projected(name: str, table: Tensor, layer: ReadyLayer, weight: Tensor) -> T
         pointer(found),
     )
     return found
-
-
-def _ids(stream: Stream) -> tuple[Tensor, ...]:
-    """Of each token (T,), in the order of the tables."""
-    return stream.token_ids, stream.segment_ids, stream.positions
 
 
 def _tables(embeddings: Embeddings) -> tuple[Tensor, ...]:

@@ -144,7 +144,7 @@ def from_ids(
     """
     if not cpu_token_projections.is_answering(embeddings):
         return None
-    first, laid_out = _first(embeddings, layers), _laid_out(layers)
+    first, laid_out = _first(embeddings, layers), _laid_out(_as_made(layers))
     if first is None or len(laid_out) < len(layers) or (len(layers) == 1 and rows is not None):
         return None
     table = embeddings.token.weight
@@ -182,7 +182,8 @@ def in_turn(
     In one call where all were laid out for it, in one function where all learn, and nobody hooked
     into one of them or changed what one does.
     """
-    as_made, laid_out = _as_made(layers), _laid_out(layers)
+    as_made = _as_made(layers)
+    laid_out = _laid_out(as_made)
     if len(laid_out) == len(layers) and cpu_layers.suits(laid_out, hidden, stream, rows):
         return cpu_layers.through(laid_out, hidden, stream, rows)
     if len(as_made) == len(layers) and cpu_training_layers.may_suit(hidden, len(layers)):
@@ -208,8 +209,8 @@ def _as_made(layers: Sequence[nn.Module]) -> list[Layer]:
     return [each for each in layers if type(each) is Layer and not is_watched(each)]
 
 
-def _laid_out(layers: Sequence[nn.Module]) -> list[ReadyLayer]:
-    return [each._ready for each in _as_made(layers) if each._ready is not None]
+def _laid_out(layers: Sequence[Layer]) -> list[ReadyLayer]:
+    return [each._ready for each in layers if each._ready is not None]
 
 
 def lay_out(model: nn.Module) -> None:

@@ -1,6 +1,7 @@
 """Layers that answer for a pooler's rows, beside torch's operators in float64."""
 
 import copy
+import functools
 import threading
 
 import pytest
@@ -148,24 +149,30 @@ def test_levels_of_eight_bits_have_keys_and_values():
     assert not ready._ready.structure_for_pooling.keys_by_heads.panels.numbers
 
 
+def asked_at_once(ask, count=4):
+    """What as many threads are answered, which ask at the same time."""
+    found = []
+    barrier = threading.Barrier(count)
+
+    def wait_and_ask():
+        barrier.wait()
+        with torch.no_grad():  # a thread's own
+            found.append(ask())
+
+    threads = [threading.Thread(target=wait_and_ask) for _ in range(count)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(found) == count
+    return found
+
+
 def test_threads_that_ask_first_at_the_same_time_have_the_same_answers():
     layer, stream = a_layer(*SHAPES[1]), a_stream()
     given = states(stream, 192)
     with torch.no_grad():
         right = as_answering(layer)(given, stream, stream.first_rows)
     for _ in range(20):
-        ready, found = as_answering(layer), []
-        barrier = threading.Barrier(4)
-
-        def ask(ready=ready, found=found, barrier=barrier):
-            barrier.wait()
-            with torch.no_grad():
-                found.append(ready(given, stream, stream.first_rows))
-
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        assert len(found) == 4
-        assert all(torch.equal(each, right) for each in found)
+        ask = functools.partial(as_answering(layer), given, stream, stream.first_rows)
+        assert all(torch.equal(each, right) for each in asked_at_once(ask))

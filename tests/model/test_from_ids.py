@@ -1,8 +1,8 @@
 """When a model looks up what ids bring to its first layer, and what it does where it cannot."""
 
 import copy
+import functools
 import pickle
-import threading
 from dataclasses import replace
 
 import pytest
@@ -15,6 +15,7 @@ from bertsmith.model import cpu_token_projections as projections
 from bertsmith.model.embeddings import Table
 from bertsmith.model.layer import lay_out
 from tests.builds import NEEDS_COMPILER, names_of_calls
+from tests.model.test_cpu_lone_answers import asked_at_once
 from tests.model.test_cpu_token_projections import (
     TOKENS,
     WITHIN,
@@ -73,20 +74,7 @@ def test_threads_that_ask_first_at_the_same_time_wait_for_one(monkeypatch):
         right = as_answering(model)(stream)
     names.clear()
     for _ in range(20):
-        ready, found = as_answering(model), []
-        barrier = threading.Barrier(4)
-
-        def ask(ready=ready, found=found, barrier=barrier):
-            barrier.wait()
-            with torch.no_grad():
-                found.append(ready(stream))
-
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        assert len(found) == 4
+        found = asked_at_once(functools.partial(as_answering(model), stream))
         assert names.count("project_tokens") == 1
         names.clear()
         assert all(torch.equal(each, right) for each in found)
