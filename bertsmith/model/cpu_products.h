@@ -20,14 +20,14 @@ constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
-// Whether the second cache keeps up anyway: with bfloat16, and with all types on AMD's processors that
-// multiply it. These multiply no float16, by which a source knows them; one generation of Intel's neither.
-#if MULTIPLIES_BF16 && !defined(__AVX512FP16__)
-template <typename Number>
-constexpr bool IS_SECOND_FAST = true;
-#else
+// Whether the second cache keeps up anyway: with bfloat16, and with all types where no instruction multiplies
+// float16, by which a source knows Intel's processors that have a matrix unit, or hide it.
+#if defined(__AVX512FP16__)
 template <typename Number>
 constexpr bool IS_SECOND_FAST = sizeof(Number) == 2;
+#else
+template <typename Number>
+constexpr bool IS_SECOND_FAST = true;
 #endif
 // So many steps before a panel's numbers are read they are asked for: most lie in the second cache. In a
 // tile's last steps it is the panel's first numbers, with which the next tile begins; not where rows may lie
