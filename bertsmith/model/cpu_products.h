@@ -1,14 +1,13 @@
 // Products of rows with a matrix that lies in panels, on a CPU.
 //
-// A tile of rows and columns is summed up in registers, always in the same order, in float32, levels
-// as integers: a row's results depend on no other row. Who asks says what becomes of a tile's sums. It
-// knows no layers.
+// Sums are made in the matrix unit or in registers (cpu_register_products.h), always in the same order: a
+// row's results depend on no other row. Who asks says what becomes of them. It knows no layers.
 //
 // Legend: R rows, D depth, C columns.
 
 #pragma once
 
-#include "cpu_tile_products.h"
+#include "cpu_register_products.h"
 
 namespace {
 
@@ -29,10 +28,6 @@ constexpr bool IS_SECOND_FAST = sizeof(Number) == 2;
 template <typename Number>
 constexpr bool IS_SECOND_FAST = true;
 #endif
-// So many steps before a panel's numbers are read they are asked for: most lie in the second cache. In a
-// tile's last steps it is the panel's first numbers, with which the next tile begins; not where rows may lie
-// in bands, since it needs one register more, which loses more there than it gains (docs/log.md).
-constexpr int AHEAD = 16, LINE_BYTES = 64;
 
 // For what becomes of a row's sums where that is long: its tables and constants stay in registers, and it is
 // written once, not for every row of a tile. Not of numbers that the matrix unit multiplies, whose sums wait
@@ -47,91 +42,34 @@ inline auto out_of_line(const Then& then) {
     };
 }
 
-// A row's sums, of all the vectors of a panel.
+// So much of a panel's depth as takes so many bytes; rows may lie in bands.
 template <int VECTORS, typename Number>
-using Row = typename Factors<Number>::Sums[VECTORS];
-
-// Goes on from the rows' sums, or from zero where there are none.
-//
-// Addresses of rows are one of two pointers and no, one or two strides, as one instruction says them. With
-// more pointers, or an index, g++ 12 keeps some in vector registers, and moving one back waits for all
-// products before it; the empty asm keeps it from deriving one from another. It is inlined into its caller so
-// that `then` may be, with the sums in registers; a long one is better `out_of_line`.
-template <int ROWS, int VECTORS, typename Number, typename Then>
-__attribute__((always_inline)) inline void multiply_tile(
-    Left<Number> rows, const Number* panel, int64_t depth, const Row<VECTORS, Number>* before,
-    const Then& then) {
-  constexpr int STEP = Factors<Number>::STEP, HALF = ROWS / 2;
-  typedef typename Factors<Number>::Sums Sums;
-  Sums sums[ROWS][VECTORS];
-#pragma GCC unroll 8
-  for (int r = 0; r < ROWS; r++)
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) sums[r][v] = before ? before[r][v] : Sums{};
-  constexpr int64_t STEP_BYTES = VECTORS * VECTOR_BYTES, LAST = AHEAD * STEP;
-  const int64_t jump = rows.is_in_bands() ? rows.band - BAND<Number> : 0;
-  // Of two passes at most, unless in bands: `ahead` turns back in the last one.
-  const int64_t at_once = jump ? BAND<Number> : HAS_BANDS ? depth : std::max(depth - LAST, LAST);
-  int64_t ahead = AHEAD * STEP_BYTES;
-  const Number *low = rows.first, *high = low + HALF * rows.row;
-  if constexpr (!HAS_BANDS)
-#pragma GCC unroll 8
-    for (int r = 0; r < ROWS; r++)  // where the next tile's rows begin
-      __builtin_prefetch((r < HALF ? low : high - HALF * rows.row) + (ROWS + r) * rows.row);
-  for (int64_t left = depth; left > 0; left -= at_once, low += jump, high += jump) {
-    if (!HAS_BANDS && left <= LAST) ahead -= depth / STEP * STEP_BYTES;
-    for (int64_t here = std::min(at_once, left); here > 0; here -= STEP) {
-      asm("" : "+r"(low), "+r"(high), "+r"(panel), "+r"(here));
-#pragma GCC unroll 8
-      for (int byte = 0; byte < STEP_BYTES; byte += LINE_BYTES)
-        __builtin_prefetch((const char*)panel + ahead + byte);
-      typename Factors<Number>::Columns columns[VECTORS];
-#pragma GCC unroll 8
-      for (int v = 0; v < VECTORS; v++) columns[v] = Factors<Number>::of(panel + v * LANES * STEP);
-#pragma GCC unroll 8
-      for (int r = 0; r < ROWS; r++) {
-        const Number* row = r < HALF ? low + r * rows.row : high + (r - HALF) * rows.row;
-#pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; v++)
-          sums[r][v] = Factors<Number>::add(sums[r][v], row, columns[v]);
-      }
-      panel += VECTORS * LANES * STEP, low += rows.step, high += rows.step;
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < ROWS; r++) {
-    Sums row[VECTORS];  // it may be looked at in memory; the sums themselves never are
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) row[v] = sums[r][v];
-    then(r, row);
-  }
+constexpr int64_t depth_of(int64_t bytes) {
+  return bytes / STEP_BYTES<VECTORS> * Factors<Number>::STEP / BAND<Number> * BAND<Number>;
 }
 
-// Fewer rows than a tile's.
-template <int ROWS, int VECTORS, typename Number, typename Then>
-inline void multiply_last(
-    Left<Number> rows, int count, const Number* panel, int64_t depth,
-    const Row<VECTORS, Number>* before, const Then& then) {
-  if constexpr (ROWS > 0) {
-    if (count == ROWS)
-      multiply_tile<ROWS, VECTORS>(rows, panel, depth, before, then);
-    else
-      multiply_last<ROWS - 1, VECTORS>(rows, count, panel, depth, before, then);
-  }
-}
+// So few rows are multiplied in about the time in which their matrix comes, from memory or the third cache.
+// All of them are multiplied by so much of a panel before the next as much, which comes meanwhile.
+constexpr int FEW_ROWS = (VECTOR_BYTES == 64 ? 24 : 4) * TILE_ROWS;
+constexpr int64_t FEW_BYTES = 1 << 14;
 
-// Rows by a part of a panel's depth, going on from their sums.
-template <int VECTORS, typename Number, typename Then>
-inline void multiply_part(
-    Left<Number> rows, int count, const Number* panel, int64_t depth,
-    const Row<VECTORS, Number>* before, const Then& then) {
-  int first = 0;
-  auto of_row = [&] { return before ? before + first : nullptr; };
-  auto next = [&](int row, const auto& sums) { then(first + row, sums); };
-  for (; first + TILE_ROWS <= count; first += TILE_ROWS)
-    multiply_tile<TILE_ROWS, VECTORS>(rows.from(first), panel, depth, of_row(), next);
-  multiply_last<TILE_ROWS - 1, VECTORS>(
-      rows.from(first), count - first, panel, depth, of_row(), next);
+// Few rows by a panel, a part of its depth after the other -> their sums, made in the same order as at once.
+template <int VECTORS, typename Number>
+__attribute__((noinline)) void multiply_few(
+    Left<Number> rows, int count, const Number* panel, int64_t depth, Row<VECTORS, Number>* sums) {
+  constexpr int64_t PART = depth_of<VECTORS, Number>(FEW_BYTES);
+  const auto asking_for = [&](auto lines) {
+    for (int64_t k = 0; k < depth; k += PART)
+      multiply_part<VECTORS, lines>(
+          rows.deeper(k), count, panel + k * VECTORS * LANES, std::min(PART, depth - k),
+          k ? sums : nullptr, [=](int row, const auto& found) {
+            for (int v = 0; v < VECTORS; v++) sums[row][v] = found[v];
+          });
+  };
+  if (count > 2 * TILE_ROWS)
+    asking_for(std::integral_constant<int, 1>());
+  else
+    asking_for(std::integral_constant<int, 2>());
 }
 
 // Rows, at most a block of them, by a panel too deep for the first cache: a part of its depth for all
@@ -165,11 +103,10 @@ inline void multiply_panel(
       return waiting.finish();
     }
 #endif
-  constexpr int64_t NEAR = NEAR_BYTES / (VECTORS * VECTOR_BYTES) * Factors<Number>::STEP;
-  constexpr int64_t PART = NEAR / BAND<Number> * BAND<Number>;  // rows may lie in bands
+  constexpr int64_t PART = depth_of<VECTORS, Number>(NEAR_BYTES);
   // Of many bands few are foreseen.
   if (depth <= PART || (IS_SECOND_FAST<Number> && !rows.is_in_bands())) {
-    multiply_part<VECTORS, Number>(rows, count, panel, depth, nullptr, then);
+    multiply_part<VECTORS>(rows, count, panel, depth, nullptr, then);
     return;
   }
   for (int block = 0; block < count; block += BLOCK_ROWS<Number>)

@@ -134,6 +134,15 @@ inline void multiply_together(
       return;
     }
 #endif
+  if (TILE_ROWS < count && count <= FEW_ROWS) {  // of one tile alone nothing comes meanwhile
+    Row<VECTORS, Number> sums[FEW_ROWS];
+#pragma omp for schedule(static)
+    for (int64_t column = 0; column < by.width; column += BROAD) {
+      multiply_few<VECTORS>(rows, int(count), by.from(column), by.depth, sums);
+      for (int64_t row = 0; row < count; row++) then(row, column, sums[row]);
+    }
+    return;
+  }
 #pragma omp for schedule(static)
   for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
     // A panel stays in the first cache, or in the second where that keeps up.

@@ -17,6 +17,7 @@ from tests.model.test_cpu_layer import (
     a_layer,
     a_stream,
     assert_alone_and_in_any_threads,
+    assert_few_rows_are_as_among_many,
     assert_spoils_its_own_sequence_alone,
     error,
     states,
@@ -90,6 +91,13 @@ def test_eight_bits_are_seen_in_what_comes_out():
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads(dtype):
     assert_alone_and_in_any_threads(in_eight_bits(a_layer(), dtype), dtype)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_few_rows_of_a_broad_layer_become_what_they_do_among_many(dtype):
+    layer = in_eight_bits(a_layer(312, 12, 1200), dtype)
+    assert_few_rows_are_as_among_many(layer, 312, dtype)
 
 
 @torch.no_grad()

@@ -83,6 +83,17 @@ def assert_alone_and_in_any_threads(layer, dtype=torch.float32):
         assert torch.equal(layer(given[start:end], a_stream([length])), together[start:end])
 
 
+def assert_few_rows_are_as_among_many(layer, width, dtype=torch.float32):
+    """Every number of tiles, parts of a matrix that come before they are read, and one row more."""
+    lengths = [1, 5, 6, 7, 12, 13, 18, 24, 25, 100, 143, 144, 145]
+    stream = a_stream(lengths)
+    given = states(stream, width, dtype)
+    together = layer(given, stream)
+    for start, length in zip(stream.first_rows.tolist(), lengths, strict=True):
+        alone = layer(given[start : start + length], a_stream([length]))
+        assert torch.equal(alone, together[start : start + length]), length
+
+
 def assert_spoils_its_own_sequence_alone(layer, columns, broken, dtype=torch.float32):
     """A number that is none, at columns of the first row."""
     stream = a_stream()
@@ -155,6 +166,12 @@ def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads(dtype):
     layer = as_answering(a_layer(), dtype)
     assert_alone_and_in_any_threads(layer, dtype)
     assert_spoils_its_own_sequence_alone(layer, slice(None), torch.nan, dtype)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_few_rows_of_a_broad_layer_become_what_they_do_among_many(dtype):
+    assert_few_rows_are_as_among_many(as_answering(a_layer(312, 12, 1200), dtype), 312, dtype)
 
 
 @torch.no_grad()
@@ -370,5 +387,7 @@ def test_narrower_vectors_without_products_of_bfloat16_compute_the_same(capabili
                 given = states(stream, 72, dtype)
                 exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream, rows)
                 assert error(as_answering(layer, dtype)(given, stream, rows), exact) < within
+            layer = as_answering(a_layer(72, 3, 600), dtype)
+            assert_few_rows_are_as_among_many(layer, 72, dtype)
     finally:
         forget_builds()
