@@ -23,8 +23,8 @@ inline void multiply_runs(
   for (int64_t run = 0; run < rows.runs; run++, panel += Float16Panels::RUN_NUMBERS) {
     const float* sizes = reinterpret_cast<const float*>(panel + RUN * Float16Panels::BROAD);
     const bool is_first = run == 0;
-    multiply_part<VECTORS / 2, Float16>(
-        Left<Float16>{rows.numbers + 2 * RUN * run, rows.stride}, count, panel, 2 * RUN, nullptr,
+    multiply_part<VECTORS / 2>(
+        Left<Float16>{rows.numbers + 2 * RUN * run, rows.stride}, count, {panel, 2 * RUN}, nullptr,
         [&](int row, const auto& part) {
           const float size = rows.sizes[row * rows.runs + run];
 #pragma GCC unroll 8

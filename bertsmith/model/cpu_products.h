@@ -48,12 +48,13 @@ constexpr int64_t depth_of(int64_t bytes) {
   return bytes / STEP_BYTES<VECTORS> * Factors<Number>::STEP / BAND<Number> * BAND<Number>;
 }
 
-// So few rows are multiplied in about the time in which their matrix comes, from memory or the third cache.
-// All of them are multiplied by so much of a panel before the next as much, which comes meanwhile.
+// Of so few rows multiplying does not hide that their matrix comes from memory, or from the third cache: all
+// are multiplied by so much of a panel before the next as much, which comes meanwhile.
 constexpr int FEW_ROWS = (VECTOR_BYTES == 64 ? 24 : 4) * TILE_ROWS;
 constexpr int64_t FEW_BYTES = 1 << 14;
 
 // Few rows by a panel, a part of its depth after the other -> their sums, made in the same order as at once.
+// Lines asked for are what two tiles take, or more; of three, a quarter is not asked for, and no slower.
 template <int VECTORS, typename Number>
 __attribute__((noinline)) void multiply_few(
     Left<Number> rows, int count, const Number* panel, int64_t depth, Row<VECTORS, Number>* sums) {
@@ -61,12 +62,12 @@ __attribute__((noinline)) void multiply_few(
   const auto asking_for = [&](auto lines) {
     for (int64_t k = 0; k < depth; k += PART)
       multiply_part<VECTORS, lines>(
-          rows.deeper(k), count, panel + k * VECTORS * LANES, std::min(PART, depth - k),
+          rows.deeper(k), count, {panel + k * VECTORS * LANES, std::min(PART, depth - k)},
           k ? sums : nullptr, [=](int row, const auto& found) {
             for (int v = 0; v < VECTORS; v++) sums[row][v] = found[v];
           });
   };
-  if (count > 2 * TILE_ROWS)
+  if (count > 2 * TILE_ROWS || STEP_BYTES<VECTORS> <= 2 * LINE_BYTES)
     asking_for(std::integral_constant<int, 1>());
   else
     asking_for(std::integral_constant<int, 2>());
@@ -85,9 +86,9 @@ inline void multiply_deep(
   int64_t k = 0;
   for (; k + part < depth; k += part)
     multiply_part<VECTORS>(
-        rows.deeper(k), count, panel + k * VECTORS * LANES, part, k ? kept : nullptr, keep);
+        rows.deeper(k), count, {panel + k * VECTORS * LANES, part}, k ? kept : nullptr, keep);
   multiply_part<VECTORS>(
-      rows.deeper(k), count, panel + k * VECTORS * LANES, depth - k, kept, then);
+      rows.deeper(k), count, {panel + k * VECTORS * LANES, depth - k}, kept, then);
 }
 
 // Rows by a panel of so many vectors; `then` is told a row's number and its sums.
@@ -106,7 +107,7 @@ inline void multiply_panel(
   constexpr int64_t PART = depth_of<VECTORS, Number>(NEAR_BYTES);
   // Of many bands few are foreseen.
   if (depth <= PART || (IS_SECOND_FAST<Number> && !rows.is_in_bands())) {
-    multiply_part<VECTORS>(rows, count, panel, depth, nullptr, then);
+    multiply_part<VECTORS>(rows, count, {panel, depth}, nullptr, then);
     return;
   }
   for (int block = 0; block < count; block += BLOCK_ROWS<Number>)

@@ -23,19 +23,19 @@ using Row = typename Factors<Number>::Sums[VECTORS];
 template <int VECTORS>
 constexpr int64_t STEP_BYTES = VECTORS * VECTOR_BYTES;
 
-// What a tile asks for at every step, so many bytes from the panel's numbers that it reads: those of a later
-// step, for the first cache; or where LINES are named, so many of what follows the part, for the second, of
-// which each tile asks for a share and so comes nearer with every step.
+// What a tile asks for at every step, so many bytes past the panel's numbers that it reads: those of a later
+// step, for the first cache; or where LINES are named so many of what follows the part, for the second. Of
+// that a tile asks for a share, fewer bytes a step than it reads: so many fewer is what it asks for past.
 template <int VECTORS, int LINES>
 struct Ahead {
   static constexpr int64_t BYTES = LINES ? LINES * LINE_BYTES : STEP_BYTES<VECTORS>;
-  int64_t from = AHEAD * STEP_BYTES<VECTORS>, nearer = 0;
+  int64_t past = AHEAD * STEP_BYTES<VECTORS>, fewer = 0;
 
   inline void ask(const void* panel) {
 #pragma GCC unroll 8
     for (int64_t byte = 0; byte < BYTES; byte += LINE_BYTES)
-      __builtin_prefetch(static_cast<const char*>(panel) + from + byte, 0, LINES ? 2 : 3);
-    if constexpr (LINES) from -= nearer;
+      __builtin_prefetch(static_cast<const char*>(panel) + past + byte, 0, LINES ? 2 : 3);
+    if constexpr (LINES) past -= fewer;
   }
 };
 
@@ -47,8 +47,8 @@ struct Ahead {
 // that `then` may be, with the sums in registers; a long one is better `out_of_line`.
 template <int ROWS, int VECTORS, int LINES, typename Number, typename Then>
 __attribute__((always_inline)) inline void multiply_tile(
-    Left<Number> rows, const Number* panel, int64_t depth, const Row<VECTORS, Number>* before,
-    const Then& then, Ahead<VECTORS, LINES> ahead) {
+    Left<Number> rows, PanelPart<Number> part, const Row<VECTORS, Number>* before, const Then& then,
+    Ahead<VECTORS, LINES> ahead) {
   constexpr int STEP = Factors<Number>::STEP, HALF = ROWS / 2;
   typedef typename Factors<Number>::Sums Sums;
   Sums sums[ROWS][VECTORS];
@@ -57,17 +57,18 @@ __attribute__((always_inline)) inline void multiply_tile(
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) sums[r][v] = before ? before[r][v] : Sums{};
   constexpr int64_t LAST = AHEAD * STEP;
+  const Number* panel = part.first;
   constexpr bool TURNS_BACK = !HAS_BANDS && !LINES;
   const int64_t jump = rows.is_in_bands() ? rows.band - BAND<Number> : 0;
   // Of two passes at most, unless in bands: `ahead` turns back in the last one.
-  const int64_t at_once = jump ? BAND<Number> : TURNS_BACK ? std::max(depth - LAST, LAST) : depth;
+  const int64_t at_once = jump ? BAND<Number> : TURNS_BACK ? std::max(part.depth - LAST, LAST) : part.depth;
   const Number *low = rows.first, *high = low + HALF * rows.row;
   if constexpr (!HAS_BANDS)
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; r++)  // where the next tile's rows begin
       __builtin_prefetch((r < HALF ? low : high - HALF * rows.row) + (ROWS + r) * rows.row);
-  for (int64_t left = depth; left > 0; left -= at_once, low += jump, high += jump) {
-    if (TURNS_BACK && left <= LAST) ahead.from -= depth / STEP * STEP_BYTES<VECTORS>;
+  for (int64_t left = part.depth; left > 0; left -= at_once, low += jump, high += jump) {
+    if (TURNS_BACK && left <= LAST) ahead.past -= part.depth / STEP * STEP_BYTES<VECTORS>;
     for (int64_t here = std::min(at_once, left); here > 0; here -= STEP) {
       asm("" : "+r"(low), "+r"(high), "+r"(panel), "+r"(here));
       ahead.ask(panel);
@@ -96,13 +97,13 @@ __attribute__((always_inline)) inline void multiply_tile(
 // Fewer rows than a tile's.
 template <int ROWS, int VECTORS, int LINES, typename Number, typename Then>
 inline void multiply_last(
-    Left<Number> rows, int count, const Number* panel, int64_t depth,
-    const Row<VECTORS, Number>* before, const Then& then, const Ahead<VECTORS, LINES>& ahead) {
+    Left<Number> rows, int count, PanelPart<Number> part, const Row<VECTORS, Number>* before,
+    const Then& then, const Ahead<VECTORS, LINES>& ahead) {
   if constexpr (ROWS > 0) {
     if (count == ROWS)
-      multiply_tile<ROWS, VECTORS>(rows, panel, depth, before, then, ahead);
+      multiply_tile<ROWS, VECTORS>(rows, part, before, then, ahead);
     else
-      multiply_last<ROWS - 1, VECTORS>(rows, count, panel, depth, before, then, ahead);
+      multiply_last<ROWS - 1, VECTORS>(rows, count, part, before, then, ahead);
   }
 }
 
@@ -110,19 +111,19 @@ inline void multiply_last(
 // in memory, LINES at a step.
 template <int VECTORS, int LINES = 0, typename Number, typename Then>
 inline void multiply_part(
-    Left<Number> rows, int count, const Number* panel, int64_t depth,
-    const Row<VECTORS, Number>* before, const Then& then) {
-  const int64_t steps = parts(depth, Factors<Number>::STEP);
+    Left<Number> rows, int count, PanelPart<Number> part, const Row<VECTORS, Number>* before,
+    const Then& then) {
+  const int64_t steps = parts(part.depth, Factors<Number>::STEP);
   const int64_t share = LINES ? parts(STEP_BYTES<VECTORS>, parts(count, TILE_ROWS)) : 0;
   Ahead<VECTORS, LINES> ahead;
   if (LINES) ahead = {steps * STEP_BYTES<VECTORS>, STEP_BYTES<VECTORS> - share};
   int first = 0;
   auto of_row = [&] { return before ? before + first : nullptr; };
   auto next = [&](int row, const auto& sums) { then(first + row, sums); };
-  for (; first + TILE_ROWS <= count; first += TILE_ROWS, ahead.from += share * steps)
-    multiply_tile<TILE_ROWS, VECTORS>(rows.from(first), panel, depth, of_row(), next, ahead);
+  for (; first + TILE_ROWS <= count; first += TILE_ROWS, ahead.past += share * steps)
+    multiply_tile<TILE_ROWS, VECTORS>(rows.from(first), part, of_row(), next, ahead);
   multiply_last<TILE_ROWS - 1, VECTORS>(
-      rows.from(first), count - first, panel, depth, of_row(), next, ahead);
+      rows.from(first), count - first, part, of_row(), next, ahead);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Products of many rows with a matrix that lies in panels, which all threads of a region share.
+// Products of rows with a matrix that lies in panels, which all threads of a region share.
 //
 // A thread takes a block of rows and a panel at a time; of deep rows a block and some panels, a part of
-// their depth after the other. It knows no layers.
+// their depth after the other; few rows all at once. It knows no layers.
 //
 // Legend: R rows, D depth, C columns; O outputs of a map, I its inputs.
 
@@ -134,7 +134,9 @@ inline void multiply_together(
       return;
     }
 #endif
-  if (TILE_ROWS < count && count <= FEW_ROWS) {  // of one tile alone nothing comes meanwhile
+  // One tile alone waits for its panel either way; and no thread is to be without one.
+  if (TILE_ROWS < count && count <= FEW_ROWS &&
+      (num_blocks == 1 || num_panels >= omp_get_num_threads())) {
     Row<VECTORS, Number> sums[FEW_ROWS];
 #pragma omp for schedule(static)
     for (int64_t column = 0; column < by.width; column += BROAD) {

@@ -52,6 +52,13 @@ struct Left {
   bool is_in_bands() const { return HAS_BANDS && band != BAND<Number>; }
 };
 
+// A part of a panel's depth.
+template <typename Number>
+struct PanelPart {
+  const Number* first;
+  int64_t depth;
+};
+
 #if HAS_TILES
 // Whether rows are so many that they pass, and whether sums wait beside their products. Those of few rows
 // or little depth are over too soon: their sums become something at once.
@@ -63,13 +70,6 @@ struct Manner {
     const bool are_many = count >= MANY_TILES * TALL;
     return {are_many, are_many && depth >= WAITING_DEPTH<Number>};
   }
-};
-
-// A part of a panel's depth.
-template <typename Number>
-struct PanelPart {
-  const Number* first;
-  int64_t depth;
 };
 
 // What one thread makes: rows from one on, and columns.

@@ -165,5 +165,6 @@ def test_narrower_vectors_without_products_of_bytes_compute_the_same(capability,
             given = states(stream, 72)
             exact = in_eight_bits(layer, one_call=False)(given, stream, rows).double()
             assert error(in_eight_bits(layer)(given, stream, rows), exact) < WITHIN
+        assert_few_rows_are_as_among_many(in_eight_bits(a_layer(72, 3, 2400)), 72)
     finally:
         forget_builds()

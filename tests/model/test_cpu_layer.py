@@ -84,14 +84,20 @@ def assert_alone_and_in_any_threads(layer, dtype=torch.float32):
 
 
 def assert_few_rows_are_as_among_many(layer, width, dtype=torch.float32):
-    """Every number of tiles, parts of a matrix that come before they are read, and one row more."""
+    """One tile, two, more, as many as ask for what comes next, and one row more."""
     lengths = [1, 5, 6, 7, 12, 13, 18, 24, 25, 100, 143, 144, 145]
     stream = a_stream(lengths)
     given = states(stream, width, dtype)
     together = layer(given, stream)
-    for start, length in zip(stream.first_rows.tolist(), lengths, strict=True):
-        alone = layer(given[start : start + length], a_stream([length]))
-        assert torch.equal(alone, together[start : start + length]), length
+    threads = torch.get_num_threads()
+    try:
+        for start, length in zip(stream.first_rows.tolist(), lengths, strict=True):
+            of = slice(start, start + length)
+            for count in (1, 3):
+                torch.set_num_threads(count)
+                assert torch.equal(layer(given[of], a_stream([length])), together[of]), length
+    finally:
+        torch.set_num_threads(threads)
 
 
 def assert_spoils_its_own_sequence_alone(layer, columns, broken, dtype=torch.float32):
@@ -387,7 +393,7 @@ def test_narrower_vectors_without_products_of_bfloat16_compute_the_same(capabili
                 given = states(stream, 72, dtype)
                 exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream, rows)
                 assert error(as_answering(layer, dtype)(given, stream, rows), exact) < within
-            layer = as_answering(a_layer(72, 3, 600), dtype)
+            layer = as_answering(a_layer(72, 3, 1200), dtype)
             assert_few_rows_are_as_among_many(layer, 72, dtype)
     finally:
         forget_builds()
