@@ -54,7 +54,7 @@ constexpr int FEW_ROWS = (VECTOR_BYTES == 64 ? 24 : 4) * TILE_ROWS;
 constexpr int64_t FEW_BYTES = 1 << 14;
 
 // Few rows by a panel, a part of its depth after the other -> their sums, made in the same order as at once.
-// Lines asked for are what two tiles take, or more; of three, a quarter is not asked for, and no slower.
+// Two tiles ask for two lines at a step, more tiles for one, which of three misses a quarter and is as fast.
 template <int VECTORS, typename Number>
 __attribute__((noinline)) void multiply_few(
     Left<Number> rows, int count, const Number* panel, int64_t depth, Row<VECTORS, Number>* sums) {
