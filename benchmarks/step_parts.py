@@ -57,8 +57,11 @@ ITEMS = 2048
 WARM_UP = 6
 """Steps that are not timed: compilation, and the sizes that texts of other lengths have."""
 _STEP = "the step"
-OPENED = {LAYERS: cpu_training_layer.SOURCE, LOSS: cpu_whole_loss.SOURCE}
-"""Parts of which functions in C++ tell their stages."""
+OPENED = {
+    LAYERS: (cpu_training_layer.SOURCE, cpu_training_layer.FLOAT32_SOURCE),
+    LOSS: (cpu_whole_loss.SOURCE,),
+}
+"""Parts of which functions in C++ tell their stages: a step calls those of one source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +113,7 @@ def profiled(trial: Trial) -> Profiled:
     plain: list[Taken] = []
     steps: list[tuple[float, int, dict[str, Part]]] = []
     rates: list[float] = []
-    clocks = {part: timed(source) for part, source in OPENED.items()}
+    clocks = [(part, timed(source)) for part, sources in OPENED.items() for source in sources]
     with ranges():
         ready = map(MAKERS[trial.kind](trial), itertools.count())
         for _ in range(WARM_UP):
@@ -119,13 +122,13 @@ def profiled(trial: Trial) -> Profiled:
             rates.append(matrix_rate(rounds=3))
             plain.append(settled(ready))
             step = next(ready)
-            before = {part: stages_of(clock) for part, clock in clocks.items()}
+            before = [stages_of(clock) for _, clock in clocks]
             with profile(record_shapes=True) as profiler, record_function(_STEP):
                 tokens = step()
             [event] = [each for each in profiler.events() or [] if each.name == _STEP]
             parts = parts_of(event)
-            for part, clock in clocks.items():
-                parts = opened(parts, part, since(before[part], stages_of(clock)))
+            for (part, clock), was in zip(clocks, before, strict=True):
+                parts = opened(parts, part, since(was, stages_of(clock)))
             steps.append((sum(part.seconds for part in parts.values()), tokens, parts))
     middle = sorted(steps, key=lambda step: step[0])[len(steps) // 2]
     return Profiled(

@@ -51,11 +51,11 @@ def takes(source: Path, *tensors: Tensor) -> bool:
     )
 
 
-def learns_bfloat16(numbers: Tensor) -> bool:
+def learns(numbers: Tensor, *dtypes: torch.dtype) -> bool:
     """Whether it is worth asking for more: gradients are wanted, of such numbers, on a CPU."""
     return (
         torch.is_grad_enabled()
-        and numbers.dtype == torch.bfloat16
+        and numbers.dtype in dtypes
         and numbers.is_cpu
         and not torch.compiler.is_compiling()
     )
@@ -145,6 +145,11 @@ def multiplies_bfloat16() -> bool:
 def multiplies_in_tiles() -> bool:
     """Whether this CPU has a matrix unit for bfloat16, and functions for that can be had."""
     return OPTIONS["amx_bf16"] in build().instructions and not compiler.is_off()
+
+
+def has_long_vectors() -> bool:
+    """Whether functions are built for vectors of 512 bits."""
+    return "-DVECTOR_BYTES=64" in build().options
 
 
 def bf16_instructions() -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -52,6 +53,18 @@ def fastest_in(
     @pytest.fixture(autouse=True)
     def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "has_fast_products", when)
+
+    return anywhere
+
+
+def learning_in(module: ModuleType) -> Callable[..., None]:
+    """The same where layers learn in one call, in float32 of any size by any vectors too."""
+
+    @pytest.fixture(autouse=True)
+    def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("has_fast_products", "has_long_vectors"):
+            monkeypatch.setattr(module, name, lambda *_, **__: True)
+        monkeypatch.setattr(module, "NEAR", math.inf)
 
     return anywhere
 

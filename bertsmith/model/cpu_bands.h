@@ -5,7 +5,8 @@
 // finds them consecutive: the processor prefetches these, but would wait for each line of rows far
 // apart. For numbers that tiles multiply (cpu_tiles.h) a line is one tile's part of a row. Without tiles rows
 // lie in bands only in a source that defines HAS_BANDS as 1 before what it includes, so that products of
-// all others carry no code for them. It knows no products.
+// all others carry no code for them; one that defines it as 0 has none beside tiles either. It knows no
+// products.
 
 #pragma once
 

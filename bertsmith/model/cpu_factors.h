@@ -1,9 +1,10 @@
 // The factors of a product over all rows, laid out for it, on a CPU: what cpu_weight_gradients.h
 // multiplies.
 //
-// One changes rows for columns in blocks as the matrix unit takes them. The other becomes panels, two
-// rows at a step, of which a processor makes some beside every step of a product. What either adds up
-// to is made on the way. It knows no products.
+// One changes rows for columns in blocks as the matrix unit takes them, or in whole columns where rows lie
+// one behind the other. The other becomes panels, as many rows at a step as products multiply, of which a
+// processor makes some beside every step of a product. What either adds up to is made on the way. It knows
+// no products.
 //
 // Legend: T rows, W width of a factor.
 
@@ -20,6 +21,19 @@ constexpr int64_t BLOCK_COLUMNS = HAS_TILES_OF<Number> ? TALL : 8 * TILE_ROWS;
 // Such a block of so many rows, a column behind the other.
 template <typename Number>
 constexpr int64_t BLOCK = BLOCK_COLUMNS<Number> * TILE_DEPTH<Number>;
+
+// How far one column of a block of so many rows lies from the next: in bands TILE_DEPTH rows of all columns
+// come first, and then as many more; elsewhere a column has all of its rows.
+template <typename Number>
+inline int64_t apart_in_blocks(int64_t depth) {
+  return HAS_BANDS ? TILE_DEPTH<Number> : stride_for<Number>(depth);
+}
+
+template <typename Number>
+inline int64_t block_size(int64_t depth) {
+  return (HAS_BANDS ? depth : apart_in_blocks<Number>(depth)) * BLOCK_COLUMNS<Number>;
+}
+
 // So many rows before they are laid out they are asked for.
 constexpr int64_t ROWS_AHEAD = 32;
 
@@ -46,23 +60,28 @@ struct Factor {
   }
 };
 
-// TILE_DEPTH rows of all columns, as blocks so far apart; zeros past the last row and column.
+// TILE_DEPTH rows of all columns become that part of blocks so deep, from one of their rows on; zeros past
+// the last row and column.
 template <typename Number>
-void turn_depth(const Factor<Number>& narrow, int64_t row, Number* blocks, int64_t apart) {
+void turn_depth(
+    const Factor<Number>& narrow, int64_t row, Number* blocks, int64_t from, int64_t depth) {
   constexpr int64_t DEPTH = TILE_DEPTH<Number>, HIGH = BLOCK_COLUMNS<Number>;
-  const int64_t here = narrow.rows_from(row);
-  for (int64_t n = 0; n < narrow.width; n += HIGH, blocks += apart) {
+  const int64_t here = narrow.rows_from(row), apart = apart_in_blocks<Number>(depth);
+  blocks += HAS_BANDS ? from * HIGH : from;
+  for (int64_t n = 0; n < narrow.width; n += HIGH, blocks += block_size<Number>(depth)) {
     const int64_t count = std::min<int64_t>(HIGH, narrow.width - n);
-    if (here < DEPTH || count < HIGH) std::fill_n(blocks, BLOCK<Number>, Number{});
+    if (here < DEPTH || count < HIGH)
+      for (int64_t c = 0; c < HIGH; c++) std::fill_n(blocks + c * apart, DEPTH, Number{});
     for (int64_t c = 0; c < count; c += LANES)  // a band may end between two vectors
       turn_rows(
           narrow.rows.at(row, n + c), narrow.rows.row, here, std::min<int64_t>(LANES, count - c),
-          blocks + c * DEPTH, DEPTH);
+          blocks + c * apart, apart);
     narrow.add_up(row, n, count);
   }
 }
 
-// Lays out so many rows and columns as panels, zeros past the last ones: two rows of a panel at a step.
+// Lays out so many rows and columns as panels, zeros past the last ones: as many rows of a panel as products
+// multiply at a step.
 template <typename Number>
 class Laying {
  public:
@@ -103,8 +122,8 @@ class Laying {
     if (c >= columns) c = 0, k += STEP;
   }
 
-  static_assert(std::is_same_v<Number, uint16_t>, "ones are those of bfloat16");
-  static constexpr Number ONES[2] = {0x3F80, 0x3F80};
+  static constexpr Number ONE = sizeof(Number) < sizeof(float) ? 0x3F80 : 1;  // as bfloat16 has it
+  static constexpr Number ONES[2] = {ONE, ONE};
   const Factor<Number>& broad;
   int64_t start, depth, first, columns;
   Number* panels;

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from bertsmith.model.dropout import HEAD_SITE, NativeDropout, site_number
 from bertsmith.model.first_order import first_order
 from bertsmith.model.watched import is_watched
-from bertsmith.native import call, has_fast_products, learns_bfloat16, pointer, takes
+from bertsmith.native import call, has_fast_products, learns, pointer, takes
 from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
@@ -67,7 +67,7 @@ def pooled_scores(
 
     None where it is not for this function.
     """
-    if not learns_bfloat16(rows) or not all(map(_is_plain, (dense, scores))):
+    if not learns(rows, torch.bfloat16) or not all(map(_is_plain, (dense, scores))):
         return None
     weights = (dense.weight, dense.bias, scores.weight, scores.bias)
     if not _suits(rows, weights, keys):

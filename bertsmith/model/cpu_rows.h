@@ -11,6 +11,13 @@
 #include "cpu_gelu.h"
 #include "native.h"
 
+// Whether whole lines may be written past the caches: a vector is one.
+#if defined(__AVX512F__) && VECTOR_BYTES == 64
+#define WRITES_PAST_CACHES 1
+#else
+#define WRITES_PAST_CACHES 0
+#endif
+
 namespace {
 
 constexpr int GELU = 0, GELU_TANH = 1, RELU = 2, SILU = 3, TANH = 4;
@@ -31,8 +38,8 @@ inline void put(uint16_t* to, Floats values) {
 #endif
 }
 
-// Two vectors side by side: of bfloat16 a line of the cache, written at once. One from where a line begins
-// may go past the caches: what is not read soon leaves room in them, and need not be there to be written.
+// Two vectors side by side: of bfloat16 a line of the cache, written at once. Whole lines may go past the
+// caches: what is not read soon leaves room in them, and need not be there to be written.
 template <bool IS_FAR = false, typename Number>
 inline void put_both(Number* to, Floats low, Floats high) {
 #if MULTIPLIES_BF16
@@ -45,12 +52,18 @@ inline void put_both(Number* to, Floats low, Floats high) {
     return;
   }
 #endif
+#if WRITES_PAST_CACHES
+  if constexpr (IS_FAR && sizeof(Number) == sizeof(float)) {
+    for (const Floats& each : {low, high}) _mm512_stream_ps(to, (__m512)each), to += LANES;
+    return;
+  }
+#endif
   put(to, low), put(to + LANES, high);
 }
 
 // What went past the caches is seen by whoever follows, other threads too.
 inline void publish_far() {
-#if MULTIPLIES_BF16
+#if WRITES_PAST_CACHES
   _mm_sfence();
 #endif
 }
@@ -142,23 +155,32 @@ inline Floats hyperbolic_tangent(Floats x) {
   return square < 0.390625f ? sum * square * x + x : far;
 }
 
-// How much of x GELU lets through: the normal distribution's share below x, within 3e-7 of it.
+// How much of x GELU lets through: the normal distribution's share below x, within 3e-7 of it; and its
+// density at x, which GELU's slope has too.
 // Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
-inline Floats normal_share(Floats x) {
-  Integers is_positive = x > 0.0f;
-  Floats far = (is_positive ? x : -x) * 0.70710678118654752f;
-  Floats t = 1.0f / (far * 0.3275911f + 1.0f);
-  Floats sum = t * 1.061405429f - 1.453152027f;
-  sum = sum * t + 1.421413741f;
-  sum = sum * t - 0.284496736f;
-  sum = sum * t + 0.254829592f;
-  Floats outside = sum * t * 0.5f * exponential(-far * far);
-  return is_positive ? 1.0f - outside : outside;
-}
+struct NormalShare {
+  Floats x, share, density;
+
+  explicit NormalShare(Floats x) : x(x) {
+    Integers is_positive = x > 0.0f;
+    Floats far = (is_positive ? x : -x) * 0.70710678118654752f;
+    Floats t = 1.0f / (far * 0.3275911f + 1.0f), power = exponential(-far * far);
+    Floats sum = t * 1.061405429f - 1.453152027f;
+    sum = sum * t + 1.421413741f;
+    sum = sum * t - 0.284496736f;
+    sum = sum * t + 0.254829592f;
+    Floats outside = sum * t * 0.5f * power;
+    share = is_positive ? 1.0f - outside : outside;
+    density = power * 0.3989422804f;
+  }
+
+  Floats gelu() const { return x * share; }
+  Floats slope() const { return x * density + share; }
+};
 
 template <bool IS_ROUGH>
 inline Floats activated(Floats x, int activation) {
-  if (activation == GELU) return IS_ROUGH ? rough_gelu(x) : x * normal_share(x);
+  if (activation == GELU) return IS_ROUGH ? rough_gelu(x) : NormalShare(x).gelu();
   if (activation == GELU_TANH)
     return x * sigmoid((x + x * x * x * 0.044715f) * 1.5957691216057308f);
   if (activation == RELU) return x > 0.0f ? x : x * 0.0f;  // NaN stays NaN

@@ -86,4 +86,17 @@ inline void turn_rows(
     }
 }
 
+inline void turn_rows(
+    const float* rows, int64_t stride, int64_t depth, int64_t width, float* turned, int64_t apart) {
+  for (int64_t k = 0; k < depth; k += LANES)
+    for (int64_t c = 0; c < width; c += LANES) {
+      Square square{};
+      for (int64_t row = 0; row < std::min<int64_t>(LANES, depth - k); row++)
+        square[row] = side_by_side<float>(rows + (k + row) * stride + c, nullptr, width - c);
+      turn(square);
+      for (int64_t row = c; row < std::min(c + LANES, width); row++)
+        std::memcpy(turned + row * apart + k, &square[row - c], sizeof(Words));
+    }
+}
+
 }  // namespace

@@ -89,6 +89,7 @@ inline void multiply_tiles(
     const Number* rows, int64_t row_stride, const Number* columns, int64_t column_stride,
     int64_t depth, const void* before, void* sums, int64_t sum_stride, int64_t row_step,
     Beside&& beside) {
+  static_assert(HAS_TILES_OF<Number>, "the unit has no tiles of such numbers");
   asm volatile("" : : : "memory");  // tiles are read from memory, which g++ does not know
   if (!before) {
     _tile_zero(0);

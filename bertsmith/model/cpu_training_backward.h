@@ -1,4 +1,4 @@
-// A Transformer layer that learns, backward, on a CPU: cpu_training_layer.cpp says how.
+// A Transformer layer that learns, backward, on a CPU: cpu_training_functions.h says how.
 //
 // Legend: that of cpu_training_layer.h; Q rows asked for of a chunk, C its tokens, W = H rounded up to
 // vectors.
@@ -29,14 +29,14 @@ struct Arrived {
 
   Arrived(Cutter& cutter, const Layer& layer, const Input& input, const Stream& stream) {
     const int64_t rows = input.num_asked(), width = layer.hidden;
-    for (Grid<Number>* each : {&fed, &projected}) *each = in_bands<Number>(cutter, rows, width);
+    for (Grid<Number>* each : {&fed, &projected}) *each = rows_for(cutter, rows, width);
     attention = {cutter, layer, input};
-    inner = in_bands<Number>(cutter, rows, layer.inner);
+    inner = rows_for(cutter, rows, layer.inner);
     for (Grid<Number>* each : {&past_output, &attended, &past_attention, &contexts})
-      *each = in_bands<Number>(cutter, stream.most_asked, width);
+      *each = rows_for(cutter, stream.most_asked, width);
     if (!input.sequences.are_all_asked()) {
-      of_queries = in_bands<float>(cutter, stream.most_asked, width);
-      if (!stream.is_lone) of_tokens = in_bands<float>(cutter, stream.most_tokens, width);
+      of_queries = grid_for<float>(cutter, stream.most_asked, width, true);
+      if (!stream.is_lone) of_tokens = grid_for<float>(cutter, stream.most_tokens, width, true);
     }
     for (float*& each : sums)
       each = cutter.numbers<float>(stream.spans.size() * 2 * rounded_up(width));
@@ -47,10 +47,14 @@ struct Arrived {
 };
 
 // Gradients of what GELU was made of.
-inline auto through_activation(const Grid<Number>& slopes, const Grid<Number>& to) {
-  return put_into(to, [=](int64_t row, int64_t column, Floats sum) {
+inline auto through_activation(const Grid<const Number>& slopes, const Grid<Number>& to) {
+  const auto multiplied = put_into(to, [=](int64_t row, int64_t column, Floats sum) {
     return sum * load(slopes.at(row, column));
   });
+  return [=](int64_t row, int64_t column, const auto& sums) {
+    ask_for_next_tile(slopes, row, column), ask_for_next_tile(to, row, column);
+    multiplied(row, column, sums);
+  };
 }
 
 inline auto added_to(const Grid<Number>& residual, const Grid<Number>& to) {

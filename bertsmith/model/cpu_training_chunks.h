@@ -1,5 +1,5 @@
 // What the stream of a layer that learns is cut into, and what its threads work in, on a CPU
-// (cpu_training_layer.cpp).
+// (cpu_training_functions.h).
 //
 // It knows nothing of the order of a layer's parts.
 //
@@ -160,6 +160,14 @@ inline int64_t products_of_attention(
   for (int64_t n = of.first; n < of.end; n++)
     meetings += (stream.starts[n + 1] - stream.starts[n]) * stream.sequences.length(n);
   return times * meetings * width * num_heads + (stream.is_lone ? 2 * of.num_asked * width * width : 0);
+}
+
+// Asks for what the next tile of a product reads or writes beside a row's columns, a panel of them, where
+// rows lie one behind the other: its lines are far apart, and no processor foresees them.
+template <typename Any>
+inline void ask_for_next_tile(const Grid<Any>& rows, int64_t row, int64_t column) {
+  if constexpr (!HAS_BANDS)
+    ask_for_row(rows, row + TILE_ROWS, column, column + PANEL<Number>);
 }
 
 // A chunk's rows asked for, the first of which is given, by a map, in the threads around it.

@@ -1,4 +1,4 @@
-// A Transformer layer that learns, forward, on a CPU: cpu_training_layer.cpp says how.
+// A Transformer layer that learns, forward, on a CPU: cpu_training_functions.h says how.
 //
 // Legend: that of cpu_training_layer.h.
 
@@ -32,13 +32,17 @@ inline auto with_bias(const Grid<Number>& to, const Number* bias) {
   return put_into(to, [=](int64_t, int64_t column, Floats sum) { return sum + load(bias + column); });
 }
 
+// As exact as the numbers can hold it.
+typedef std::conditional_t<(sizeof(Number) < sizeof(float)), Place, NormalShare> Activation;
+
 // Sums with their bias become GELU of them, and its slope, which the way back alone reads.
 inline auto activation(
     const Grid<Number>& slopes, const Grid<Number>& activated, const Number* bias) {
   return out_of_line<Number>([=](int64_t row, int64_t column, const auto& sums) {
+    ask_for_next_tile(activated, row, column);
     for (int v = 0; v < PANEL<Number> / LANES; v += 2, column += 2 * LANES) {
-      const Place low(sums[v] + load(bias + column));
-      const Place high(sums[v + 1] + load(bias + column + LANES));
+      const Activation low(sums[v] + load(bias + column));
+      const Activation high(sums[v + 1] + load(bias + column + LANES));
       put_both<true>(slopes.at(row, column), low.slope(), high.slope());
       put_both(activated.at(row, column), low.gelu(), high.gelu());
     }

@@ -1,6 +1,7 @@
-// What a Transformer layer that learns reads and keeps, on a CPU (cpu_training_layer.cpp).
+// What a Transformer layer that learns reads and keeps, on a CPU (cpu_training_functions.h).
 //
-// Numbers are bfloat16. It knows nothing of the order of a layer's parts.
+// A source says of what type numbers are, LEARNING_NUMBER, before what it includes. It knows nothing of the
+// order of a layer's parts.
 //
 // Legend: T tokens, R rows asked for (all T where none are named), H hidden size, F feed-forward size,
 // O width of a result, I width of a row.
@@ -14,7 +15,7 @@
 
 namespace {
 
-typedef uint16_t Number;
+typedef LEARNING_NUMBER Number;
 
 // The maps to queries, keys and values, from contexts, up and down; and both norms.
 enum { QKV, OUTPUT, UP, DOWN, NUM_MAPS };
@@ -53,6 +54,11 @@ struct Input {
   }
 };
 
+// Where rows are kept that products make: in bands where there are any.
+inline Grid<Number> rows_for(Cutter& cutter, int64_t count, int64_t width) {
+  return grid_for<Number>(cutter, count, width, true);
+}
+
 // Attention's part of what is kept, or of its gradients: of queries, (R, H), and of keys and values,
 // (T, 2H); where all are asked for it is of one grid, (T, 3H), which begins with the queries. Lone queries
 // have, in place of keys and values, queries turned and sums of hidden states.
@@ -64,21 +70,21 @@ struct Attended {
   Attended(Cutter& cutter, const Layer& layer, const Input& input) {
     const int64_t width = layer.hidden, tokens = input.num_tokens(), rows = input.num_asked();
     if (input.sequences.are_all_asked()) {
-      queries = in_bands<Number>(cutter, tokens, 3 * width);
+      queries = rows_for(cutter, tokens, 3 * width);
       keys_values = queries.from(0, width);
       return;
     }
-    queries = in_bands<Number>(cutter, rows, width);
+    queries = rows_for(cutter, rows, width);
     if (input.is_of_lone_queries(layer)) {
       for (HeadRows<Number>* each : {&turned, &mixed})
         *each = {cutter, rows, layer.rules.num_heads, width};
     } else {
-      keys_values = in_bands<Number>(cutter, tokens, 2 * width);
+      keys_values = rows_for(cutter, tokens, 2 * width);
     }
   }
 };
 
-// What the way there leaves for the way back; what products make lies in bands.
+// What the way there leaves for the way back.
 struct Kept {
   Grid<const Number> residual;                    // (R, H) hidden states, of which these are
   Number* asked;                                  // or a copy; null where all are asked for
@@ -98,9 +104,9 @@ struct Kept {
     attention = {cutter, layer, input};
     shares = is_lone() ? cutter.numbers<float>(rows * layer.rules.num_heads) : nullptr;
     for (Grid<Number>* each : {&contexts, &projected, &attended, &fed})
-      *each = in_bands<Number>(cutter, rows, width);
+      *each = rows_for(cutter, rows, width);
     for (Grid<Number>* each : {&slopes, &activated})
-      *each = in_bands<Number>(cutter, rows, layer.inner);
+      *each = rows_for(cutter, rows, layer.inner);
     for (float*& each : statistics) each = cutter.numbers<float>(2 * rows);
     for (int site = 0; site < NUM_SITES; site++) {
       const Dropout& dropout = site == PROBABILITIES ? layer.rules.dropout : layer.dropout;

@@ -1,19 +1,21 @@
-"""A Transformer layer that learns, on a CPU that multiplies bfloat16, as one function takes it.
+"""A Transformer layer that learns, on a CPU, as one function takes it.
 
-The functions of `cpu_training_layer.cpp` do all of a layer chunk by chunk, in bfloat16, so that a
-step of few tokens does not wait for sixty calls from Python, and in one of many a chunk's rows are
-still in the cache when the next product reads them. `cpu_training_layers` calls them. Values,
-gradients and dropout masks are those of `layer.Layer` made of operators, which is the definition
-and takes what these do not: other types, devices and processors, heads of other sizes than whole
-bands (cpu_bands.h), other activations than GELU, weights that do not learn, and parts that somebody
-watches or changed.
+The functions of `cpu_training_layer.cpp`, in bfloat16 where a CPU multiplies it, and of
+`cpu_float32_training_layer.cpp` do all of a layer chunk by chunk, so that a step of few tokens does
+not wait for sixty calls from Python, and in one of many a chunk's rows are still in the cache when
+the next product reads them. `cpu_training_layers` calls them. Values, gradients and dropout masks
+are those of `layer.Layer` made of operators, which is the definition and takes what these do not:
+products in float16, float32 where a matrix is large or vectors are short, other types, devices and
+processors, heads of other sizes than whole bands (cpu_bands.h), other activations than GELU,
+weights that do not learn, and parts that somebody watches or changed.
 
 Differs: GELU is made of the sums themselves, not of what they were rounded to, and its slope with
-it, which is rounded; what comes to a hidden state from queries, keys, values and the residual is
-added up before it is rounded. Where a pooler's rows are asked for, scores are of queries turned
-by the map to keys, and values of sums: the keys' bias then has a gradient of zero. A bias
-may not be changed between the way there and the way back. Reentrant checkpointing, which goes there
-first without a gradient, computes that pass by operators, and so with other roundings.
+it, which is rounded; in float32 the share that it lets through is within 3e-7. What comes to a
+hidden state from queries, keys, values and the residual is added up before it is rounded. Where a
+pooler's rows are asked for, scores are of queries turned by the map to keys, and values of sums:
+the keys' bias then has a gradient of zero. A bias may not be changed between the way there and the
+way back. Reentrant checkpointing, which goes there first without a gradient, computes that pass by
+operators, and so with other roundings.
 
 Legend: T tokens, R rows asked for, H hidden size, F feed-forward size.
 """
@@ -38,12 +40,17 @@ from bertsmith.model.layer_rules import (
     are_of_one_layer,
 )
 from bertsmith.model.stream import Stream
-from bertsmith.native import has_fast_products, learns_bfloat16, pointer, takes
+from bertsmith.native import has_fast_products, has_long_vectors, learns, pointer, takes
 from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
+FLOAT32_SOURCE = Path(__file__).with_name("cpu_float32_training_layer.cpp")
+_SOURCES = {torch.bfloat16: SOURCE, torch.float32: FLOAT32_SOURCE}
 _PANEL, _BAND = 64, 32
 """What widths are multiples of, and those of heads."""
+NEAR = 2**18
+"""Numbers of a float32 matrix that stays in the second cache; of larger ones torch's products are
+faster (docs/log.md)."""
 
 
 class NativeLayer(ctypes.Structure):
@@ -116,6 +123,16 @@ class NativeGradients(ctypes.Structure):
         )
 
 
+def source_of(hidden: Tensor) -> Path:
+    """Of the functions for numbers of that type, which `may_suit` has looked at."""
+    return _SOURCES[hidden.dtype]
+
+
+def may_suit(hidden: Tensor) -> bool:
+    """Whether it is worth looking at layers."""
+    return learns(hidden, *_SOURCES) and (hidden.dtype != torch.float32 or has_long_vectors())
+
+
 def suits(
     layers: Sequence[LearningLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
 ) -> bool:
@@ -123,28 +140,29 @@ def suits(
     weights = [each for layer in layers for each in layer.weights]
     others = [] if rows is None else [rows]
     return (
-        learns_bfloat16(hidden)
-        and all(_is_taken(each, hidden.shape[-1]) for each in layers)
+        may_suit(hidden)
+        and all(_is_taken(each, hidden) for each in layers)
         and hidden.shape == (len(stream.token_ids), hidden.shape[-1])
         and len(hidden) > 0
         and stream.longest <= LONGEST
         and (rows is None or (rows.dtype == torch.int64 and len(rows) > 0))
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
-        and has_fast_products(SOURCE, hidden, of_bfloat16=True)
-        and takes(SOURCE, hidden, stream.first_rows, *others, *weights)
+        and has_fast_products(source_of(hidden), hidden, of_bfloat16=hidden.dtype == torch.bfloat16)
+        and takes(source_of(hidden), hidden, stream.first_rows, *others, *weights)
     )
 
 
-def _is_taken(layer: LearningLayer, width: int) -> bool:
+def _is_taken(layer: LearningLayer, hidden: Tensor) -> bool:
     """Whether it is so wide, of sizes and types that the functions take, and learned."""
-    weights, rules = layer.weights, layer.rules
+    weights, rules, width = layer.weights, layer.rules, hidden.shape[-1]
     inner, num_heads = len(weights[4]), rules.attention.num_heads
     for number, each in enumerate(weights):  # one loop: a short step waits for it
-        kind = torch.bfloat16 if number < 2 * NUM_MAPS else torch.float32
+        kind = hidden.dtype if number < 2 * NUM_MAPS else torch.float32
         if each.dtype != kind or not each.requires_grad or not each.is_contiguous():
             return False
     return (
         rules.activation == "gelu"
+        and (hidden.dtype != torch.float32 or width * inner <= NEAR)
         and len(weights[-1]) == width
         and width % _PANEL == inner % _PANEL == width % (_BAND * num_heads) == 0
         and are_of_one_layer(weights)

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from bertsmith.model import cpu_training_layer
 from bertsmith.model.cpu_training_layer import (
-    SOURCE,
     NativeGradients,
     NativeInput,
     NativeLayer,
+    source_of,
 )
 from bertsmith.model.first_order import first_order
 from bertsmith.model.layer_rules import (
@@ -33,18 +33,18 @@ from bertsmith.model.layer_rules import (
     LearningLayer,
 )
 from bertsmith.model.stream import Stream
-from bertsmith.native import call, learns_bfloat16, pointer, size
+from bertsmith.native import call, pointer, size
 
 MOST_STATES, MOST_WEIGHTS = 2**23, 2**25
 """Numbers of hidden states and of weights of several layers: what is kept of the former, some 30
-bytes a number, and gradients of the latter lie in memory together until the last layer has gone
-back. Where there are more, Python takes a hundredth of the time."""
+bytes a number (60 in float32), and gradients of the latter lie in memory together until the last
+layer has gone back. Where there are more, Python takes a hundredth of the time."""
 _LINE_BYTES = 64
 
 
 def may_suit(hidden: Tensor, num_layers: int = 1) -> bool:
     """Whether it is worth asking for so many layers in one function."""
-    return learns_bfloat16(hidden) and (
+    return cpu_training_layer.may_suit(hidden) and (
         num_layers == 1 or num_layers * hidden.numel() <= MOST_STATES
     )
 
@@ -112,7 +112,7 @@ class _TrainingLayers(torch.autograd.Function):
         outputs = map(pointer, [*states[1:], output])
         calls = [*zip(map(ctypes.byref, layers), map(ctypes.byref, inputs), outputs, strict=True)]
         for each in calls:
-            call(SOURCE, "training_layer_forward", hidden, *each)
+            call(source_of(hidden), "training_layer_forward", hidden, *each)
         ctx.save_for_backward(*states, *kept, keys, rows, *weights)
         ctx.stream, ctx.rules = stream, rules
         return output
@@ -136,7 +136,7 @@ class _TrainingLayers(torch.autograd.Function):
             layer, of, to = map(ctypes.byref, (layers[number], inputs[number], told[number]))
             calls.append((layer, of, *map(pointer, ways), to))
         for each in calls:
-            call(SOURCE, "training_layer_backward", states[0], *each)
+            call(source_of(states[0]), "training_layer_backward", states[0], *each)
         flat = [
             each
             for of_maps, of_norms in made
@@ -173,7 +173,7 @@ def _inputs(
 def _kept(hidden: Tensor, layer: NativeLayer, given: NativeInput) -> Tensor:
     """Where a layer keeps what its way back needs, and is told so."""
     told = (ctypes.byref(layer), ctypes.byref(given))
-    count = size(SOURCE, "training_layer_bytes", hidden, *told)
+    count = size(source_of(hidden), "training_layer_bytes", hidden, *told)
     room = hidden.new_empty(count, dtype=torch.uint8)
     assert room.data_ptr() % _LINE_BYTES == 0, "lines past the cache must be whole"
     given.kept = room.data_ptr()

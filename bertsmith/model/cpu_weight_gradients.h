@@ -1,8 +1,8 @@
 // Rows and the gradients of what a linear map made of them -> gradients of its weights and bias, on a
 // CPU.
 //
-// Both are factors of one product over all rows. The narrower one is transposed once, in blocks as the
-// matrix unit takes them. Of the broader one a thread packs as many columns as fit, with their sums,
+// Both are factors of one product over all rows. The narrower one is transposed once, in blocks
+// (cpu_factors.h). Of the broader one a thread packs as many columns as fit, with their sums,
 // into its L2 cache, some of the rows at a time: the next part is packed beside the products of this
 // one, which also prefetch the other factor's next blocks. Sums of the bias are made on the
 // way. Every sum is made in the order of rows, or of pairs of them, in float32, so the number of threads
@@ -51,21 +51,23 @@ struct Blocks {
 template <typename Number, typename Beside>
 void multiply_blocks(
     const Blocks<Number>& blocks, const Number* panel, int vectors, float* sums, bool is_first,
-    const Beside& beside) {
+    [[maybe_unused]] const Beside& beside) {
   constexpr int64_t DEPTH = TILE_DEPTH<Number>;
 #if HAS_TILES
-  if (may_use_tiles()) {
-    Tiles::are_of(TALL);
-    auto multiply = [&](auto is_broad) {
-      multiply_tiles<true, is_broad(), false>(
-          blocks.first, 64, panel, vectors * VECTOR_BYTES, blocks.depth, is_first ? nullptr : sums,
-          sums, PANEL<Number> * sizeof(float), BLOCK<Number> * sizeof(Number), beside);
-    };
-    return vectors == 2 ? multiply(std::true_type()) : multiply(std::false_type());
-  }
+  if constexpr (HAS_TILES_OF<Number>)
+    if (may_use_tiles()) {
+      Tiles::are_of(TALL);
+      auto multiply = [&](auto is_broad) {
+        multiply_tiles<true, is_broad(), false>(
+            blocks.first, 64, panel, vectors * VECTOR_BYTES, blocks.depth, is_first ? nullptr : sums,
+            sums, PANEL<Number> * sizeof(float), BLOCK<Number> * sizeof(Number), beside);
+      };
+      return vectors == 2 ? multiply(std::true_type()) : multiply(std::false_type());
+    }
 #endif
-  static_assert(HAS_BANDS, "define HAS_BANDS as 1 before the first #include");
-  const Grid<const Number> rows{blocks.first, DEPTH, BLOCK<Number>};
+  const Grid<const Number> rows =
+      HAS_BANDS ? Grid<const Number>{blocks.first, DEPTH, BLOCK<Number>}
+                : Grid<const Number>{blocks.first, apart_in_blocks<Number>(blocks.depth)};
   multiply_long(
       Left<Number>(rows), int(blocks.columns), panel, vectors, blocks.depth, sums, is_first);
 }
@@ -103,8 +105,13 @@ template <typename Number>
 struct Product {
   Factor<Number> narrow, broad;
   int64_t high, deep;    // N in whole blocks, T in whole steps of depth
-  const Number* blocks;  // (parts, N / HIGH, steps of a part)
+  const Number* blocks;  // (parts, N / HIGH, block)
   Number* output;
+
+  // Where the part that begins with a row lies.
+  int64_t part(int64_t start) const {
+    return start / PART * (high / BLOCK_COLUMNS<Number>) * block_size<Number>(PART);
+  }
 };
 
 // What one thread makes at a time: all that so many columns of the broader factor lead to.
@@ -135,12 +142,12 @@ struct Share {
 
   void multiply(int64_t start, const Number* panels, Laying<Number>& laying) const {
     const int64_t depth = depth_from(start), num_panels = parts(columns, BROAD);
-    const int64_t piece = parts(depth * HIGH, num_panels);
     const bool is_last = start + depth == of.deep;
-    const Number* from = of.blocks + start * of.high;
-    for (int64_t n = 0; n < of.high; n += HIGH, from += depth * HIGH)
+    const int64_t size = block_size<Number>(depth), piece = parts(size, num_panels);
+    const Number* from = of.blocks + of.part(start);
+    for (int64_t n = 0; n < of.high; n += HIGH, from += size)
       for (int64_t c = 0; c < columns; c += BROAD) {
-        ask_for(from + depth * HIGH + c / BROAD * piece, piece);  // the next block lies behind this one
+        ask_for(from + size + c / BROAD * piece, piece);  // the next block lies behind this one
         const int64_t count = std::min(BROAD, columns - c);
         const int64_t rows = std::min<int64_t>(HIGH, of.narrow.width - n);
         float* sums = room.sums + n * num_panels * BROAD + c * HIGH;
@@ -183,13 +190,16 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
   Cutter counter{nullptr};
   ShareRoom<Number>(counter, columns, high);
   const int64_t bytes = counter.next - static_cast<char*>(nullptr);
-  counter.numbers<Number>(deep * high);
+  const int64_t whole = deep / PART * PART;  // rows in whole parts
+  const int64_t size =
+      high / HIGH * (whole / PART * block_size<Number>(PART) + block_size<Number>(deep - whole));
+  counter.numbers<Number>(size);
   counter.numbers<float>(num_totals * wide);
   counter.next += num_threads * bytes;
   Memory memory((counter.next - static_cast<char*>(nullptr)) / sizeof(float) + 16);
   if (!memory.floats) return NO_ROOM;
   Cutter cutter{memory.lined()};
-  Number* blocks = cutter.numbers<Number>(deep * high);
+  Number* blocks = cutter.numbers<Number>(size);
   float* totals = cutter.numbers<float>(num_totals * wide);
   std::fill_n(totals, num_totals * wide, 0.0f);
   (IS_TURNED ? broad : narrow).totals = totals;
@@ -203,8 +213,9 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
     STAGE("gradients of weights: a factor turned, backward");
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < deep; row += DEPTH) {
-      const int64_t start = row / PART * PART, part = std::min(PART, deep - start);
-      turn_depth(narrow, row, blocks + start * high + (row - start) * HIGH, part * HIGH);
+      const int64_t start = row / PART * PART;
+      turn_depth(
+          narrow, row, blocks + product.part(start), row - start, std::min(PART, deep - start));
     }
     STAGE("gradients of weights: products, backward", of.num_rows * of.width * of.outputs);
 #pragma omp for schedule(static)

@@ -82,6 +82,8 @@ class Layer(nn.Module):
             return None
         if any(map(is_watched, (attention, feed_forward, *maps, *norms))):
             return None
+        if any(each.in_float16 for each in maps):  # these multiply by other products
+            return None
         rules = LayerRules(
             number=self.number,
             attention=attention.rules,

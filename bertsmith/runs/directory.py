@@ -43,6 +43,7 @@ from bertsmith.model import (
 from bertsmith.native import (
     bf16_instructions,
     build,
+    has_long_vectors,
     library,
     multiplies_bfloat16,
     multiplies_float16,
@@ -223,7 +224,10 @@ def _has_cpu_functions() -> bool:
         modules += [cpu_pooled_scores, cpu_training_layer]
     if multiplies_in_tiles():
         modules.append(cpu_linear)
-    return all(library(each.SOURCE) is not None for each in modules)
+    sources = [each.SOURCE for each in modules]
+    if has_long_vectors() and not multiplies_bfloat16():  # where a model is in float32 unasked
+        sources.append(cpu_training_layer.FLOAT32_SOURCE)
+    return all(library(each) is not None for each in sources)
 
 
 def changed_versions(began: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -11,11 +11,13 @@ from benchmarks.finetuning.speed_systems import BATCH
 from benchmarks.parts import ORDER, Part
 from benchmarks.processes import apart
 from benchmarks.step_parts import MAKERS, Profiled, Trial, profiled, row_of, table
+from bertsmith import native
 from bertsmith.compiler import without_native
 from bertsmith.fusion import unfused
 from bertsmith.model import cpu_attention, cpu_training_layer
 from bertsmith.model.config import TINY, sized
 from bertsmith.native import has_fast_products, library
+from bertsmith.train.device import choose_precision
 from tests.benchmarks.small import small_corpus
 
 SHAPE = Shape(num_sequences=2, length=16)
@@ -82,11 +84,20 @@ def _plainly_profiled(trial):
         return profiled(trial)
 
 
+def _are_layers_one_call():
+    """In the type in which models learn here."""
+    precision = choose_precision("auto", torch.device("cpu"))
+    if precision == "fp32":
+        return native.has_long_vectors() and library(cpu_training_layer.FLOAT32_SOURCE) is not None
+    half = torch.zeros(1, dtype=torch.bfloat16)
+    return precision == "bf16" and has_fast_products(
+        cpu_training_layer.SOURCE, half, of_bfloat16=True
+    )
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 def test_layers_in_one_call_and_the_loss_tell_their_stages_and_products(kind):
-    if not has_fast_products(
-        cpu_training_layer.SOURCE, torch.zeros(1, dtype=torch.bfloat16), of_bfloat16=True
-    ):
+    if not _are_layers_one_call():
         pytest.skip("layers are no single call here")
     width, inner, words = 64, 256, 1200
     config = replace(sized(2, width, 1), vocab_size=words, max_position_embeddings=128)

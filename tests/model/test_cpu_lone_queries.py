@@ -1,6 +1,5 @@
 """Layers that learn and are asked for a pooler's rows, beside torch's operators in float64."""
 
-import contextlib
 import copy
 
 import pytest
@@ -8,9 +7,11 @@ import torch
 
 from bertsmith.model import cpu_training_layer, cpu_training_layers
 from bertsmith.model.layer import in_turn
-from tests.builds import NEEDS_COMPILER, fastest_in, without_tiles
+from tests.builds import NEEDS_COMPILER, learning_in
 from tests.model.test_cpu_training_layer import (
     LENGTHS,
+    TYPES,
+    WAYS,
     a_layer,
     a_stream,
     assert_near,
@@ -25,7 +26,7 @@ SHAPES = [(64, 1, 128), ODD, (256, 2, 128), (2112, 33, 64)]
 pytestmark = NEEDS_COMPILER
 
 
-anywhere = fastest_in(cpu_training_layer)
+anywhere = learning_in(cpu_training_layer)
 
 
 def of_pooler(layer, stream, rows=None):
@@ -38,12 +39,12 @@ def of_keys_bias(found):
     return found["attention.qkv.bias"].chunk(3)[1]
 
 
-@pytest.mark.parametrize("way", [contextlib.nullcontext, without_tiles])
+@pytest.mark.parametrize(("dtype", "way"), WAYS)
 @pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
 @pytest.mark.parametrize("which", ["first", "last", "shuffled"])
 @pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
-def test_values_and_gradients_are_those_of_the_definition(shape, which, direction, way):
-    layer, stream = a_layer(*shape, direction=direction), a_stream()
+def test_values_and_gradients_are_those_of_the_definition(shape, which, direction, dtype, way):
+    layer, stream = a_layer(*shape, dtype=dtype, direction=direction), a_stream()
     rows = {
         "first": stream.first_rows,
         "last": stream.last_rows,
@@ -56,8 +57,9 @@ def test_values_and_gradients_are_those_of_the_definition(shape, which, directio
     assert not of_keys_bias(found).any()
 
 
-def test_more_heads_than_are_compared_at_a_time():
-    layer, stream = a_layer(*SHAPES[3]), a_stream()
+@pytest.mark.parametrize("dtype", TYPES)
+def test_more_heads_than_are_compared_at_a_time(dtype):
+    layer, stream = a_layer(*SHAPES[3], dtype), a_stream()
     with torch.no_grad():
         for each in layer.parameters():
             each.mul_(0.2)  # scores as large as a narrower layer's
@@ -66,14 +68,15 @@ def test_more_heads_than_are_compared_at_a_time():
     assert not of_keys_bias(found).any()
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("hidden_rate", [0.0, 0.5])
 @pytest.mark.parametrize("attention_rate", [0.0, 0.5])
-def test_dropout_is_that_of_the_definition(hidden_rate, attention_rate):
+def test_dropout_is_that_of_the_definition(hidden_rate, attention_rate, dtype):
     rates = {
         "hidden_dropout_prob": hidden_rate,
         "attention_probs_dropout_prob": attention_rate,
     }
-    layer, stream = a_layer(*ODD, **rates), a_stream()
+    layer, stream = a_layer(*ODD, dtype, **rates), a_stream()
     found = of_pooler(layer, stream)
     assert_near(found, of_pooler(copy.deepcopy(layer).double(), stream))
     without = of_pooler(layer, a_stream(dropout=None))
@@ -81,10 +84,11 @@ def test_dropout_is_that_of_the_definition(hidden_rate, attention_rate):
     assert torch.equal(without["output"], found["output"]) is not is_dropped
 
 
-def test_biases_of_values_count_as_much_as_is_left_of_the_weights():
+@pytest.mark.parametrize("dtype", TYPES)
+def test_biases_of_values_count_as_much_as_is_left_of_the_weights(dtype):
     # Contexts are the bias alone, times what dropout leaves of each head's weights.
     layer, stream = (
-        a_layer(*ODD, attention_probs_dropout_prob=0.5, hidden_dropout_prob=0.0),
+        a_layer(*ODD, dtype, attention_probs_dropout_prob=0.5, hidden_dropout_prob=0.0),
         a_stream(),
     )
     with torch.no_grad():
@@ -94,9 +98,10 @@ def test_biases_of_values_count_as_much_as_is_left_of_the_weights():
     assert_near(found, of_pooler(copy.deepcopy(layer).double(), stream))
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
-def test_the_number_of_threads_changes_no_bit(shape):
-    layer, stream = a_layer(*shape), a_stream(LENGTHS * 4)
+def test_the_number_of_threads_changes_no_bit(shape, dtype):
+    layer, stream = a_layer(*shape, dtype), a_stream(LENGTHS * 4)
     together = of_pooler(layer, stream)
     threads = torch.get_num_threads()
     try:
@@ -108,10 +113,12 @@ def test_the_number_of_threads_changes_no_bit(shape):
         torch.set_num_threads(threads)
 
 
-def test_a_sequence_depends_on_no_other():
-    layer, stream = a_layer(*ODD), a_stream(dropout=None)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_sequence_depends_on_no_other(dtype):
+    layer, stream = a_layer(*ODD, dtype), a_stream(dropout=None)
     together = of_pooler(layer, stream)
-    hidden, gradient = drawn(sum(LENGTHS), 192, 1), drawn(len(LENGTHS), 192, 2)
+    hidden = drawn(sum(LENGTHS), 192, 1).to(dtype)
+    gradient = drawn(len(LENGTHS), 192, 2).to(dtype)
     for number, length in enumerate(LENGTHS):
         own = slice(int(stream.first_rows[number]), int(stream.last_rows[number]) + 1)
         alone = hidden[own].requires_grad_()
@@ -121,11 +128,13 @@ def test_a_sequence_depends_on_no_other():
         assert torch.equal(alone.grad, together["input"][own])
 
 
-def test_spare_rows_are_never_read_and_have_no_gradient():
-    layer, stream = a_layer(*ODD), a_stream(is_rounded=True)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_spare_rows_are_never_read_and_have_no_gradient(dtype):
+    layer, stream = a_layer(*ODD, dtype), a_stream(is_rounded=True)
     tokens = sum(LENGTHS)
     assert len(stream.token_ids) > tokens
     hidden = torch.cat([drawn(tokens, 192, 1), drawn(len(stream.token_ids) - tokens, 192, 2)])
+    hidden = hidden.to(dtype)
     hidden[tokens:] = float("nan")
     hidden.requires_grad_()
     layer(hidden, stream, stream.first_rows).sum().backward()
@@ -133,6 +142,7 @@ def test_spare_rows_are_never_read_and_have_no_gradient():
     assert not hidden.grad[tokens:].any()
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
     "rows",
     [
@@ -142,8 +152,8 @@ def test_spare_rows_are_never_read_and_have_no_gradient():
         [0, 5, 8, 48, 49, 126, 326, 327],  # the last one is twice
     ],
 )
-def test_other_queries_have_keys_and_values(rows):
-    layer, stream, rows = a_layer(*ODD), a_stream(), torch.tensor(rows)
+def test_other_queries_have_keys_and_values(rows, dtype):
+    layer, stream, rows = a_layer(*ODD, dtype), a_stream(), torch.tensor(rows)
     found = of_pooler(layer, stream, rows)
     assert_near(found, of_pooler(copy.deepcopy(layer).double(), stream, rows))
     assert of_keys_bias(found).any()
@@ -156,9 +166,10 @@ def test_narrow_heads_have_keys_and_values():
     assert of_keys_bias(found).any()
 
 
-def test_a_number_that_is_none_spoils_its_own_sequence_alone():
-    layer, stream = a_layer(*ODD), a_stream()
-    rows, given = stream.first_rows, drawn(sum(LENGTHS), 192, 1)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_number_that_is_none_spoils_its_own_sequence_alone(dtype):
+    layer, stream = a_layer(*ODD, dtype), a_stream()
+    rows, given = stream.first_rows, drawn(sum(LENGTHS), 192, 1).to(dtype)
     together = layer(given, stream, rows)
     given[LENGTHS[0] - 1, 3] = float("nan")
     given.requires_grad_()
@@ -170,9 +181,11 @@ def test_a_number_that_is_none_spoils_its_own_sequence_alone():
     assert given.grad[LENGTHS[0] :].isfinite().all()
 
 
-def test_the_last_of_several_layers_in_one_function_is_as_by_itself(monkeypatch):
-    layers, stream = [a_layer(*ODD) for _ in range(3)], a_stream()
-    given, gradient = drawn(sum(LENGTHS), 192, 1), drawn(len(LENGTHS), 192, 2)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_last_of_several_layers_in_one_function_is_as_by_itself(dtype, monkeypatch):
+    layers, stream = [a_layer(*ODD, dtype) for _ in range(3)], a_stream()
+    given = drawn(sum(LENGTHS), 192, 1).to(dtype)
+    gradient = drawn(len(LENGTHS), 192, 2).to(dtype)
     found = []
     for most in (cpu_training_layers.MOST_STATES, 0):
         monkeypatch.setattr(cpu_training_layers, "MOST_STATES", most)

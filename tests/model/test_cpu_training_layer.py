@@ -1,4 +1,4 @@
-"""The functions of `cpu_training_layer.cpp`, beside a layer of torch's operators in float64."""
+"""Layers that learn in one call, of either type, beside a layer of torch's operators in float64."""
 
 import contextlib
 import copy
@@ -14,15 +14,16 @@ from bertsmith import native
 from bertsmith.compiler import Build, without_native
 from bertsmith.model import cpu_training_layer, cpu_training_layers
 from bertsmith.model.config import BertConfig
-from bertsmith.model.cpu_training_layer import SOURCE
+from bertsmith.model.cpu_training_layer import NEAR, SOURCE
 from bertsmith.model.layer import Layer
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products
 from tests.builds import (
     NEEDS_COMPILER,
-    fastest_in,
+    forget_builds,
     has_tiles,
+    learning_in,
     names_of_calls,
     tiles_are_imitated,
     tiles_refused,
@@ -30,12 +31,19 @@ from tests.builds import (
 )
 from tests.model.plain import random_packed
 
-# bfloat16 has 8 bits; the way there rounds seven times, the way back as often, and sums of few rows
-# cancel.
-WITHIN = 1.5e-2
+# bfloat16 has 8 bits, float32 24; the way there rounds seven times, the way back as often, and sums
+# of few rows cancel.
+WITHIN = {torch.bfloat16: 1.5e-2, torch.float32: 2e-6}
+TYPES = [torch.bfloat16, torch.float32]
 LENGTHS = [5, 3, 40, 1, 77, 200, 64]
 TOKENS = sum(LENGTHS)
 DROPOUT = (3, 4)
+# Numbers, and how they are multiplied: the matrix unit has none for float32.
+WAYS = [
+    (torch.bfloat16, contextlib.nullcontext),
+    (torch.bfloat16, without_tiles),
+    (torch.float32, contextlib.nullcontext),
+]
 # Of the first, queries' depth is two parts and a shorter one, keys' and values' columns are three
 # groups of sums; of the second, one matrix fits into no cache, the other's depth ends in a short
 # part.
@@ -44,7 +52,7 @@ PAST_THE_CACHE = [(1088, 17, 64), (64, 2, 16448)]
 pytestmark = NEEDS_COMPILER
 
 
-anywhere = fastest_in(cpu_training_layer)
+anywhere = learning_in(cpu_training_layer)
 
 
 @pytest.fixture
@@ -53,7 +61,7 @@ def calls(monkeypatch):
     return names_of_calls(cpu_training_layers, monkeypatch)
 
 
-def a_layer(hidden=64, heads=2, inner=128, **values):
+def a_layer(hidden=64, heads=2, inner=128, dtype=torch.bfloat16, **values):
     torch.manual_seed(hidden)
     config = BertConfig(
         hidden_size=hidden,
@@ -64,12 +72,12 @@ def a_layer(hidden=64, heads=2, inner=128, **values):
     layer = Layer(config, 1)
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.1)
-    return in_half(layer)
+    return in_type(layer, dtype)
 
 
-def in_half(layer):
-    """Matrices in bfloat16, norms in float32, as a model is trained."""
-    layer.bfloat16()
+def in_type(layer, dtype):
+    """Matrices of that type, norms in float32, as a model is trained."""
+    layer.to(dtype)
     for norm in (layer.attention.norm, layer.feed_forward.norm):
         norm.float()
     return layer
@@ -102,12 +110,13 @@ def learned(layer, stream, rows=None):
     return {"output": output.detach(), "input": hidden.grad[: stream.num_tokens], **found}
 
 
-def assert_near(found, exact):
+def assert_near(found, exact, times=1):
     assert found.keys() == exact.keys()
+    within = times * WITHIN[found["output"].dtype]
     for name, ours in found.items():
         right = exact[name].double()
         assert ours.shape == right.shape, name
-        assert (ours.double() - right).norm() <= WITHIN * right.norm(), name
+        assert (ours.double() - right).norm() <= within * right.norm(), name
 
 
 def assert_equal(found, others):
@@ -116,7 +125,7 @@ def assert_equal(found, others):
         assert torch.equal(ours, others[name]), name
 
 
-@pytest.mark.parametrize("way", [contextlib.nullcontext, without_tiles])
+@pytest.mark.parametrize(("dtype", "way"), WAYS)
 @pytest.mark.parametrize("direction", ["bidirectional", "left_to_right", "right_to_left"])
 @pytest.mark.parametrize(
     "rows",
@@ -125,9 +134,9 @@ def assert_equal(found, others):
 )
 @pytest.mark.parametrize(("hidden", "heads", "inner"), [(64, 2, 128), (192, 3, 320)])
 def test_values_and_gradients_are_those_of_the_definition(
-    hidden, heads, inner, rows, direction, way, calls
+    hidden, heads, inner, rows, direction, dtype, way, calls
 ):
-    layer, stream = a_layer(hidden, heads, inner, direction=direction), a_stream()
+    layer, stream = a_layer(hidden, heads, inner, dtype, direction=direction), a_stream()
     exact = learned(copy.deepcopy(layer).double(), stream, rows)
     assert not calls
     with way():
@@ -138,25 +147,26 @@ def test_values_and_gradients_are_those_of_the_definition(
     assert {name: found[name].dtype for name in dtypes} == dtypes
 
 
-@pytest.mark.parametrize("way", [contextlib.nullcontext, without_tiles])
+@pytest.mark.parametrize(("dtype", "way"), WAYS)
 @pytest.mark.parametrize("rows", [None, [0, 5, 8, 8, 389, 100, 3]], ids=["all", "some"])
-def test_heads_deeper_than_a_part_of_a_panel_are_those_of_the_definition(rows, way, calls):
-    layer, stream = a_layer(384, 1, 128), a_stream()
+def test_heads_deeper_than_a_part_of_a_panel_are_those_of_the_definition(rows, dtype, way, calls):
+    layer, stream = a_layer(384, 1, 128, dtype), a_stream()
     exact = learned(copy.deepcopy(layer).double(), stream, rows)
     with way():
-        assert_near(learned(layer, stream, rows), exact)
+        assert_near(learned(layer, stream, rows), exact, times=2)  # of the depth of all heads
     assert calls == ["training_layer_forward", "training_layer_backward"]
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("hidden_rate", [0.0, 0.5])
 @pytest.mark.parametrize("attention_rate", [0.0, 0.5])
 @pytest.mark.parametrize("rows", [None, [8, 5, 0]], ids=["all", "some"])
-def test_dropout_is_that_of_the_definition(hidden_rate, attention_rate, rows, calls):
+def test_dropout_is_that_of_the_definition(hidden_rate, attention_rate, rows, dtype, calls):
     rates = {
         "hidden_dropout_prob": hidden_rate,
         "attention_probs_dropout_prob": attention_rate,
     }
-    layer, stream = a_layer(**rates), a_stream()
+    layer, stream = a_layer(dtype=dtype, **rates), a_stream()
     found = learned(layer, stream, rows)
     assert_near(found, learned(copy.deepcopy(layer).double(), stream, rows))
     without = learned(layer, a_stream(dropout=None), rows)
@@ -164,25 +174,28 @@ def test_dropout_is_that_of_the_definition(hidden_rate, attention_rate, rows, ca
     assert torch.equal(without["output"], found["output"]) is not is_dropped
 
 
-def test_dropout_masks_are_those_of_the_definition_to_the_bit():
+@pytest.mark.parametrize("dtype", TYPES)
+def test_dropout_masks_are_those_of_the_definition_to_the_bit(dtype):
     # Bias alone is large: what both sub-layers add is one number everywhere, or zero where dropped.
-    layer, stream = a_layer(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.0), a_stream()
+    rates = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.0}
+    layer, stream = a_layer(dtype=dtype, **rates), a_stream()
     with torch.no_grad():
         for part in (layer.attention.output, layer.feed_forward.down):
             part.weight.zero_()
             part.bias.fill_(64.0)
-    hidden = torch.zeros(TOKENS, 64, dtype=torch.bfloat16)
+    hidden = torch.zeros(TOKENS, 64, dtype=dtype)
     exact = copy.deepcopy(layer).double()(hidden.double(), stream)
     found = layer(hidden, stream)
     assert (found - exact).abs().max() < 0.1 < exact.std()
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("rows", [None, [*range(0, 810, 3)]], ids=["all", "some"])
-def test_sums_of_many_rows_and_much_depth_wait_with_the_same_values(rows, calls):
+def test_sums_of_many_rows_and_much_depth_wait_with_the_same_values(rows, dtype, calls):
     lengths = [130, 200, 145, 128, 207]
-    layer, stream = a_layer(384, 6, 1536), a_stream(lengths)
+    layer, stream = a_layer(384, 6, 1536, dtype), a_stream(lengths)
     exact = learned(copy.deepcopy(layer).double(), stream, rows)
-    assert_near(learned(layer, stream, rows), exact)
+    assert_near(learned(layer, stream, rows), exact, times=2)
     assert len(calls) == 2
 
 
@@ -212,21 +225,23 @@ def test_a_broad_layer_goes_in_one_call(calls):
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("rows", [None, [1919], [0, 700, 1900, 700]], ids=["all", "last", "some"])
-def test_a_stream_of_several_chunks_is_one_stream(rows, calls):
+def test_a_stream_of_several_chunks_is_one_stream(rows, dtype, calls):
     lengths = [300, 1, 200, 512, 7, 100, 600, 200]
-    layer, stream = a_layer(), a_stream(lengths)
+    layer, stream = a_layer(dtype=dtype), a_stream(lengths)
     exact = learned(copy.deepcopy(layer).double(), stream, rows)
     assert_near(learned(layer, stream, rows), exact)
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
     "shape", [(64, 2, 128), (64, 2, 1536), (384, 6, 1536), *PAST_THE_CACHE], ids=str
 )
 @pytest.mark.parametrize("rows", [None, [0, 5, 8, 8, 389, 100, 3]], ids=["all", "some"])
-def test_the_number_of_threads_changes_no_bit(rows, shape):
-    layer, stream = a_layer(*shape), a_stream(LENGTHS * 4)
+def test_the_number_of_threads_changes_no_bit(rows, shape, dtype):
+    layer, stream = a_layer(*shape, dtype=dtype), a_stream(LENGTHS * 4)
     together = learned(layer, stream, rows)
     threads = torch.get_num_threads()
     try:
@@ -237,10 +252,11 @@ def test_the_number_of_threads_changes_no_bit(rows, shape):
         torch.set_num_threads(threads)
 
 
-def test_a_sequence_depends_on_no_other():
-    layer, stream = a_layer(), a_stream(dropout=None)
-    hidden = drawn(TOKENS, 64, 1).requires_grad_()
-    gradient = drawn(TOKENS, 64, 2)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_sequence_depends_on_no_other(dtype):
+    layer, stream = a_layer(dtype=dtype), a_stream(dropout=None)
+    hidden = drawn(TOKENS, 64, 1).to(dtype).requires_grad_()
+    gradient = drawn(TOKENS, 64, 2).to(dtype)
     output = layer(hidden, stream)
     output.backward(gradient)
     for start, length in zip(stream.first_rows.tolist(), LENGTHS, strict=True):
@@ -252,9 +268,10 @@ def test_a_sequence_depends_on_no_other():
         assert torch.equal(alone.grad, hidden.grad[own])
 
 
-def test_a_number_that_is_none_spoils_its_own_sequence_alone():
-    layer, stream = a_layer(), a_stream()
-    given = drawn(TOKENS, 64, 1)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_number_that_is_none_spoils_its_own_sequence_alone(dtype):
+    layer, stream = a_layer(dtype=dtype), a_stream()
+    given = drawn(TOKENS, 64, 1).to(dtype)
     together = layer(given, stream)
     given[0, 3] = float("nan")
     spoilt = layer(given, stream)
@@ -262,11 +279,12 @@ def test_a_number_that_is_none_spoils_its_own_sequence_alone():
     assert torch.equal(spoilt[LENGTHS[0] :], together[LENGTHS[0] :])
 
 
-def test_spare_rows_are_never_read_and_have_no_gradient(calls):
-    layer, stream = a_layer(), a_stream(is_rounded=True)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_spare_rows_are_never_read_and_have_no_gradient(dtype, calls):
+    layer, stream = a_layer(dtype=dtype), a_stream(is_rounded=True)
     assert len(stream.token_ids) > TOKENS
     exact = learned(copy.deepcopy(layer).double(), a_stream())
-    hidden = drawn(len(stream.token_ids), 64, 1)
+    hidden = drawn(len(stream.token_ids), 64, 1).to(dtype)
     hidden[:TOKENS] = drawn(TOKENS, 64, 1)
     hidden[TOKENS:] = float("nan")
     hidden.requires_grad_()
@@ -314,12 +332,13 @@ def test_one_way_there_is_gone_back_twice(calls):
     assert all(map(torch.equal, once, again))
 
 
-def test_what_is_computed_anew_for_the_way_back_is_the_same(calls):
-    layer, stream = a_layer(), a_stream()
-    hidden = drawn(TOKENS, 64, 1).requires_grad_()
+@pytest.mark.parametrize("dtype", TYPES)
+def test_what_is_computed_anew_for_the_way_back_is_the_same(dtype, calls):
+    layer, stream = a_layer(dtype=dtype), a_stream()
+    hidden = drawn(TOKENS, 64, 1).to(dtype).requires_grad_()
     right = learned(layer, stream)
     output = checkpoint(layer, hidden, stream, use_reentrant=False)
-    output.backward(drawn(TOKENS, 64, 2))
+    output.backward(drawn(TOKENS, 64, 2).to(dtype))
     assert torch.equal(output, right["output"])
     assert torch.equal(hidden.grad, right["input"])
     assert calls.count("training_layer_forward") == 3
@@ -332,11 +351,12 @@ def test_a_gradient_cannot_be_differentiated_again():
         torch.autograd.grad(output.sum(), layer.attention.qkv.weight, create_graph=True)
 
 
-def test_gradients_of_two_parts_of_a_batch_add_up(calls):
-    layer, stream = a_layer(), a_stream()
+@pytest.mark.parametrize("dtype", TYPES)
+def test_gradients_of_two_parts_of_a_batch_add_up(dtype, calls):
+    layer, stream = a_layer(dtype=dtype), a_stream()
     once = learned(layer, stream)
     for _ in range(2):
-        layer(drawn(TOKENS, 64, 1), stream).backward(drawn(TOKENS, 64, 2))
+        layer(drawn(TOKENS, 64, 1).to(dtype), stream).backward(drawn(TOKENS, 64, 2).to(dtype))
     for name, each in layer.named_parameters():
         assert torch.equal(each.grad, once[name] * 2), name
     assert len(calls) == 6
@@ -399,8 +419,12 @@ def of_another_number(layer):
     layer.feed_forward.number = 2
 
 
-def in_float32(layer):
-    layer.float()
+def in_float64(layer):
+    layer.double()
+
+
+def of_products_in_float16(layer):
+    in_type(layer, torch.float32).feed_forward.up.in_float16 = True
 
 
 def norms_in_half(layer):
@@ -411,7 +435,8 @@ def norms_in_half(layer):
     "change",
     [
         hooked, hooked_on_the_way_back, changed, patched, parametrized, frozen,
-        dropping_in_one_place, with_heads_pruned, of_another_number, in_float32, norms_in_half,
+        dropping_in_one_place, with_heads_pruned, of_another_number, in_float64,
+        of_products_in_float16, norms_in_half,
     ],
 )  # fmt: skip
 def test_a_layer_that_is_not_as_it_was_goes_operator_by_operator(change, calls):
@@ -468,6 +493,41 @@ def test_a_hook_on_the_layer_itself_is_called(calls):
     learned(layer, stream)
     assert seen == ["there", "back"]
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("capability", ["AVX2", "DEFAULT"])
+def test_narrower_vectors_learn_the_same_in_float32(capability, calls, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    forget_builds()
+    try:
+        for rows in (None, [0, 5, 8, 8, 389, 100, 3], a_stream().first_rows.tolist()):
+            layer, stream = a_layer(192, 3, 320, torch.float32), a_stream()
+            exact = learned(copy.deepcopy(layer).double(), stream, rows)
+            assert_near(learned(layer, stream, rows), exact)
+        assert len(calls) == 6
+    finally:
+        forget_builds()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "inner", "is_long", "is_taken"),
+    [(256, 1024, True, True), (256, 1088, True, False), (320, 1024, True, False),
+     (256, 1024, False, False)],
+)  # fmt: skip
+def test_in_float32_it_pays_where_matrices_are_small_and_vectors_long(
+    hidden, inner, is_long, is_taken, calls, monkeypatch
+):
+    monkeypatch.setattr(cpu_training_layer, "NEAR", NEAR)
+    monkeypatch.setattr(cpu_training_layer, "has_long_vectors", lambda: is_long)
+    learned(a_layer(hidden, 1, inner, torch.float32), a_stream([3, 2]))
+    assert len(calls) == (2 if is_taken else 0)
+
+
+def test_vectors_are_long_where_functions_are_built_for_such(monkeypatch):
+    for width in (16, 32, 64):
+        made = Build(options=(f"-DVECTOR_BYTES={width}",))
+        monkeypatch.setattr(native, "build", lambda made=made: made)
+        assert native.has_long_vectors() is (width == 64)
 
 
 def test_it_is_the_fastest_where_a_processor_multiplies_bfloat16_by_its_best_way(monkeypatch):
