@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bertsmith.model import gpu_layers, gpu_room, gpu_turns
+from bertsmith.model import cpu_training_layers, gpu_layers, gpu_room, gpu_turns
 from bertsmith.model.gpu_graphs import Pair, Size
 from bertsmith.model.gpu_turns import Graphs
 from bertsmith.model.layer import in_turn
@@ -33,6 +33,7 @@ def test_bytes_of_one_place_are_counted_once() -> None:
 def test_a_batch_that_is_too_large_is_read_without_the_memory_of_graphs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(cpu_training_layers, "may_suit", lambda *_: False)  # as elsewhere than here
     monkeypatch.setattr(gpu_layers, "may_suit", lambda hidden: True)
     monkeypatch.setattr(gpu_layers, "suits", lambda layers, hidden: True)
     monkeypatch.setattr(gpu_layers, "MOST_STATES", 10 * 64)
