@@ -29,6 +29,7 @@ inline int64_t apart_in_blocks(int64_t depth) {
   return HAS_BANDS ? TILE_DEPTH<Number> : stride_for<Number>(depth);
 }
 
+// Numbers of such a block.
 template <typename Number>
 inline int64_t block_size(int64_t depth) {
   return (HAS_BANDS ? depth : apart_in_blocks<Number>(depth)) * BLOCK_COLUMNS<Number>;
