@@ -19,6 +19,9 @@ constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
+// So much of a panel and of a block's rows stays in the second cache; of deeper ones a fourth of it, of the
+// panel alone, is multiplied at a time.
+constexpr int64_t SECOND_BYTES = 1 << 20;
 // Whether the second cache keeps up anyway: with bfloat16, and with all types where no instruction multiplies
 // float16, by which a source knows Intel's processors that have a matrix unit, or hide it.
 #if defined(__AVX512FP16__)
@@ -104,15 +107,17 @@ inline void multiply_panel(
       return waiting.finish();
     }
 #endif
-  constexpr int64_t PART = depth_of<VECTORS, Number>(NEAR_BYTES);
   // Of many bands few are foreseen.
-  if (depth <= PART || (IS_SECOND_FAST<Number> && !rows.is_in_bands())) {
+  const bool is_second_fast = IS_SECOND_FAST<Number> && !rows.is_in_bands();
+  constexpr int64_t OF_A_STEP = (VECTORS * LANES + BLOCK_ROWS<Number>) * sizeof(Number);
+  const int64_t part = depth_of<VECTORS, Number>(is_second_fast ? SECOND_BYTES / 4 : NEAR_BYTES);
+  if (depth <= (is_second_fast ? SECOND_BYTES / OF_A_STEP : part)) {
     multiply_part<VECTORS>(rows, count, {panel, depth}, nullptr, then);
     return;
   }
   for (int block = 0; block < count; block += BLOCK_ROWS<Number>)
     multiply_deep<VECTORS>(
-        rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth, PART,
+        rows.from(block), std::min(count - block, BLOCK_ROWS<Number>), panel, depth, part,
         [&](int row, const auto& sums) { then(block + row, sums); });
 }
 

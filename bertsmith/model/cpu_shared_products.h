@@ -145,14 +145,13 @@ inline void multiply_together(
     }
     return;
   }
-#pragma omp for schedule(static)
-  for (int64_t unit = 0; unit < num_panels * num_blocks; unit++) {
+  share_out(num_panels * num_blocks, [&](int64_t unit) __attribute__((noinline)) {
     // A panel stays in the first cache, or in the second where that keeps up.
     const int64_t column = unit / num_blocks * BROAD, first = unit % num_blocks * tallest;
     multiply_panel<VECTORS>(
         rows.from(first), int(std::min(tallest, count - first)), by.from(column), by.depth,
         [&](int row, const auto& sums) { then(first + row, column, sums); });
-  }
+  });
 }
 
 // The same, for whom rows may have to become other numbers first: these need not.

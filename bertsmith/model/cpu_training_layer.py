@@ -48,9 +48,9 @@ FLOAT32_SOURCE = Path(__file__).with_name("cpu_float32_training_layer.cpp")
 _SOURCES = {torch.bfloat16: SOURCE, torch.float32: FLOAT32_SOURCE}
 _PANEL, _BAND = 64, 32
 """What widths are multiples of, and those of heads."""
-NEAR = 2**18
-"""Numbers of a float32 matrix that stays in the second cache; of larger ones torch's products are
-faster (docs/log.md)."""
+NEAR = 2**20
+"""Numbers of a float32 matrix, the most; with larger ones torch's gradients of weights are so much
+faster that a step is (docs/log.md)."""
 
 
 class NativeLayer(ctypes.Structure):

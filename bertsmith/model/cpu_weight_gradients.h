@@ -147,7 +147,8 @@ struct Share {
     const Number* from = of.blocks + of.part(start);
     for (int64_t n = 0; n < of.high; n += HIGH, from += size)
       for (int64_t c = 0; c < columns; c += BROAD) {
-        ask_for(from + size + c / BROAD * piece, piece);  // the next block lies behind this one
+        // The next block lies behind this one; of columns one behind the other a processor foresees it.
+        if constexpr (HAS_BANDS) ask_for(from + size + c / BROAD * piece, piece);
         const int64_t count = std::min(BROAD, columns - c);
         const int64_t rows = std::min<int64_t>(HIGH, of.narrow.width - n);
         float* sums = room.sums + n * num_panels * BROAD + c * HIGH;
@@ -218,7 +219,7 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
           narrow, row, blocks + product.part(start), row - start, std::min(PART, deep - start));
     }
     STAGE("gradients of weights: products, backward", of.num_rows * of.width * of.outputs);
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
     for (int64_t number = 0; number < shares; number++) {
       const int64_t first = border(number), end = border(number + 1);
       if (first < end) Share<IS_TURNED, Number>{product, first, end - first, room}.make();

@@ -112,8 +112,7 @@ void add_words(const Given<Number>& of, const Room<Number>& room, int64_t span) 
   int64_t panels = parts(of.width, PANEL<Number>), row_blocks = parts(of.num_rows, BLOCK);
   int64_t num_words = std::min(SPAN, of.num_words - span);
   bool is_last = span + num_words == of.num_words;
-#pragma omp for schedule(static)
-  for (int64_t unit = 0; unit < panels * row_blocks; unit++) {
+  share_out(panels * row_blocks, [&](int64_t unit) __attribute__((noinline)) {
     int64_t column = unit % panels * PANEL<Number>, first = unit / panels * BLOCK;
     int64_t broad = std::min<int64_t>(PANEL<Number>, room.broad - column);
     int count = int(std::min<int64_t>(BLOCK, of.num_rows - first));
@@ -126,7 +125,7 @@ void add_words(const Given<Number>& of, const Room<Number>& room, int64_t span) 
       put_row(
           sums + row * PANEL<Number>, broad, of.grad_rows + (first + row) * of.width + column,
           of.width - column);
-  }
+  });
 }
 
 template <typename Number>
@@ -157,16 +156,16 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
           {of.rows + column, of.width}, of.num_rows,
           std::min<int64_t>(PANEL<Number>, of.width - column), room.pairs + column * room.deep);
     STAGE("scores and e^x", row_products * of.num_words);
-#pragma omp for schedule(static)
-    for (int64_t first = 0; first < of.num_words; first += BLOCK)
-      score(of, room, first);
+    share_out(parts(of.num_words, BLOCK), [&](int64_t block) __attribute__((noinline)) {
+      score(of, room, block * BLOCK);
+    });
     STAGE("losses");
 #pragma omp for schedule(static)
     for (int64_t m = 0; m < room.stride; m += LANES) add_up<Number>(of, room, m);
     for (int64_t span = 0; span < of.num_words; span += SPAN) {
       [[maybe_unused]] const int64_t products = row_products * std::min(SPAN, of.num_words - span);
       STAGE("gradients of scores and words", products);
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
       for (int64_t first = span; first < std::min(span + SPAN, of.num_words); first += BLOCK)
         differentiate(of, room, gradient, span, first);
       STAGE("gradients of rows", products);

@@ -181,6 +181,15 @@ def test_few_rows_of_a_broad_layer_become_what_they_do_among_many(dtype):
 
 
 @torch.no_grad()
+def test_rows_too_deep_for_the_second_cache_are_multiplied_part_by_part_to_the_same_bits():
+    layer = a_layer(inner=2432)
+    ready, stream = as_answering(layer), a_stream()
+    exact = copy.deepcopy(layer).double()(states(stream).double(), stream)
+    assert error(ready(states(stream), stream), exact) < WITHIN[torch.float32]
+    assert_few_rows_are_as_among_many(ready, 64)
+
+
+@torch.no_grad()
 def test_a_text_longer_than_a_chunk_is_read_whole():
     layer, stream = a_layer(max_position_embeddings=1024), a_stream([3, 900, 20])
     exact = copy.deepcopy(layer).double()(states(stream).double(), stream)

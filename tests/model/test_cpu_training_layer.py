@@ -511,8 +511,8 @@ def test_narrower_vectors_learn_the_same_in_float32(capability, calls, monkeypat
 
 @pytest.mark.parametrize(
     ("hidden", "inner", "is_long", "is_taken"),
-    [(256, 1024, True, True), (256, 1088, True, False), (320, 1024, True, False),
-     (256, 1024, False, False)],
+    [(512, 2048, True, True), (512, 2112, True, False), (576, 2048, True, False),
+     (512, 2048, False, False)],
 )  # fmt: skip
 def test_in_float32_it_pays_where_matrices_are_small_and_vectors_long(
     hidden, inner, is_long, is_taken, calls, monkeypatch
