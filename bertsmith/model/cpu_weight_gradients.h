@@ -4,7 +4,7 @@
 // Both are factors of one product over all rows. The narrower one is transposed once, in blocks
 // (cpu_factors.h). Of the broader one a thread packs as many columns as fit, with their sums,
 // into its L2 cache, some of the rows at a time: the next part is packed beside the products of this
-// one, which also prefetch the other factor's next blocks. Sums of the bias are made on the
+// one, which in bands also ask for the other factor's next block. Sums of the bias are made on the
 // way. Every sum is made in the order of rows, or of pairs of them, in float32, so the number of threads
 // changes no bit. It knows no layers and no Python.
 //
