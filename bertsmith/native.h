@@ -52,19 +52,6 @@ inline Count rounded_up(Count count) {
 // How many parts of a size so many make, the last of them whole or not.
 inline int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// So many units of work, in the threads of the parallel region around it, which wait for one another at its
-// end. Cores are not equally fast, and what they have others take a part of: three quarters are shared out
-// beforehand, so that a thread finds what it had before in its own caches, and of the rest each takes as many
-// as it has time for. `make` is there twice, so a long one is better a function of its own.
-template <typename Make>
-inline void share_out(int64_t count, const Make& make) {
-  const int64_t settled = count - count / 4;
-#pragma omp for schedule(static) nowait
-  for (int64_t unit = 0; unit < settled; unit++) make(unit);
-#pragma omp for schedule(dynamic)
-  for (int64_t unit = settled; unit < count; unit++) make(unit);
-}
-
 inline Floats load(const float* from) { return *reinterpret_cast<const UnalignedFloats*>(from); }
 
 inline void store(float* to, Floats values) { *reinterpret_cast<UnalignedFloats*>(to) = values; }

@@ -10,6 +10,7 @@
 #include <omp.h>
 
 #include "cpu_products.h"
+#include "cpu_shares.h"
 
 namespace {
 

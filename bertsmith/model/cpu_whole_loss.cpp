@@ -12,6 +12,7 @@
 #include <omp.h>
 
 #include "cpu_products.h"
+#include "cpu_shares.h"
 #include "cpu_word_scores.h"
 
 namespace {
