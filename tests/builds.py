@@ -64,7 +64,7 @@ def learning_in(module: ModuleType) -> Callable[..., None]:
     def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("has_fast_products", "has_long_vectors"):
             monkeypatch.setattr(module, name, lambda *_, **__: True)
-        monkeypatch.setattr(module, "NEAR", math.inf)
+        monkeypatch.setattr(module, "MOST_NUMBERS", math.inf)
 
     return anywhere
 

@@ -19,8 +19,8 @@ constexpr int64_t DEEP = 256;
 // So much of a panel stays in the first cache beside rows and sums. Shorter vectors ask for so little
 // at a step that the second one keeps up with them.
 constexpr int64_t NEAR_BYTES = VECTOR_BYTES == 64 ? 1 << 15 : INT32_MAX;
-// So much of a panel and of a block's rows stays in the second cache; of deeper ones a fourth of it, of the
-// panel alone, is multiplied at a time.
+// So much of a panel and of a block's rows stays in the second cache, as smaller ones have it; of deeper ones
+// a fourth of it, of the panel alone, is multiplied at a time.
 constexpr int64_t SECOND_BYTES = 1 << 20;
 // Whether the second cache keeps up anyway: with bfloat16, and with all types where no instruction multiplies
 // float16, by which a source knows Intel's processors that have a matrix unit, or hide it.
@@ -76,8 +76,8 @@ __attribute__((noinline)) void multiply_few(
     asking_for(std::integral_constant<int, 2>());
 }
 
-// Rows, at most a block of them, by a panel too deep for the first cache: a part of its depth for all
-// rows after the other, so that a row's sums are added up in the same order as at once.
+// Rows, at most a block of them, by a panel too deep for the cache that it is to stay in: a part of its depth
+// for all rows after the other, so that a row's sums are added up in the same order as at once.
 template <int VECTORS, typename Number, typename Then>
 inline void multiply_deep(
     Left<Number> rows, int count, const Number* panel, int64_t depth, int64_t part,
@@ -91,7 +91,7 @@ inline void multiply_deep(
     multiply_part<VECTORS>(
         rows.deeper(k), count, {panel + k * VECTORS * LANES, part}, k ? kept : nullptr, keep);
   multiply_part<VECTORS>(
-      rows.deeper(k), count, {panel + k * VECTORS * LANES, depth - k}, kept, then);
+      rows.deeper(k), count, {panel + k * VECTORS * LANES, depth - k}, k ? kept : nullptr, then);
 }
 
 // Rows by a panel of so many vectors; `then` is told a row's number and its sums.
@@ -111,7 +111,7 @@ inline void multiply_panel(
   const bool is_second_fast = IS_SECOND_FAST<Number> && !rows.is_in_bands();
   constexpr int64_t OF_A_STEP = (VECTORS * LANES + BLOCK_ROWS<Number>) * sizeof(Number);
   const int64_t part = depth_of<VECTORS, Number>(is_second_fast ? SECOND_BYTES / 4 : NEAR_BYTES);
-  if (depth <= (is_second_fast ? SECOND_BYTES / OF_A_STEP : part)) {
+  if (depth <= (is_second_fast ? std::max(part, SECOND_BYTES / OF_A_STEP) : part)) {
     multiply_part<VECTORS>(rows, count, {panel, depth}, nullptr, then);
     return;
   }

@@ -147,7 +147,7 @@ inline void multiply_together(
     return;
   }
   share_out(num_panels * num_blocks, [&](int64_t unit) __attribute__((noinline)) {
-    // A panel stays in the first cache, or in the second where that keeps up.
+    // A panel stays in the first cache, or in the second where that keeps up, or passes by parts.
     const int64_t column = unit / num_blocks * BROAD, first = unit % num_blocks * tallest;
     multiply_panel<VECTORS>(
         rows.from(first), int(std::min(tallest, count - first)), by.from(column), by.depth,

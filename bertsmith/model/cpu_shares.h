@@ -7,7 +7,7 @@
 namespace {
 
 // So many units of work, in the threads of the parallel region around it, which wait for one another at its
-// end. Cores are not equally fast, and what they have others take a part of: three quarters are shared out
+// end. Cores are not equally fast, and other programs take a part of them: three quarters are shared out
 // beforehand, so that a thread finds what it had before in its own caches, and of the rest each takes as many
 // as it has time for. `make` is there twice, so a long one is better a function of its own.
 template <typename Make>

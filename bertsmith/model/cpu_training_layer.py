@@ -48,9 +48,9 @@ FLOAT32_SOURCE = Path(__file__).with_name("cpu_float32_training_layer.cpp")
 _SOURCES = {torch.bfloat16: SOURCE, torch.float32: FLOAT32_SOURCE}
 _PANEL, _BAND = 64, 32
 """What widths are multiples of, and those of heads."""
-NEAR = 2**20
+MOST_NUMBERS = 2**20
 """Numbers of a float32 matrix, the most; with larger ones torch's gradients of weights are so much
-faster that a step is (docs/log.md)."""
+faster that a whole step is faster by operators (docs/log.md)."""
 
 
 class NativeLayer(ctypes.Structure):
@@ -162,7 +162,7 @@ def _is_taken(layer: LearningLayer, hidden: Tensor) -> bool:
             return False
     return (
         rules.activation == "gelu"
-        and (hidden.dtype != torch.float32 or width * inner <= NEAR)
+        and (hidden.dtype != torch.float32 or width * max(3 * width, inner) <= MOST_NUMBERS)
         and len(weights[-1]) == width
         and width % _PANEL == inner % _PANEL == width % (_BAND * num_heads) == 0
         and are_of_one_layer(weights)

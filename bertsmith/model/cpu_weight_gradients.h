@@ -219,6 +219,7 @@ float weight_gradients(const Given<Number>& of, int num_threads) {
           narrow, row, blocks + product.part(start), row - start, std::min(PART, deep - start));
     }
     STAGE("gradients of weights: products, backward", of.num_rows * of.width * of.outputs);
+    // Shares are few, and of the broader factor each reads what no other does: they go to who has time.
 #pragma omp for schedule(dynamic)
     for (int64_t number = 0; number < shares; number++) {
       const int64_t first = border(number), end = border(number + 1);

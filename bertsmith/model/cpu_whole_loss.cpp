@@ -166,6 +166,7 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
     for (int64_t span = 0; span < of.num_words; span += SPAN) {
       [[maybe_unused]] const int64_t products = row_products * std::min(SPAN, of.num_words - span);
       STAGE("gradients of scores and words", products);
+      // Nothing of a block is in a cache still: each goes to who has time.
 #pragma omp for schedule(dynamic)
       for (int64_t first = span; first < std::min(span + SPAN, of.num_words); first += BLOCK)
         differentiate(of, room, gradient, span, first);

@@ -181,12 +181,20 @@ def test_few_rows_of_a_broad_layer_become_what_they_do_among_many(dtype):
 
 
 @torch.no_grad()
-def test_rows_too_deep_for_the_second_cache_are_multiplied_part_by_part_to_the_same_bits():
-    layer = a_layer(inner=2432)
-    ready, stream = as_answering(layer), a_stream()
-    exact = copy.deepcopy(layer).double()(states(stream).double(), stream)
-    assert error(ready(states(stream), stream), exact) < WITHIN[torch.float32]
-    assert_few_rows_are_as_among_many(ready, 64)
+@pytest.mark.parametrize(
+    ("dtype", "width", "heads", "inner"),
+    [(torch.float32, 64, 2, 2432), (torch.float32, 64, 2, 4224), (torch.bfloat16, 64, 2, 4800),
+     (torch.bfloat16, 312, 12, 2000)],
+)  # fmt: skip
+def test_rows_about_as_deep_as_the_second_cache_keeps_become_the_same_bits_by_parts_or_whole(
+    dtype, width, heads, inner
+):
+    """The last depth is no multiple of a matrix unit's, which then has blocks of many rows."""
+    layer = a_layer(width, heads, inner).to(dtype)
+    ready, stream = as_answering(layer, dtype), a_stream()
+    exact = copy.deepcopy(layer).double()(states(stream, width, dtype=dtype).double(), stream)
+    assert error(ready(states(stream, width, dtype=dtype), stream), exact) < WITHIN[dtype]
+    assert_few_rows_are_as_among_many(ready, width, dtype)
 
 
 @torch.no_grad()
@@ -402,7 +410,12 @@ def test_narrower_vectors_without_products_of_bfloat16_compute_the_same(capabili
                 given = states(stream, 72, dtype)
                 exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream, rows)
                 assert error(as_answering(layer, dtype)(given, stream, rows), exact) < within
-            layer = as_answering(a_layer(72, 3, 1200), dtype)
-            assert_few_rows_are_as_among_many(layer, 72, dtype)
+            for inner in (1200, 4800):
+                layer, stream = a_layer(72, 3, inner), a_stream()
+                given = states(stream, 72, dtype)
+                exact = copy.deepcopy(layer.to(dtype)).double()(given.double(), stream)
+                ready = as_answering(layer, dtype)
+                assert error(ready(given, stream), exact) < within
+                assert_few_rows_are_as_among_many(ready, 72, dtype)
     finally:
         forget_builds()

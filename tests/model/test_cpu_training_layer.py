@@ -14,7 +14,7 @@ from bertsmith import native
 from bertsmith.compiler import Build, without_native
 from bertsmith.model import cpu_training_layer, cpu_training_layers
 from bertsmith.model.config import BertConfig
-from bertsmith.model.cpu_training_layer import NEAR, SOURCE
+from bertsmith.model.cpu_training_layer import MOST_NUMBERS, SOURCE
 from bertsmith.model.layer import Layer
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
@@ -512,12 +512,12 @@ def test_narrower_vectors_learn_the_same_in_float32(capability, calls, monkeypat
 @pytest.mark.parametrize(
     ("hidden", "inner", "is_long", "is_taken"),
     [(512, 2048, True, True), (512, 2112, True, False), (576, 2048, True, False),
-     (512, 2048, False, False)],
+     (640, 1024, True, False), (512, 2048, False, False)],
 )  # fmt: skip
 def test_in_float32_it_pays_where_matrices_are_small_and_vectors_long(
     hidden, inner, is_long, is_taken, calls, monkeypatch
 ):
-    monkeypatch.setattr(cpu_training_layer, "NEAR", NEAR)
+    monkeypatch.setattr(cpu_training_layer, "MOST_NUMBERS", MOST_NUMBERS)
     monkeypatch.setattr(cpu_training_layer, "has_long_vectors", lambda: is_long)
     learned(a_layer(hidden, 1, inner, torch.float32), a_stream([3, 2]))
     assert len(calls) == (2 if is_taken else 0)
