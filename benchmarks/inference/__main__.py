@@ -4,8 +4,9 @@
     python -m benchmarks.inference --size base --device cuda
 
 Tokenisation is included. All systems read the same weights, drawn by a seed: speed needs no
-meaning. They answer the same texts in turn (A B C A B C ...), other texts in every round, so that
-nobody meets the same shapes again; each in a process of its own, which waits while the others work.
+meaning. They answer the same texts in turn (A B C A B C ...), other texts of the same lengths in
+every round, so that who makes kernels for every shape has made them when the timed rounds begin;
+each in a process of its own, which waits while the others work.
 For 1 and for 2 threads: median texts and real tokens a second, the fraction of the best matrix rate
 between the rounds, milliseconds for one text alone (median and 90th percentile), in a row and after
 pauses, seconds until the first answers, the most memory, and the largest difference from
@@ -41,7 +42,7 @@ from benchmarks.inference.report import (
 )
 from benchmarks.inference.settings import SETTINGS, Setting
 from benchmarks.inference.systems import SYSTEMS
-from benchmarks.inference.texts import Words, drawn_words, real_words
+from benchmarks.inference.texts import Words, calibrating, drawn_words, real_words
 from benchmarks.machine import append_row, device_facts, matrix_rate, require_device
 from bertsmith.model.config import SIZES
 from bertsmith.train.device import choose_device, choose_precision
@@ -60,7 +61,7 @@ def main() -> None:
             real_words(options.data) if options.data else drawn_words(config.vocab_size)
         )
         with tempfile.TemporaryDirectory() as folder:
-            write_models(Path(folder), config, tokenizer)
+            write_models(Path(folder), config, tokenizer, calibrating(words))
             for prepare in dict.fromkeys(each for name in names for each in SYSTEMS[name].prepare):
                 in_a_process(prepare, Path(folder))
             for threads in options.threads or by_device:
@@ -120,13 +121,12 @@ def take_turns(
     """
     asked = [system for system in systems if setting.question in SYSTEMS[system.name].questions]
     answered: dict[str, list[Answered]] = {system.name: [] for system in asked}
-    lengths, left_out = [], {}
+    lengths, left_out = setting.lengths(), {}
     for number in range(options.rounds + WARM_UP):
         rates.append(matrix_rate(rounds=3, device=device))
-        lengths.append(setting.lengths(number))
         order = Order(
             question=setting.question,
-            texts=words.texts(lengths[-1], number),
+            texts=words.texts(lengths, number),
             one_by_one=setting.one_by_one,
             pause=setting.pause,
         )

@@ -6,13 +6,19 @@ int8` shows it of a model that has learned something.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.inference.exported import ONNX, OPENVINO, onnx_runtime, openvino_of
+from benchmarks.inference.exported import (
+    ONNX,
+    OPENVINO,
+    onnx_runtime,
+    openvino_latency,
+    openvino_throughput,
+)
 from benchmarks.inference.padded import (
+    CALIBRATING,
     PEER,
     Inputs,
     Place,
@@ -25,8 +31,6 @@ from benchmarks.inference.padded import (
 )
 
 _ONNX, _OPENVINO, _CTRANSLATE2 = "int8.onnx", "int8.xml", "ctranslate2"
-# Texts from which NNCF learns how large activations are, of as many words as real ones have.
-_NUM_CALIBRATING, _WORDS = 128, 30
 
 
 def export_onnx_int8(folder: Path) -> None:
@@ -50,7 +54,9 @@ def export_openvino_int8(folder: Path) -> None:
     import openvino
 
     graph = openvino.Core().read_model(folder / OPENVINO)
-    texts = list(_calibrating(folder))
+    tokenizer = bare_tokenizer(folder)
+    asked = (folder / CALIBRATING).read_text(encoding="utf-8").split("\n")
+    texts = [next(length_sorted([text], tokenizer))[1] for text in asked]
     rounded = nncf.quantize(
         graph,
         nncf.Dataset(texts),
@@ -61,9 +67,14 @@ def export_openvino_int8(folder: Path) -> None:
     openvino.save_model(rounded, folder / _OPENVINO, compress_to_fp16=False)
 
 
-def openvino_int8(place: Place) -> System:
+def openvino_int8_latency(place: Place) -> System:
     """OpenVINO for latency on that graph; what is not int8 in bf16 where the hardware has it."""
-    return openvino_of(place, _OPENVINO)
+    return openvino_latency(place, _OPENVINO)
+
+
+def openvino_int8_throughput(place: Place) -> System:
+    """The same for throughput."""
+    return openvino_throughput(place, _OPENVINO)
 
 
 def export_ctranslate2(folder: Path) -> None:
@@ -100,11 +111,3 @@ def ctranslate2_int8(place: Place) -> System:
         )
 
     return ask
-
-
-def _calibrating(folder: Path) -> Iterator[Inputs]:
-    tokenizer = bare_tokenizer(folder)
-    words = [word for word in tokenizer.get_vocab() if word.isalpha()]
-    chosen = np.random.default_rng(0).choice(np.array(sorted(words)), (_NUM_CALIBRATING, _WORDS))
-    for text in chosen:
-        yield next(iter(length_sorted([" ".join(text)], tokenizer)))[1]

@@ -79,22 +79,17 @@ def export_openvino(folder: Path) -> None:
     openvino.save_model(graph, folder / OPENVINO, compress_to_fp16=False)
 
 
-def openvino_latency(place: Place) -> System:
-    """All threads work on one batch."""
-    return _openvino(place, "LATENCY")
+def openvino_latency(place: Place, file: str = OPENVINO) -> System:
+    """All threads on one batch."""
+    return _openvino(place, file, "LATENCY")
 
 
-def openvino_throughput(place: Place) -> System:
+def openvino_throughput(place: Place, file: str = OPENVINO) -> System:
     """As many batches at a time as OpenVINO thinks best."""
-    return _openvino(place, "THROUGHPUT")
+    return _openvino(place, file, "THROUGHPUT")
 
 
-def openvino_of(place: Place, file: str) -> System:
-    """Another graph than the one that `export_openvino` writes, all threads on one batch."""
-    return _openvino(place, "LATENCY", file)
-
-
-def _openvino(place: Place, hint: str, file: str = OPENVINO) -> System:
+def _openvino(place: Place, file: str, hint: str) -> System:
     import openvino
 
     settings = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -43,6 +43,7 @@ TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 65_536}
 """Tokens that a peer reads together, padding counted, by the type of device."""
 OURS, PEER = "bertsmith", "hugging_face"
 """The folders of both checkpoints."""
+CALIBRATING = "calibrating.txt"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 OUTPUTS: dict[Question, int] = {"embed": 0, "classify": 1}
 """Where `PaddedModel` gives the answer."""
@@ -58,11 +59,15 @@ class Place:
     device: torch.device = CPU
 
 
-def write_models(folder: Path, config: BertConfig, tokenizer: Tokenizer) -> None:
+def write_models(
+    folder: Path, config: BertConfig, tokenizer: Tokenizer, calibrating: Sequence[str]
+) -> None:
     """The same drawn weights as our checkpoint and as `BertForSequenceClassification`.
 
-    Our next-sentence head is the classifier: pooler and linear layer.
+    Our next-sentence head is the classifier: pooler and linear layer. Beside them are the texts, of
+    one line each, by which a peer may learn how large activations are.
     """
+    (folder / CALIBRATING).write_text("\n".join(calibrating), encoding="utf-8")
     model = PretrainModel(config, ("masked_lm", "next_sentence"))
     initialise(model, std=config.initializer_range, seed=0)
     save(folder / OURS, model, config, tokenizer)

@@ -19,8 +19,8 @@ from bertsmith.model.config import BertConfig
 
 Row = dict[str, Any]
 
-WARM_UP = 1
-"""Rounds that do not count: compilation, first pages."""
+WARM_UP = 2
+"""Rounds that do not count: compilation, kernels for new shapes, first pages."""
 _EXACT = "transformers default"
 
 
@@ -29,8 +29,8 @@ class Measured:
     """All rounds of one setting."""
 
     setting: Setting
-    lengths: Sequence[Sequence[int]]
-    """Of every round: the tokens of its texts."""
+    lengths: Sequence[int]
+    """Tokens of the texts of every round."""
     answered: Mapping[str, Sequence[Answered]]
     """Of every system: what it said in every round."""
 
@@ -39,18 +39,19 @@ def figures_of(measured: Measured, config: BertConfig, ceiling: float) -> Row:
     """The figures of one setting, system by system; `ceiling` is the matrix rate."""
     if measured.setting.one_by_one:
         return _latencies(measured)
-    rounds = range(WARM_UP, len(measured.lengths))
-    tokens = [sum(lengths) for lengths in measured.lengths]
-    work = [flops(config, lengths) for lengths in measured.lengths]
-    figures: Row = {"num_texts": measured.setting.num_texts, "tokens": tokens[WARM_UP:]}
-    for name, amounts in (
-        ("texts_per_second", [measured.setting.num_texts] * len(tokens)),
+    seconds = {
+        system: [one.seconds[0] for one in answered[WARM_UP:]]
+        for system, answered in measured.answered.items()
+    }
+    num_texts, tokens = measured.setting.num_texts, sum(measured.lengths)
+    figures: Row = {"num_texts": num_texts, "tokens": tokens, "seconds": seconds}
+    for name, amount in (
+        ("texts_per_second", num_texts),
         ("tokens_per_second", tokens),
-        ("fraction_of_matrix_rate", [amount / ceiling for amount in work]),
+        ("fraction_of_matrix_rate", flops(config, measured.lengths) / ceiling),
     ):
         figures[name] = {
-            system: statistics.median(amounts[at] / answered[at].seconds[0] for at in rounds)
-            for system, answered in measured.answered.items()
+            system: amount / statistics.median(each) for system, each in seconds.items()
         }
     figures["difference"] = differences(
         {system: answered[-1].rows for system, answered in measured.answered.items()}

@@ -12,7 +12,7 @@ from benchmarks.inference.texts import mixed_lengths
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What one round asks."""
+    """What every round asks."""
 
     question: Question
     num_texts: int
@@ -29,10 +29,10 @@ class Setting:
             return self
         return replace(self, num_texts=64 * self.num_texts)
 
-    def lengths(self, number: int) -> list[int]:
-        """Tokens of every text of a round."""
+    def lengths(self) -> list[int]:
+        """Tokens of every text."""
         if self.length is None:
-            return mixed_lengths(self.num_texts, number)
+            return mixed_lengths(self.num_texts, 0)
         return [self.length] * self.num_texts
 
 

@@ -23,7 +23,8 @@ from benchmarks.inference.eight_bits import (
     export_onnx_int8,
     export_openvino_int8,
     onnx_runtime_int8,
-    openvino_int8,
+    openvino_int8_latency,
+    openvino_int8_throughput,
 )
 from benchmarks.inference.exported import (
     export_onnx,
@@ -214,8 +215,14 @@ SYSTEMS: dict[str, Entry] = {
         prepare=(export_onnx, export_onnx_int8),
         devices=("cpu",),
     ),
-    "OpenVINO int8": Entry(
-        make=openvino_int8,
+    "OpenVINO int8, latency": Entry(
+        make=openvino_int8_latency,
+        needs=("openvino", "nncf", "transformers"),
+        prepare=(export_openvino, export_openvino_int8),
+        devices=("cpu",),
+    ),
+    "OpenVINO int8, throughput": Entry(
+        make=openvino_int8_throughput,
         needs=("openvino", "nncf", "transformers"),
         prepare=(export_openvino, export_openvino_int8),
         devices=("cpu",),

@@ -28,6 +28,7 @@ _TEXT_BYTES = 1_500_000
 _DRAWN_WORDS = 50_000
 _SYLLABLES = tuple(first + second for first in "bcdfghjklmnpqrstvwxyz" for second in "aeiou")
 _LENGTHS, _STARTS, _WORDS, _ENDINGS = range(1, 5)
+_NUM_CALIBRATING, _CALIBRATING = 128, 1 << 20  # how many, and a number that no round has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,11 @@ class Words:
             taken.append(self.words[index])
             missing -= self.counts[index]
         return " ".join([*taken, *[self.filler] * missing])
+
+
+def calibrating(words: Words) -> list[str]:
+    """Texts by which a peer may learn how large activations are: like those asked, but others."""
+    return words.texts(mixed_lengths(_NUM_CALIBRATING, 1), _CALIBRATING)
 
 
 def mixed_lengths(num_texts: int, number: int) -> list[int]:

@@ -18,7 +18,7 @@ from benchmarks.inference.padded import (
     write_models,
 )
 from benchmarks.inference.processes import Answered, Order, begin
-from benchmarks.inference.report import Measured, differences, figures_of, flops
+from benchmarks.inference.report import WARM_UP, Measured, differences, figures_of, flops
 from benchmarks.inference.settings import SETTINGS, Setting
 from benchmarks.inference.systems import SYSTEMS, Entry
 from benchmarks.inference.texts import Words, drawn_vocabulary, drawn_words, mixed_lengths
@@ -42,7 +42,7 @@ def drawn():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, drawn):
     folder = tmp_path_factory.mktemp("models")
-    write_models(folder, CONFIG, drawn[1])
+    write_models(folder, CONFIG, drawn[1], texts.calibrating(drawn[0]))
     return folder
 
 
@@ -176,16 +176,42 @@ def answered(seconds):
     return Answered(seconds=seconds, rows=np.ones((2, 1)), peak_bytes=1)
 
 
-def test_a_rate_is_the_median_of_the_rounds_after_the_first():
+def test_a_rate_is_the_median_of_the_rounds_after_those_that_warm_up():
     measured = Measured(
         setting=Setting(question="embed", num_texts=2),
-        lengths=[[10, 10]] * 4,
-        answered={"bertsmith": [answered((each,)) for each in (100.0, 1.0, 2.0, 10.0)]},
+        lengths=[10, 10],
+        answered={"bertsmith": [answered((each,)) for each in (100.0, 90.0, 1.0, 2.0, 10.0)]},
     )
     figures = figures_of(measured, CONFIG, ceiling=flops(CONFIG, [10, 10]))
+    assert figures["seconds"] == {"bertsmith": [1.0, 2.0, 10.0]}
     assert figures["texts_per_second"] == {"bertsmith": 1.0}
     assert figures["tokens_per_second"] == {"bertsmith": 10.0}
     assert figures["fraction_of_matrix_rate"] == {"bertsmith": 0.5}
+
+
+class Listening:
+    """A system that keeps what it is asked."""
+
+    name = "bertsmith"
+
+    def __init__(self):
+        self.texts = []
+
+    def ask(self, order, seconds):
+        self.texts.append(order.texts)
+        return answered((1.0,))
+
+
+def test_rounds_ask_other_texts_of_the_same_lengths(drawn, monkeypatch):
+    monkeypatch.setattr(inference, "matrix_rate", lambda **given: 1.0)
+    words, tokenizer = drawn
+    system, options = Listening(), Namespace(rounds=2, limit=None)
+    setting = Setting(question="embed", num_texts=20)
+    inference.take_turns([system], setting, words, [], torch.device("cpu"), options)
+    lengths = [[len(each.ids) for each in tokenizer.encode_batch(asked)] for asked in system.texts]
+    assert lengths == [setting.lengths()] * (WARM_UP + 2)
+    assert len({tuple(asked) for asked in system.texts}) == WARM_UP + 2
+    assert texts.calibrating(words)[:20] not in system.texts
 
 
 class Slow:
@@ -208,15 +234,16 @@ def test_a_system_that_meets_the_limit_is_left_out_and_asked_no_more(drawn, monk
     given = (systems, setting, drawn[0], [], torch.device("cpu"), options)
     measured, left_out = inference.take_turns(*given)
     assert left_out == {"transformers best": "'transformers best' did not answer within 7 s"}
-    assert {name: len(each) for name, each in measured.answered.items()} == {"bertsmith": 4}
-    assert [each.limits for each in systems] == [[7.0] * 4, [7.0] * 2]
+    rounds = WARM_UP + 3
+    assert {name: len(each) for name, each in measured.answered.items()} == {"bertsmith": rounds}
+    assert [each.limits for each in systems] == [[7.0] * rounds, [7.0] * 2]
 
 
-def test_a_latency_is_that_of_all_calls_after_the_first_round():
+def test_a_latency_is_that_of_all_calls_after_those_that_warm_up():
     measured = Measured(
         setting=Setting(question="embed", num_texts=2, length=16, one_by_one=True),
-        lengths=[[16, 16]] * 3,
-        answered={"bertsmith": [answered((9.0, 9.0)), answered((1.0, 2.0)), answered((3.0, 6.0))]},
+        lengths=[16, 16],
+        answered={"bertsmith": [answered(each) for each in ((9, 9), (8, 8), (1, 2), (3, 6))]},
     )
     figures = figures_of(measured, CONFIG, ceiling=1.0)
     assert figures["median_ms"] == {"bertsmith": 2500.0}
