@@ -102,7 +102,14 @@ def busy(number: int) -> Iterator[None]:
 
 def _one_turn(system: str, variables: Mapping[str, str], options: argparse.Namespace) -> float:
     """Examples a second of a process of its own."""
-    trial = Trial(system=system, size=options.size, task=drawn.NAME, data=None, device=CPU)
+    trial = Trial(
+        system=system,
+        size=options.size,
+        task=drawn.NAME,
+        data=None,
+        device=CPU,
+        num_batches=options.steps,
+    )
     with mock.patch.dict(os.environ, variables):
         worker = Worker.begin(system, stepper, trial)
     try:

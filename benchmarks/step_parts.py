@@ -40,7 +40,6 @@ from benchmarks.processes import apart
 from benchmarks.settled import Taken, settled
 from benchmarks.systems import Setup, ours
 from benchmarks.timed import opened, since, stages_of, timed
-from bertsmith.data.labelled import TaskPlan
 from bertsmith.environment import prepare_environment
 from bertsmith.model import cpu_training_layer, cpu_whole_loss
 from bertsmith.model.bert import Bert
@@ -170,19 +169,8 @@ def fine_tuning(trial: Trial) -> Callable[[int], Step]:
     model = TaskModel(Bert(trial.config), TaskHead(trial.config, HEAD))
     initialise(model, std=trial.config.initializer_range, seed=0)
     labelled = drawn_items(ITEMS, trial.config.vocab_size)
-    plan = TaskPlan(labelled=labelled, batch_size=BATCH, seed=0)
-    steps = fine_tuned(model, labelled, CPU)
-
-    def ready(number: int) -> Step:
-        tokens = plan.step(number).num_tokens
-
-        def step() -> int:
-            next(steps)
-            return tokens
-
-        return step
-
-    return ready
+    steps = fine_tuned(model, labelled, CPU, ITEMS // BATCH)
+    return lambda _: lambda: next(steps).tokens
 
 
 MAKERS: dict[Kind, Callable[[Trial], Callable[[int], Step]]] = {

@@ -7,9 +7,12 @@ A step is forward, backward, clipping and optimizer on 32 examples of a task of 
 The default is that of the example scripts: every sequence padded to 128 tokens, float32. The best
 pads to the batch's longest sequence, groups sequences of like length as `Trainer` does (sorted
 within 50 batches), and runs in bf16 where the hardware has it. All systems start from the same
-weights, each in a process of its own, and take turns, some steps at a time (A B C A B C ...).
-Reported: the median of examples a second, the ratios, and the losses. A system that fails, or takes
-longer than --limit for a turn, is left out and named in the row.
+weights, each in a process of its own, and take turns, some steps at a time (A B C A B C ...). Each
+has its batches twice, and the first time is not timed: who makes kernels for every length has made
+them then, as in an epoch after its beginning. Reported: examples a second, which is the median of
+turns' real tokens a second divided by the set's mean length, since batches differ; the ratios; and
+the losses. A system that fails, or takes longer than --limit for a turn, is left out and named in
+the row.
 
 The task `SQuAD` has questions about passages, in windows of at most 384 tokens, to which the
 default pads. The task `drawn` needs no data: 2,048 drawn sequences of 6 to 128 tokens, 40 in the
@@ -73,6 +76,8 @@ class Trial:
     task: str
     data: Path | None
     device: torch.device
+    num_batches: int
+    """So many are taken one after the other, and again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +85,8 @@ class Turn:
     """Some steps of one system."""
 
     seconds: float
+    tokens: int
+    """Of its examples, without padding."""
     losses: list[float]
 
 
@@ -98,22 +105,31 @@ def main() -> None:
 def measure(size: str, task: str, options: argparse.Namespace) -> dict[str, Any]:
     """One side-by-side run."""
     device = choose_device(options.device)
+    num_batches = options.rounds * options.steps
     trials = [
-        Trial(system=name, size=size, task=task, data=options.data, device=device)
+        Trial(
+            system=name,
+            size=size,
+            task=task,
+            data=options.data,
+            device=device,
+            num_batches=num_batches,
+        )
         for name in options.system or BY_DEVICE[device.type]
     ]
     precision = choose_precision("auto", device)
     rates: list[float] = []
     turns, left_out = take_turns(
         {trial.system: Worker.begin(trial.system, stepper, trial) for trial in trials},
-        [options.steps] * (options.rounds + 1),
+        [options.steps] * (2 * options.rounds),
         before_each=lambda: rates.append(matrix_rate(precision, rounds=3, device=device)),
         limit=options.limit,
     )
     speed = {
-        name: options.steps * BATCH / statistics.median(turn.seconds for turn in each[1:])
+        name: statistics.median(turn.tokens / turn.seconds for turn in each[options.rounds :])
         for name, each in turns.items()
     }
+    mean_tokens = float(np.mean(lengths_of(_labelled(trials[0])[0])))
     return {
         "size": size,
         "task": task,
@@ -124,8 +140,8 @@ def measure(size: str, task: str, options: argparse.Namespace) -> dict[str, Any]
         "precision": precision,
         "versions": versions(["transformers"]),
         "matrix_flops_per_second": max(rates),
-        "examples_per_second": speed,
-        "mean_tokens": float(np.mean(lengths_of(_labelled(trials[0])[0]))),
+        "examples_per_second": {name: each / mean_tokens for name, each in speed.items()},
+        "mean_tokens": mean_tokens,
         "last_losses": {name: statistics.mean(each[-1].losses) for name, each in turns.items()},
         "left_out": left_out,
     }
@@ -149,13 +165,18 @@ def stepper(trial: Trial) -> Callable[[int], Turn]:
     """Makes the system in its process; what it gives takes so many steps."""
     device = choose_device(str(trial.device))
     labelled, head = _labelled(trial)
-    steps = SYSTEMS[trial.system](_model(trial.size, head), labelled, device)
+    model = _model(trial.size, head)
+    steps = SYSTEMS[trial.system](model, labelled, device, trial.num_batches)
 
     def take(count: int) -> Turn:
         began = time.perf_counter()
-        losses = list(itertools.islice(steps, count))
+        taken = list(itertools.islice(steps, count))
         wait_for(device)
-        return Turn(seconds=time.perf_counter() - began, losses=torch.stack(losses).tolist())
+        return Turn(
+            seconds=time.perf_counter() - began,
+            tokens=sum(step.tokens for step in taken),
+            losses=torch.stack([step.loss for step in taken]).tolist(),
+        )
 
     return take
 

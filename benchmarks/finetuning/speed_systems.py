@@ -1,14 +1,14 @@
 """The systems whose fine-tuning speed is compared: each takes step after step on the same items.
 
 Ours as `bertsmith finetune` runs it, `transformers` as its example scripts come, and at its best.
-It does not know how the steps are timed.
+All take so many batches, and then the same ones again. It does not know how the steps are timed.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +31,24 @@ GROUPED_BATCHES = 50
 """Of `Trainer`, `group_by_length`: sorted within so many batches."""
 
 Numbers = npt.NDArray[np.integer]
-Steps = Iterator[Tensor]
-"""Each advance takes one step and gives its loss, which a GPU may still be computing."""
-System = Callable[[TaskModel, LabelledItems, torch.device], Steps]
 
 
-def ours(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
+class Step(NamedTuple):
+    """One that was taken."""
+
+    loss: Tensor
+    """A GPU may still be computing it."""
+    tokens: int
+    """Of its examples, without padding."""
+
+
+Steps = Iterator[Step]
+System = Callable[[TaskModel, LabelledItems, torch.device, int], Steps]
+
+
+def ours(
+    model: TaskModel, labelled: LabelledItems, device: torch.device, num_batches: int
+) -> Steps:
     """Steps as `bertsmith finetune` takes them; AdamW, so that losses compare."""
     precision = choose_precision("auto", device)
     config = OptimizerConfig(name="adamw", learning_rate=RATE)
@@ -44,32 +56,40 @@ def ours(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Ste
     scaler = optimizer.scaler
     plan = TaskPlan(labelled=labelled, batch_size=BATCH, seed=0)
     for number in itertools.count():
-        losses = model(plan.step(number), (0, number))
+        batch = plan.step(number % num_batches)
+        losses = model(batch, (0, number))
         (losses.loss if scaler is None else losses.loss * scaler.scale).backward()
         optimizer.step(RATE)
         optimizer.zero_grad()
-        yield losses.loss.detach()
+        yield Step(losses.loss.detach(), len(batch.packed.token_ids))
 
 
-def script_default(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
+def script_default(
+    model: TaskModel, labelled: LabelledItems, device: torch.device, num_batches: int
+) -> Steps:
     """As the example scripts of `transformers` come: all of one length, float32."""
     rng = np.random.default_rng(0)
     orders = (rng.permutation(labelled.num_groups) for _ in itertools.count())
     peer = _peer(model, device)
     longest = LONGEST_WINDOW if _reads_passages(model) else LONGEST
-    return _peer_steps(peer, peer, _inputs(labelled, _cut(orders), longest, device), autocast=None)
+    batches = _again(_cut(orders), num_batches)
+    return _peer_steps(peer, peer, _inputs(labelled, batches, longest, device), autocast=None)
 
 
-def script_best(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
+def script_best(
+    model: TaskModel, labelled: LabelledItems, device: torch.device, num_batches: int
+) -> Steps:
     """Padded to the batch's longest, grouped by length, bf16 where the hardware has it."""
     peer = _peer(model, device)
-    return _best_steps(peer, peer, labelled, device)
+    return _best_steps(peer, peer, labelled, device, num_batches)
 
 
-def script_compiled(model: TaskModel, labelled: LabelledItems, device: torch.device) -> Steps:
+def script_compiled(
+    model: TaskModel, labelled: LabelledItems, device: torch.device, num_batches: int
+) -> Steps:
     """The same through torch.compile, for any length."""
     peer = _peer(model, device)
-    return _best_steps(peer, torch.compile(peer, dynamic=True), labelled, device)
+    return _best_steps(peer, torch.compile(peer, dynamic=True), labelled, device, num_batches)
 
 
 SYSTEMS: dict[str, System] = {
@@ -85,10 +105,11 @@ def _best_steps(
     callable_peer: Callable[..., Any],
     labelled: LabelledItems,
     device: torch.device,
+    num_batches: int,
 ) -> Steps:
     dtype = dtype_of(choose_precision("auto", device), device)
     autocast = None if dtype == torch.float32 else dtype
-    inputs = _inputs(labelled, grouped(labelled), None, device)
+    inputs = _inputs(labelled, _again(grouped(labelled), num_batches), None, device)
     return _peer_steps(peer, callable_peer, inputs, autocast)
 
 
@@ -124,19 +145,24 @@ def _reads_passages(model: TaskModel) -> bool:
 def _peer_steps(
     peer: nn.Module,
     callable_peer: Callable[..., Any],
-    batches: Iterator[dict[str, Tensor]],
+    batches: Iterator[tuple[dict[str, Tensor], int]],
     autocast: torch.dtype | None,
 ) -> Steps:
     optimizer = torch.optim.AdamW(peer.parameters(), lr=RATE, weight_decay=0.01, fused=True)
     device = next(peer.parameters()).device
-    for inputs in batches:
+    for inputs, num_tokens in batches:
         with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
             loss = callable_peer(**inputs).loss
         loss.backward()
         nn.utils.clip_grad_norm_(peer.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        yield loss.detach()
+        yield Step(loss.detach(), num_tokens)
+
+
+def _again(batches: Iterator[Numbers], num_batches: int) -> Iterator[Numbers]:
+    """The first so many, without end."""
+    return itertools.cycle(list(itertools.islice(batches, num_batches)))
 
 
 def _inputs(
@@ -144,14 +170,18 @@ def _inputs(
     batches: Iterator[Numbers],
     length: int | None,
     device: torch.device,
-) -> Iterator[dict[str, Tensor]]:
-    """The items of each batch as the peer takes them: padded to a length, None: to the longest."""
+) -> Iterator[tuple[dict[str, Tensor], int]]:
+    """The items of each batch as the peer takes them: padded to a length, None: to the longest.
+
+    With their tokens.
+    """
     for numbers in batches:
         targets = torch.from_numpy(np.stack([labelled.targets[each] for each in numbers]))
         labels = targets.float() if targets.is_floating_point() else targets.long()
         names = ("labels",) if labels.shape[1] == 1 else ("start_positions", "end_positions")
         tensors = _padded(labelled, numbers, length) | dict(zip(names, labels.T, strict=True))
-        yield {name: on_device(tensor, device) for name, tensor in tensors.items()}
+        num_tokens = int(tensors["attention_mask"].sum())
+        yield {name: on_device(tensor, device) for name, tensor in tensors.items()}, num_tokens
 
 
 def _padded(labelled: LabelledItems, numbers: Numbers, length: int | None) -> dict[str, Tensor]:

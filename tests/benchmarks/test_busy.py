@@ -41,7 +41,7 @@ def told_environment(trial):
     from benchmarks.finetuning.speed import Turn
 
     is_set = os.environ.get("GOMP_SPINCOUNT") == busy.SPINNING["GOMP_SPINCOUNT"]
-    return lambda count: Turn(seconds=1.0 if is_set else 0.5, losses=[])
+    return lambda count: Turn(seconds=1.0 if is_set else 0.5, tokens=1, losses=[])
 
 
 def test_others_compute_meanwhile_and_end(monkeypatch):

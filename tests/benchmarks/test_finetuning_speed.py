@@ -1,4 +1,6 @@
+import itertools
 import json
+from argparse import Namespace
 from dataclasses import replace
 
 import numpy as np
@@ -35,9 +37,14 @@ def test_drawn_items_have_the_lengths_of_texts_and_both_labels():
 def test_every_system_takes_steps_from_the_same_weights(name):
     model = TaskModel(Bert(CONFIG), TaskHead(CONFIG, drawn.HEAD))
     initialise(model, std=0.02, seed=0)
-    steps = SYSTEMS[name](model, drawn.drawn_items(2 * BATCH, 1000), CPU)
+    items = drawn.drawn_items(3 * BATCH, 1000)
+    taken = list(itertools.islice(SYSTEMS[name](model, items, CPU, 2), 4))
     # Two labels, weights near zero: the loss begins near log 2, whatever head the system draws.
-    assert [float(next(steps)) for _ in range(2)] == pytest.approx([np.log(2)] * 2, abs=0.2)
+    assert [float(step.loss) for step in taken] == pytest.approx([np.log(2)] * 4, abs=0.2)
+    tokens = [step.tokens for step in taken]
+    assert tokens[:2] == tokens[2:]  # the same batches again
+    assert min(tokens) >= BATCH * 6
+    assert sum(tokens[:2]) < items.num_tokens
 
 
 @pytest.mark.parity
@@ -60,8 +67,9 @@ def test_every_system_looks_for_an_answers_first_and_last_token(name, seen):
         groups=np.arange(len(items)), rows=None,
         targets=[np.array([3, number % 8 + 4]) for number in range(len(items))],
     )  # fmt: skip
-    steps = SYSTEMS[name](model, labelled, CPU)
-    assert [float(next(steps)) for _ in range(2)] == pytest.approx([np.log(seen)] * 2, abs=0.2)
+    taken = list(itertools.islice(SYSTEMS[name](model, labelled, CPU, 2), 2))
+    assert [float(step.loss) for step in taken] == pytest.approx([np.log(seen)] * 2, abs=0.2)
+    assert [step.tokens for step in taken] == [BATCH * 16] * 2  # padding is none of them
 
 
 def test_what_is_measured_by_default_are_systems():
@@ -87,3 +95,25 @@ def test_tasks_need_their_data(monkeypatch, capsys):
         speed.main()
     assert stop.value.code == 2
     assert "--data" in capsys.readouterr().err
+
+
+def test_examples_are_those_of_the_mean_length_and_batches_count_the_second_time(monkeypatch):
+    taken = ((90.0, 1), (80.0, 1), (1.0, 400), (2.0, 1200))
+    turns = [speed.Turn(seconds=each, tokens=tokens, losses=[1.0]) for each, tokens in taken]
+    asked = []
+
+    def take_turns(workers, orders, **given):
+        given["before_each"]()
+        asked.extend(orders)
+        return dict.fromkeys(workers, turns), {}
+
+    monkeypatch.setattr(speed, "take_turns", take_turns)
+    monkeypatch.setattr(speed.Worker, "begin", lambda *given: None)
+    monkeypatch.setattr(speed, "lengths_of", lambda labelled: np.array([10, 30]))
+    monkeypatch.setattr(speed, "matrix_rate", lambda *given, **how: 1.0)
+    options = Namespace(
+        device="cpu", data=None, system=["bertsmith"], rounds=2, steps=3, limit=None
+    )
+    row = speed.measure("tiny", drawn.NAME, options)
+    assert asked == [3] * 4
+    assert row["examples_per_second"] == {"bertsmith": 25.0}
