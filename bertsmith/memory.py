@@ -10,7 +10,7 @@ import ctypes
 import mmap
 import sys
 
-_KEEPING = ((-4, 0), (-1, (1 << 31) - 1))
+_KEEPING = ((-4, 0), (-1, -1))
 """glibc's M_MMAP_MAX: no block of its own from the system; M_TRIM_THRESHOLD: nothing goes back."""
 _LARGE_BYTES = 1 << 21
 """Of a large page, on most processors."""

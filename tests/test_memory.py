@@ -39,6 +39,34 @@ def test_kept_memory_comes_back_without_page_faults():
     assert found["kept"] < 0.1 * found["given back"]
 
 
+FREED_AT_THE_END = """
+import ctypes, sys
+from bertsmith.memory import keep_freed_memory
+if not keep_freed_memory():
+    sys.exit(3)
+malloc, free = (ctypes.CDLL(None)[name] for name in ("malloc", "free"))
+malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+free.argtypes = [ctypes.c_void_p]
+def pages():
+    return int(open("/proc/self/statm").read().split()[0])
+block = malloc(3 << 30)  # never written: it takes no memory
+if not block:
+    sys.exit(3)
+before = pages()
+free(block)
+print(before - pages())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
+def test_three_freed_gigabytes_are_kept_too():
+    command = [sys.executable, "-c", FREED_AT_THE_END]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode == 3:
+        pytest.skip("another C library, or no such block")
+    assert int(ran.stdout) == 0
+
+
 LARGE = """
 import sys, torch
 from bertsmith.memory import ask_for_large_pages

@@ -222,6 +222,7 @@ inline float map_gradients(
                         gradients, factors, to.weights[map] + first * depth, arrived.biases, count,
                         depth, outputs},
                     num_threads));
+    if (status != DONE) return;
     for (int64_t o = 0; o < outputs; o++) narrow(arrived.biases[o], to.biases[map] + first + o);
   };
   make(arrived.fed, kept.activated, rows, DOWN, 0, width);

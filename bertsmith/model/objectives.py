@@ -82,8 +82,9 @@ class PretrainModel(nn.Module):
             target_ids,
             in_float16=self.masked_lm.in_float16,
         )
-        # Differs from the paper's code: it divides by the count plus 1e-5.
-        loss = total / batch.step_targets
+        # Differs from the paper's code: it divides by the count plus 1e-5. A step has no targets
+        # where whole words are longer than what is masked; its loss is zero, as there.
+        loss = total / max(batch.step_targets, 1)
         sums = _sums(self.language_model, total, correct, len(batch.target_rows))
         if self.next_sentence is not None:
             total, correct = self._next_sentence(pooled[0], batch)

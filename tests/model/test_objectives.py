@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -54,6 +55,21 @@ def test_micro_batches_add_up_to_the_step_in_loss_and_gradient_with_dropout(part
     assert sum(part.sums["masked_lm_count"].item() for part in losses) == BATCH.step_targets
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_step_without_targets_learns_next_sentences_alone(dtype):
+    model = model_of().to(dtype)
+    none = np.zeros(0, np.int64)
+    batch = replace(BATCH, target_rows=none, target_ids=none.astype(np.int32), step_targets=0)
+    losses = model(batch, (1, 7))
+    losses.loss.backward()
+    assert losses.sums["masked_lm_count"].item() == 0
+    count = BATCH.packed.num_sequences
+    mean = losses.sums["next_sentence_loss_sum"].item() / count
+    assert losses.loss.item() == pytest.approx(mean, rel=1e-5)
+    assert not model.masked_lm.bias.grad.any()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 def test_spare_rows_change_neither_loss_nor_gradient(monkeypatch):
