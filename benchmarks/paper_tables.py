@@ -53,7 +53,7 @@ _ABOUT = (
     "models.\n"
     '"-" is what is not ours, or what the paper has not; "not yet" is not measured, its set '
     "perhaps not at hand. **MNLI, QQP, QNLI and SQuAD's Dev are not the official sets here** "
-    '(docs/results.md, "The paper\'s tables at the small scales").\n'
+    '(docs/models.md, "The paper\'s tables at the small scales").\n'
     "The sizes of Table 6 and the steps of Figure 5 are ours, in the place of the paper's; of "
     "four layers, Table 7's weighted sums are the same. Below each table stand the paper's "
     "claims, with what becomes of them at this scale: a claim of several comparisons is not "

@@ -1,1 +1,1 @@
-"""Tables of docs/results.md, made of the rows in benchmarks/results that they name."""
+"""Tables of docs/results.md, docs/answers.md: made of the rows in benchmarks/results they name."""

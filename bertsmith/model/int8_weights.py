@@ -2,7 +2,7 @@
 
 Weights are quantised to 255 levels, scaled by the largest weight of each output, and activations to
 255 levels, scaled by the largest entry of each row; products of levels are summed exactly, then
-scaled back. So a token's result does not depend on what else is read with it. docs/results.md says
+scaled back. So a token's result does not depend on what else is read with it. docs/answers.md says
 what it costs in accuracy. It knows no layers, and nothing learns through it.
 
 Legend: T tokens, I width of a row, O width of a result.

@@ -9,5 +9,5 @@ said. "Planned" is what `--plan-only` says, of one thread of 0.3 TFLOP/s on the 
 fine-tuning at `paper`, one run of the recipe's values at that rate; of its memory, what `finetune`
 and `search` plan. At hand are CoLA, SST-2, MRPC, STS-B, RTE and CoNLL-2003 as they are handed out,
 stand-ins for MNLI, QQP, QNLI and the Dev of SQuAD 1.1, and of SQuAD 2.0 a part of Dev alone
-(docs/results.md). Recipes that belong to no scale say what is expected of them as they are.
+(docs/models.md). Recipes that belong to no scale say what is expected of them as they are.
 """

@@ -70,7 +70,7 @@ def mini_cpu() -> PretrainRun:
     Source: ours; what is not stands beside it.
     Command: `bertsmith pretrain FOLDER --recipe mini-cpu`
     Expected: 68 min for 3,400 of its steps on two cores of a Xeon in float32; 3.1 GB; perplexity
-        69.8 on held-out documents (`mini-en`, docs/results.md).
+        69.8 on held-out documents (`mini-en`, docs/models.md).
     """
     return PretrainRun(
         name="mini-cpu",

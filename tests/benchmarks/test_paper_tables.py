@@ -91,6 +91,6 @@ def test_figure_5_is_drawn_from_the_rows_and_shown(tmp_path):
     shown = DOCUMENT.with_name("figure5.png").read_bytes()
     assert drawn[:8] == shown[:8] == b"\x89PNG\r\n\x1a\n"
     assert len(shown) < 150_000
-    results = DOCUMENT.with_name("results.md").read_text("utf-8")
-    assert "](figure5.png)" in results
-    assert "`python -m benchmarks.paper_tables --draw figure5`" in results
+    models = DOCUMENT.with_name("models.md").read_text("utf-8")
+    assert "](figure5.png)" in models
+    assert "`python -m benchmarks.paper_tables --draw figure5`" in models

@@ -1,11 +1,12 @@
-"""Tables of docs/results.md: in step with the rows they name, and with them alone."""
+"""Tables of docs/results.md and docs/answers.md: as their rows are, and made of them alone."""
 
 import json
+import re
 
 import pytest
 
 from benchmarks.tables import shown
-from benchmarks.tables.__main__ import DOCUMENT, rewritten
+from benchmarks.tables.__main__ import DOCUMENTS, rewritten
 from benchmarks.tables.shown import amount
 
 PRETRAINING = [
@@ -55,10 +56,11 @@ def results(tmp_path, monkeypatch):
     return write
 
 
-def test_the_document_is_as_its_rows_are():
-    text = DOCUMENT.read_text(encoding="utf-8")
-    named = [line for line in text.split("\n") if line.startswith("|") and ", row" in line]
-    assert len(named) > 10
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_a_document_is_as_its_rows_are(document):
+    text = document.read_text(encoding="utf-8")
+    named = [line for line in text.split("\n") if re.match(r"\| .+(, rows? \d| \| rows \|)", line)]
+    assert len(named) > 5
     assert rewritten(text) == text, "python -m benchmarks.tables makes it so"
 
 
@@ -114,6 +116,20 @@ def test_of_eight_bits_the_best_other_is_told_where_there_are_several(results):
     found = rewritten("| MINI, row 1 |\n|---|\n").split("\n")
     assert "| in eight bits, beside OpenVINO's | 3.00 x |  |" in found
     assert "| in eight bits, beside the best other | 2.00 x |  |" in found
+
+
+def test_a_line_of_answers_in_short_takes_each_setting_from_the_last_row_that_has_it(results):
+    first = answered(2, bertsmith=99.94, bertsmith_int8=60.0, OpenVINO_int8=20.0)
+    first["settings"]["embed, mixed"]["texts_per_second"]["transformers default"] = 12.5
+    later = {"settings": {"one text, 16 tokens": {"median_ms": {"bertsmith": 3.0}}}}
+    later["settings"]["one text, 16 tokens"]["median_ms"]["OpenVINO, latency"] = 2.0
+    results("inference", [first, later])
+    found = rewritten("| answers, two threads | rows |\n|---|\n| Mini | 1, 2 |\n| BASE | 1 |")
+    vectors = "**99.9** | 80.0 | 1.25 x | 12.5 | 8.00 x |  | "
+    assert found.split("\n")[2:] == [
+        f"| Mini | 1, 2 | {vectors} | **3.00** | 2.00 | 1.50 | **60.0** | 3.00 x |",
+        f"| BASE | 1 | {vectors} | **1.00** | 4.00 | 0.25 | **60.0** | 3.00 x |",
+    ]
 
 
 @pytest.mark.parametrize("number", [0, 3])

@@ -1,7 +1,7 @@
 """How large an experiment is: what stands for the paper's BASE, and how long everything learns.
 
 `paper` is the paper. `mini` is a third of it in depth, width and heads, meant for ten hours of two
-cores (it took 14: docs/results.md); `tiny` a sixth, to see in minutes that everything works.
+cores (it took 14: docs/models.md); `tiny` a sixth, to see in minutes that everything works.
 """
 
 from __future__ import annotations
