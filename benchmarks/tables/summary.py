@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.tables.answers import INT8, OPENVINO, OURS_INT8, PIPELINES
+from benchmarks.tables.answers import OPENVINO, OPENVINO_INT8, OURS_INT8, PIPELINES
 from benchmarks.tables.shown import OURS, Row, amount, bold, rows_of, times
 
 HEADER = (
@@ -46,7 +46,7 @@ def _summary(rows: Sequence[Row]) -> list[str]:
     cells += [_beside(each, OURS, OPENVINO) for each in (classes, full)]
     waits = [one[name] for name in OPENVINO if name in one]
     cells += [bold(_shown(one, OURS)), amount(min(waits)), amount(one[OURS] / min(waits))]
-    return [*cells, bold(_shown(mixed, OURS_INT8)), _beside(mixed, OURS_INT8, INT8[:1])]
+    return [*cells, bold(_shown(mixed, OURS_INT8)), _beside(mixed, OURS_INT8, OPENVINO_INT8)]
 
 
 def _figures(rows: Sequence[Row], name: str) -> Figures:

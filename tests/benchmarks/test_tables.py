@@ -118,6 +118,19 @@ def test_of_eight_bits_the_best_other_is_told_where_there_are_several(results):
     assert "| in eight bits, beside the best other | 2.00 x |  |" in found
 
 
+def test_in_eight_bits_the_better_hint_is_the_one_that_counts(results):
+    row = answered(2, bertsmith=1.0, bertsmith_int8=60.0)
+    hints = {"OpenVINO int8, latency": 20.0, "OpenVINO int8, throughput": 40.0}
+    row["settings"]["embed, mixed"]["texts_per_second"] |= hints
+    results("inference", [row])
+    found = rewritten("| MINI, row 1 |\n|---|\n").split("\n")
+    assert "| in eight bits, beside OpenVINO's | 1.50 x |  |" in found
+    assert [line.split("|")[1] for line in found if "int8, " in line] == [
+        " OpenVINO int8, throughput hint ",
+        " OpenVINO int8, latency hint ",
+    ]
+
+
 def test_a_line_of_answers_in_short_takes_each_setting_from_the_last_row_that_has_it(results):
     first = answered(2, bertsmith=99.94, bertsmith_int8=60.0, OpenVINO_int8=20.0)
     first["settings"]["embed, mixed"]["texts_per_second"]["transformers default"] = 12.5
