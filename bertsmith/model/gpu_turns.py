@@ -49,7 +49,7 @@ class Graphs:
         self._pairs: dict[Size, Pair] = {}
         self._pool: Pool | None = None
         self._pool_bytes = 0
-        self._stream: int | None = None
+        self._stream: torch.cuda.Stream | None = None
         self._latest: weakref.ref[_Turn] | None = None
         self._has_to_return = False
         self._captures = self._room.device.type == "cuda"
@@ -125,7 +125,7 @@ class Graphs:
     def _is_its_stream(self) -> bool:
         if self._room.device.type != "cuda":
             return True
-        stream = torch.cuda.current_stream(self._room.device).cuda_stream
+        stream = torch.cuda.current_stream(self._room.device)
         self._stream = stream if self._stream is None else self._stream
         return stream == self._stream
 
@@ -177,8 +177,9 @@ class Graphs:
     def _let_go(self) -> bool:
         """Whether any were captured, of which none is left."""
         captured = [each for each in self._pairs.values() if each.has_graphs]
-        if captured and self._room.device.type == "cuda":
-            torch.cuda.synchronize(self._room.device)  # the last may still be replayed
+        if captured and self._stream is not None:
+            # The last may still be replayed there; who waits for a device ends others' captures.
+            self._stream.synchronize()
         for each in captured:
             each.forget()
         return bool(captured)

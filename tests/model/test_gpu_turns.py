@@ -144,6 +144,35 @@ class TestTurns:
         with pytest.raises(RuntimeError, match="read another batch since"):
             states.sum().backward()
 
+    def test_who_gives_way_waits_for_its_own_stream_alone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        waited: list[int] = []
+
+        class Stream:
+            """In place of one of a GPU."""
+
+            cuda_stream = 0
+
+            def synchronize(self) -> None:
+                waited.append(self.cuda_stream)
+
+        stream = Stream()
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+        monkeypatch.setattr(torch.cuda, "synchronize", None)  # would end another thread's capture
+        graphs = Graphs(learning_of(layers_of(64)))
+        with torch.no_grad():
+            graphs.through(torch.randn(5, 64), stream_of([5]), None)
+            graphs._room.device = torch.device("cuda")
+            graphs.through(torch.randn(5, 64), stream_of([5]), None)
+        (pair,) = graphs._pairs.values()
+        for has_graphs in (False, True):
+            assert not waited
+            pair._graphs = [None] * has_graphs  # as if it had been captured
+            graphs.give_way()
+            assert not pair.has_graphs
+        assert waited == [0]
+
     def test_nothing_is_captured_before_all_of_it_ran_by_hand(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
