@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -57,9 +58,13 @@ class Graphs:
         self._lock = threading.Lock()
 
     def are_of(self, layers: Sequence[LearningLayer]) -> bool:
-        """Whether these weights still lie where graphs look for them, under the same rules."""
-        rules = [each.rules for each in layers]
-        return rules == [each.rules for each in self.layers] and _places(layers) == self._places
+        """Whether these are their weights, where graphs look for them, under the same rules."""
+        return (
+            [each.rules for each in layers] == [each.rules for each in self.layers]
+            # Others may lie in the same places: then gradients are to be theirs.
+            and all(map(operator.is_, _weights(layers), _weights(self.layers)))
+            and _places(layers) == self._places
+        )
 
     def through(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> Tensor | None:
         """(T, H) hidden states -> (T, H), or of (R,) `rows` of the last layer alone, (R, H).
@@ -67,7 +72,7 @@ class Graphs:
         None while another batch has yet to go back, and on another stream than the first: what
         graphs know lies in one place.
         """
-        weights = [weight for each in self.layers for weight in each.weights]
+        weights = _weights(self.layers)
         with self._lock:
             if self._is_under_way or not self._is_its_stream():
                 return None
@@ -226,5 +231,9 @@ def _warn_once(reason: str) -> None:
     logging.getLogger(__name__).warning("warning: no CUDA graphs from here on: %s", reason)
 
 
+def _weights(layers: Sequence[LearningLayer]) -> list[Tensor]:
+    return [weight for each in layers for weight in each.weights]
+
+
 def _places(layers: Sequence[LearningLayer]) -> list[tuple[int, torch.dtype]]:
-    return [(weight.data_ptr(), weight.dtype) for each in layers for weight in each.weights]
+    return [(weight.data_ptr(), weight.dtype) for weight in _weights(layers)]

@@ -50,6 +50,14 @@ def test_weights_elsewhere_and_other_rules_are_not_theirs() -> None:
     assert not graphs.are_of(learning_of(layers))
 
 
+def test_another_weight_in_the_same_place_is_not_theirs() -> None:
+    layers = layers_of(64)
+    graphs = Graphs(learning_of(layers))
+    qkv = layers[1].attention.qkv
+    qkv.weight = torch.nn.Parameter(qkv.weight.detach())  # as `functional_call` may do
+    assert not graphs.are_of(learning_of(layers)), "its gradient would go to the one before"
+
+
 def test_what_was_captured_is_not_copied() -> None:
     layers = layers_of(64)
     layers[0]._graphs = Graphs(learning_of(layers))
