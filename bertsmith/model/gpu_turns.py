@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 MOST_PAIRS = 64
 """Sizes that are remembered; of one more, what was asked for longest ago is forgotten."""
 FEWEST_REPLAYS = 4
-"""Fewer batches than that are not thought to win back what capturing costs (not measured)."""
+"""Of a capture: fewer are not thought to win back what it costs (not measured)."""
 
 
 class _Turn:
@@ -54,7 +54,7 @@ class Graphs:
         self._latest: weakref.ref[_Turn] | None = None
         self._has_to_return = False
         self._captures = self._room.device.type == "cuda"
-        self._num_replays = 0  # since they last gave way
+        self._num_ahead = 0  # replays since they last gave way, beyond the fewest of each capture
         self._lock = threading.Lock()
 
     def are_of(self, layers: Sequence[LearningLayer]) -> bool:
@@ -118,9 +118,9 @@ class Graphs:
             if self._is_under_way or not self._let_go():
                 return
             self._latest = None  # what could go back again lay in their memory
-            if self._num_replays < FEWEST_REPLAYS:
+            if self._num_ahead < 0:
                 self._give_up("batches that are too large for them come too often")
-            self._num_replays = 0
+            self._num_ahead = 0
 
     @property
     def _is_under_way(self) -> bool:
@@ -147,7 +147,7 @@ class Graphs:
             del self._pairs[next(iter(self._pairs))]
         if self._captures and pair.may_be_captured:
             self._capture(pair)
-        self._num_replays += pair.has_graphs
+        self._num_ahead += pair.has_graphs
         return pair, *self._with_memory(lambda: pair.forward(hidden, stream, rows))
 
     def _capture(self, pair: Pair) -> None:
@@ -162,6 +162,7 @@ class Graphs:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         before = reserved_bytes(device)
+        self._num_ahead -= FEWEST_REPLAYS
         try:
             pair.capture(self._pool)
         except RuntimeError as error:

@@ -49,14 +49,14 @@ def test_a_batch_that_is_too_large_is_read_without_the_memory_of_graphs(
     assert isinstance(graphs, Graphs)
     graphs._pairs[SMALL] = pair = Pair(graphs.layers, SMALL, graphs._room)
     graphs._captures = True
-    for count, num_replays, are_left, may_be_captured in (
-        (9, 0, True, True),
-        (11, 0, False, True),  # it had none
-        (11, 4, False, True),
-        (11, 3, False, False),
+    for count, are_there, num_ahead, are_left, may_be_captured in (
+        (9, True, -1, True, True),
+        (11, False, -1, False, True),
+        (11, True, 0, False, True),
+        (11, True, -1, False, False),
     ):
-        pair._graphs = [None] if num_replays or are_left else []  # as if it had been captured
-        graphs._num_replays = num_replays
+        pair._graphs = [None] * are_there  # as if it had been captured
+        graphs._num_ahead = num_ahead
         in_turn(layers, torch.zeros(count, 64), stream_of([5, count - 5]))
         assert pair.has_graphs is are_left
         assert graphs._captures is may_be_captured
