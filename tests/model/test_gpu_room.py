@@ -73,7 +73,7 @@ class Recorder:
         self.ends_what_fails = ends_what_fails  # as torch 2.13 does, and 2.11 does not
         self.is_captured_into = False
         self.num_holds = 0
-        """On the pool, but that of a graph, which gives it back itself."""
+        """On the pool, of captures that nobody has ended."""
         self.has_workspaces = True
 
     def capture_begin(self, pool: object, capture_error_mode: str) -> None:
