@@ -6,9 +6,11 @@ It does not know what layers do.
 from __future__ import annotations
 
 import functools
+import gc
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 import torch
@@ -102,7 +104,7 @@ def bytes_of(kept: Sequence[Sequence[object]]) -> int:
 def captured(device: torch.device, pool: Pool, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
     """The kernels that `work` launches, which do not run. Raises RuntimeError where none can be."""
     graph = torch.cuda.CUDAGraph()
-    with _one_at_a_time:
+    with _one_at_a_time, _no_garbage_collected():
         here, side = torch.cuda.current_stream(device), _side(device)
         side.wait_stream(here)
         with torch.cuda.stream(side):
@@ -110,14 +112,40 @@ def captured(device: torch.device, pool: Pool, work: Callable[[], object]) -> to
             torch.cuda.current_blas_handle()  # type: ignore[no-untyped-call]
             # The library keeps memory by stream, for ever: that of each graph is to be its pool's.
             torch._C._cuda_clearCublasWorkspaces()
-            graph.capture_begin(pool, capture_error_mode="thread_local")
             try:
-                work()
+                graph.capture_begin(pool, capture_error_mode="thread_local")
+                try:
+                    work()
+                finally:
+                    _end_capture(graph, pool)
             finally:
-                graph.capture_end()
                 torch._C._cuda_clearCublasWorkspaces()
         here.wait_stream(side)
     return graph
+
+
+@contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """Another model's graph could be part of it, and what ends one ends a capture under way too."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _end_capture(graph: torch.cuda.CUDAGraph, pool: Pool) -> None:
+    """Where that fails, torch 2.11 goes on as if it were under way, and keeps the pool for it."""
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        device = torch.cuda.current_device()
+        with suppress(RuntimeError):  # of torch that has ended it
+            torch._C._cuda_endAllocateToPool(device, pool)
+            torch._C._cuda_releasePool(device, pool)
+        raise
 
 
 @functools.cache

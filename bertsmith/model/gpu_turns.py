@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ Result = TypeVar("Result")
 MOST_PAIRS = 64
 """Sizes that are remembered; of one more, what was asked for longest ago is forgotten."""
 FEWEST_REPLAYS = 4
-"""Fewer batches than that are not thought to win back what capturing costs (not measured)."""
+"""Of a capture: fewer are not thought to win back what it costs (not measured)."""
 
 
 class _Turn:
@@ -49,17 +50,21 @@ class Graphs:
         self._pairs: dict[Size, Pair] = {}
         self._pool: Pool | None = None
         self._pool_bytes = 0
-        self._stream: int | None = None
+        self._stream: torch.cuda.Stream | None = None
         self._latest: weakref.ref[_Turn] | None = None
         self._has_to_return = False
         self._captures = self._room.device.type == "cuda"
-        self._num_replays = 0  # since they last gave way
+        self._num_ahead = 0  # replays since they last gave way, beyond the fewest of each capture
         self._lock = threading.Lock()
 
     def are_of(self, layers: Sequence[LearningLayer]) -> bool:
-        """Whether these weights still lie where graphs look for them, under the same rules."""
-        rules = [each.rules for each in layers]
-        return rules == [each.rules for each in self.layers] and _places(layers) == self._places
+        """Whether these are their weights, where graphs look for them, under the same rules."""
+        return (
+            [each.rules for each in layers] == [each.rules for each in self.layers]
+            # Others may lie in the same places: then gradients are to be theirs.
+            and all(map(operator.is_, _weights(layers), _weights(self.layers)))
+            and _places(layers) == self._places
+        )
 
     def through(self, hidden: Tensor, stream: Stream, rows: Tensor | None) -> Tensor | None:
         """(T, H) hidden states -> (T, H), or of (R,) `rows` of the last layer alone, (R, H).
@@ -67,7 +72,7 @@ class Graphs:
         None while another batch has yet to go back, and on another stream than the first: what
         graphs know lies in one place.
         """
-        weights = [weight for each in self.layers for weight in each.weights]
+        weights = _weights(self.layers)
         with self._lock:
             if self._is_under_way or not self._is_its_stream():
                 return None
@@ -113,9 +118,9 @@ class Graphs:
             if self._is_under_way or not self._let_go():
                 return
             self._latest = None  # what could go back again lay in their memory
-            if self._num_replays < FEWEST_REPLAYS:
+            if self._num_ahead < 0:
                 self._give_up("batches that are too large for them come too often")
-            self._num_replays = 0
+            self._num_ahead = 0
 
     @property
     def _is_under_way(self) -> bool:
@@ -125,7 +130,7 @@ class Graphs:
     def _is_its_stream(self) -> bool:
         if self._room.device.type != "cuda":
             return True
-        stream = torch.cuda.current_stream(self._room.device).cuda_stream
+        stream = torch.cuda.current_stream(self._room.device)
         self._stream = stream if self._stream is None else self._stream
         return stream == self._stream
 
@@ -142,7 +147,7 @@ class Graphs:
             del self._pairs[next(iter(self._pairs))]
         if self._captures and pair.may_be_captured:
             self._capture(pair)
-        self._num_replays += pair.has_graphs
+        self._num_ahead += pair.has_graphs
         return pair, *self._with_memory(lambda: pair.forward(hidden, stream, rows))
 
     def _capture(self, pair: Pair) -> None:
@@ -157,6 +162,7 @@ class Graphs:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         before = reserved_bytes(device)
+        self._num_ahead -= FEWEST_REPLAYS
         try:
             pair.capture(self._pool)
         except RuntimeError as error:
@@ -177,8 +183,9 @@ class Graphs:
     def _let_go(self) -> bool:
         """Whether any were captured, of which none is left."""
         captured = [each for each in self._pairs.values() if each.has_graphs]
-        if captured and self._room.device.type == "cuda":
-            torch.cuda.synchronize(self._room.device)  # the last may still be replayed
+        if captured and self._stream is not None:
+            # The last may still be replayed there; who waits for a device ends others' captures.
+            self._stream.synchronize()
         for each in captured:
             each.forget()
         return bool(captured)
@@ -225,5 +232,9 @@ def _warn_once(reason: str) -> None:
     logging.getLogger(__name__).warning("warning: no CUDA graphs from here on: %s", reason)
 
 
+def _weights(layers: Sequence[LearningLayer]) -> list[Tensor]:
+    return [weight for each in layers for weight in each.weights]
+
+
 def _places(layers: Sequence[LearningLayer]) -> list[tuple[int, torch.dtype]]:
-    return [(weight.data_ptr(), weight.dtype) for each in layers for weight in each.weights]
+    return [(weight.data_ptr(), weight.dtype) for weight in _weights(layers)]

@@ -12,8 +12,8 @@ Legend: T tokens, R rows asked for (all T if none are named), H hidden size, F f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -128,7 +128,13 @@ class Layer(nn.Module):
 
     def forget(self) -> None:
         """Takes the weights as they are again."""
-        self._ready = self._projections = None
+        self._ready = self._projections = self._graphs = None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Moves or casts it; graphs, which would look for it where it was, leave memory first."""
+        self._graphs = None
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was laid out and captured, which can be neither copied nor pickled."""
@@ -193,9 +199,12 @@ def in_turn(
         are_all = len(learning) == len(layers)
         if are_all and cpu_training_layers.suits(learning, hidden, stream, rows):
             return cpu_training_layers.through(learning, hidden, stream, rows)
-    if len(as_made) == len(layers) and layers and gpu_layers.may_suit(hidden):
+    if layers and gpu_layers.may_suit(hidden):
         learning = [whole for each in as_made if (whole := each.learning()) is not None]
-        if len(learning) == len(layers) and gpu_layers.suits(learning, hidden):
+        if len(learning) < len(layers):
+            if isinstance(layers[0], Layer):
+                layers[0]._graphs = None  # they hold memory, and somebody is watching now
+        elif gpu_layers.suits(learning, hidden):
             first = as_made[0]
             found, first._graphs = gpu_layers.through(first._graphs, learning, hidden, stream, rows)
             return found

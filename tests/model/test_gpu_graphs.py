@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from bertsmith.model import gpu_layers
 from bertsmith.model.gpu_graphs import Size
 from bertsmith.model.gpu_turns import Graphs
+from bertsmith.model.layer import forget, in_turn, lay_out
 from tests.model.several_layers import layers_of, learning_of, stream_of
 
 
@@ -50,7 +55,40 @@ def test_weights_elsewhere_and_other_rules_are_not_theirs() -> None:
     assert not graphs.are_of(learning_of(layers))
 
 
+def test_another_weight_in_the_same_place_is_not_theirs() -> None:
+    layers = layers_of(64)
+    graphs = Graphs(learning_of(layers))
+    qkv = layers[1].attention.qkv
+    qkv.weight = nn.Parameter(qkv.weight.detach())  # as `functional_call` may do
+    assert not graphs.are_of(learning_of(layers)), "its gradient would go to the one before"
+
+
 def test_what_was_captured_is_not_copied() -> None:
     layers = layers_of(64)
     layers[0]._graphs = Graphs(learning_of(layers))
     assert copy.deepcopy(layers)[0]._graphs is None
+
+
+@pytest.mark.parametrize("leave", [nn.Module.cpu, nn.Module.float, forget, lay_out])
+def test_what_was_captured_ends_where_layers_are_moved_or_forgotten(
+    leave: Callable[[nn.Module], object],
+) -> None:
+    layers = layers_of(64)
+    layers[0]._graphs = Graphs(learning_of(layers))
+    captured = weakref.ref(layers[0]._graphs)
+    leave(layers)
+    assert captured() is None
+
+
+@pytest.mark.parametrize("hooked", ["0", "1", "2.feed_forward.up"])
+def test_what_was_captured_ends_where_somebody_hooks_into_a_layer(
+    hooked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = layers_of(64)
+    layers[0]._graphs = graphs = Graphs(learning_of(layers))
+    layers.get_submodule(hooked).register_forward_hook(lambda *given: None)
+    in_turn(list(layers), torch.zeros(9, 64), stream_of([5, 4]))
+    assert layers[0]._graphs is graphs, "as while somebody else captures, who must not end a graph"
+    monkeypatch.setattr(gpu_layers, "may_suit", lambda hidden: True)
+    in_turn(list(layers), torch.zeros(9, 64), stream_of([5, 4]))
+    assert layers[0]._graphs is None

@@ -1,6 +1,9 @@
-"""What there is room for beside CUDA graphs."""
+"""What there is room for beside CUDA graphs, and what their capture leaves, by a stand-in."""
 
 from __future__ import annotations
+
+import gc
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -46,17 +49,117 @@ def test_a_batch_that_is_too_large_is_read_without_the_memory_of_graphs(
     assert isinstance(graphs, Graphs)
     graphs._pairs[SMALL] = pair = Pair(graphs.layers, SMALL, graphs._room)
     graphs._captures = True
-    for count, num_replays, are_left, may_be_captured in (
-        (9, 0, True, True),
-        (11, 0, False, True),  # it had none
-        (11, 4, False, True),
-        (11, 3, False, False),
+    for count, are_there, num_ahead, are_left, may_be_captured in (
+        (9, True, -1, True, True),
+        (11, False, -1, False, True),
+        (11, True, 0, False, True),
+        (11, True, -1, False, False),
     ):
-        pair._graphs = [None] if num_replays or are_left else []  # as if it had been captured
-        graphs._num_replays = num_replays
+        pair._graphs = [None] * are_there  # as if it had been captured
+        graphs._num_ahead = num_ahead
         in_turn(layers, torch.zeros(count, 64), stream_of([5, count - 5]))
         assert pair.has_graphs is are_left
         assert graphs._captures is may_be_captured
         assert layers[0]._graphs is graphs
     [message] = caplog.messages
     assert message.endswith("batches that are too large for them come too often")
+
+
+class Recorder:
+    """In place of a graph, and of torch's allocator as far as it knows of one."""
+
+    def __init__(self, failing: list[str], *, ends_what_fails: bool) -> None:
+        self.failing = failing
+        self.ends_what_fails = ends_what_fails  # as torch 2.13 does, and 2.11 does not
+        self.is_captured_into = False
+        self.num_holds = 0
+        """On the pool, of captures that nobody has ended."""
+        self.has_workspaces = True
+
+    def capture_begin(self, pool: object, capture_error_mode: str) -> None:
+        assert pool == (0, 1)
+        assert capture_error_mode == "thread_local"
+        self.is_captured_into, self.num_holds = True, 1
+
+    def work(self) -> None:
+        self.has_workspaces = True
+        assert not gc.isenabled(), "or it could end another's graph here"
+        self.fail("work")
+
+    def capture_end(self) -> None:
+        if "capture_end" not in self.failing or self.ends_what_fails:
+            self.is_captured_into, self.num_holds = False, 0
+        self.fail("capture_end")
+
+    def end_allocating(self, index: int, pool: object) -> None:
+        if not self.is_captured_into:
+            raise RuntimeError("not currently recording")
+        assert (index, pool) == (3, (0, 1))
+        self.is_captured_into = False
+
+    def clear_workspaces(self) -> None:
+        self.has_workspaces = False
+
+    def release(self, index: int, pool: object) -> None:
+        assert (index, pool) == (3, (0, 1))
+        self.num_holds -= 1
+
+    def fail(self, here: str) -> None:
+        if here in self.failing:
+            raise RuntimeError(f"no {here}")
+
+
+class Idle:
+    """In place of a stream."""
+
+    def wait_stream(self, other: object) -> None:
+        pass
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Recorder:
+    """By which `captured` captures."""
+    failing, ends_what_fails = request.param
+    recorder = Recorder(failing, ends_what_fails=ends_what_fails)
+    for name, part in {
+        "CUDAGraph": lambda: recorder,
+        "current_stream": lambda device: Idle(),
+        "stream": nullcontext,
+        "current_device": lambda: 3,
+        "current_blas_handle": lambda: 0,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, part)
+    for name, function in {
+        "_cuda_clearCublasWorkspaces": recorder.clear_workspaces,
+        "_cuda_endAllocateToPool": recorder.end_allocating,
+        "_cuda_releasePool": recorder.release,
+    }.items():
+        monkeypatch.setattr(torch._C, name, function, raising=False)
+    monkeypatch.setattr(gpu_room, "_side", lambda device: Idle())
+    return recorder
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        (failing, ends_what_fails)
+        for failing in ([], ["work"], ["capture_end"], ["work", "capture_end"])
+        for ends_what_fails in (False, True)
+    ],
+    indirect=True,
+)
+@pytest.mark.parametrize("collects", [False, True])
+def test_a_capture_leaves_all_as_it_was_also_where_it_fails(
+    recorded: Recorder, collects: bool
+) -> None:
+    device, pool = torch.device("cuda", 3), torch.cuda._POOL_HANDLE((0, 1))
+    (gc.enable if collects else gc.disable)()
+    try:
+        with pytest.raises(RuntimeError, match="no ") if recorded.failing else nullcontext():
+            gpu_room.captured(device, pool, recorded.work)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
+    assert not recorded.is_captured_into
+    assert recorded.num_holds == 0
+    assert not recorded.has_workspaces

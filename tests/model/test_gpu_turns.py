@@ -144,6 +144,35 @@ class TestTurns:
         with pytest.raises(RuntimeError, match="read another batch since"):
             states.sum().backward()
 
+    def test_who_gives_way_waits_for_its_own_stream_alone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        waited: list[int] = []
+
+        class Stream:
+            """In place of one of a GPU."""
+
+            cuda_stream = 0
+
+            def synchronize(self) -> None:
+                waited.append(self.cuda_stream)
+
+        stream = Stream()
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+        monkeypatch.setattr(torch.cuda, "synchronize", None)  # would end another thread's capture
+        graphs = Graphs(learning_of(layers_of(64)))
+        with torch.no_grad():
+            graphs.through(torch.randn(5, 64), stream_of([5]), None)
+            graphs._room.device = torch.device("cuda")
+            graphs.through(torch.randn(5, 64), stream_of([5]), None)
+        (pair,) = graphs._pairs.values()
+        for has_graphs in (False, True):
+            assert not waited
+            pair._graphs = [None] * has_graphs  # as if it had been captured
+            graphs.give_way()
+            assert not pair.has_graphs
+        assert waited == [0]
+
     def test_nothing_is_captured_before_all_of_it_ran_by_hand(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -171,6 +200,28 @@ class TestTurns:
             states.sum().backward()
         assert len(tried) == 1
         assert caplog.messages == ["warning: no CUDA graphs from here on: no graph here"]
+
+    @pytest.mark.parametrize(("num_batches", "are_worth_it"), [(1, False), (3, False), (5, True)])
+    def test_graphs_that_are_not_replayed_often_enough_are_given_up(
+        self, num_batches: int, are_worth_it: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Four sizes, of each so many batches, and then one that is too large; again and again."""
+
+        class Replayed:
+            def replay(self) -> None:
+                pass
+
+        monkeypatch.setattr(gpu_graphs, "captured", lambda *given: Replayed())
+        monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+        graphs = Graphs(learning_of(layers_of(64)))
+        graphs._captures = True
+        for _ in range(3):
+            for length in (5, 7, 9, 11):
+                for _ in range(num_batches):
+                    with torch.no_grad():
+                        graphs.through(torch.randn(length, 64), stream_of([length]), None)
+            graphs.give_way()
+        assert graphs._captures is are_worth_it
 
     def test_none_is_captured_where_a_step_would_not_fit_beside_it(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
