@@ -168,6 +168,18 @@ def test_every_activation_is_the_definitions_from_end_to_end(activation, dtype):
 
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_relu_of_what_is_below_all_numbers_is_zero_and_of_none_none(dtype):
+    layer, stream = a_layer(64, 2, 64, hidden_act="relu").to(dtype), a_stream()
+    given = states(stream, dtype=dtype)
+    layer.feed_forward.up.bias[::2] = -torch.inf
+    exact = copy.deepcopy(layer).double()(given.double(), stream)
+    assert error(as_answering(layer, dtype)(given, stream), exact) < WITHIN[dtype]
+    layer.feed_forward.up.bias[1] = torch.nan
+    assert as_answering(layer, dtype)(given, stream).isnan().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
 def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads(dtype):
     layer = as_answering(a_layer(), dtype)
     assert_alone_and_in_any_threads(layer, dtype)
