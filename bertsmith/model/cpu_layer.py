@@ -101,7 +101,7 @@ class ReadyLayer:
         self._origins = Origins([(part, name) for part in parts for name in ("weight", "bias")])
         self.dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
-        hidden = linears[1].out_features
+        self.hidden_size = hidden = linears[1].out_features
         rest = (
             *(self._norm(norm) for norm in norms),
             NativeRules.of(rules, hidden, None),
@@ -134,7 +134,7 @@ class ReadyLayer:
         """
         if not isinstance(self.structure, _Layer) or self.source != SOURCE:
             return self.structure
-        hidden, num_heads = self.structure.output.width, self.structure.rules.num_heads
+        hidden, num_heads = self.hidden_size, self.structure.rules.num_heads
         if hidden // num_heads % _HEAD_STEP:
             return self.structure
         keys = self.qkv.weight.detach()[hidden : 2 * hidden]  # (H, H), K rows a head
