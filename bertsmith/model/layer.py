@@ -218,8 +218,9 @@ def _laid_out(layers: Sequence[Layer]) -> list[ReadyLayer]:
 def lay_out(model: nn.Module) -> None:
     """Lays out the weights of every layer of a model that is to answer, and joins its embeddings.
 
-    What is done in one call then calls no hook of a part. Changes through `.data`, and of weights
-    made in inference mode, nobody can see: lay out anew after them.
+    What is done in one call then calls no hook of a part. Changes in place through `.data`, and of
+    weights made in inference mode, nobody can see: lay out anew after them. Blocks of weights that
+    another `.data` took the place of stay in memory until then.
     """
     in_layers: set[int] = set()
     for module in model.modules():

@@ -1,7 +1,8 @@
 """Whether weights are those that they were, for whoever keeps what was made of them.
 
-A change in place counts up a tensor's version, and another tensor is another one; a change through
-`.data` nobody can see. It does not know what is made of weights.
+A change in place counts up a tensor's version, and another tensor is another one; a change in place
+through `.data` nobody can see. Where another block is assigned to `.data`, the one before is kept
+as long as this is, so that none comes to lie there. It does not know what is made of weights.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class Origins:
         now = self._now()
         self._weights = there = [each for each in now if each is not None]
         self._are_made = len(there) < len(now)
+        self._blocks = [each.untyped_storage() for each in there]  # held
         # Of one made in inference mode no change in place is seen.
         self._counted = [each for each in there if not each.is_inference()]
         self._addresses = [each.data_ptr() for each in there]
