@@ -94,11 +94,14 @@ class ReadyLayer:
         norms: Sequence[nn.LayerNorm],
         rules: AttentionRules,
         activation: Activation,
+        origins: Origins,
     ) -> None:
-        """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
+        """Of the maps to queries, keys and values, from contexts, up and down; and both norms.
+
+        `origins`: of all that this is made of.
+        """
         self._products = [(each, each.laid_out, each.in_float16) for each in linears]
-        parts = (*linears, *norms)
-        self._origins = Origins([(part, name) for part in parts for name in ("weight", "bias")])
+        self._origins = origins
         self.dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
         self.hidden_size = hidden = linears[1].out_features
@@ -166,7 +169,7 @@ class ReadyLayer:
         return int((qkv.panels if isinstance(qkv, _LevelPanels) else qkv).width)
 
     def is_unchanged(self) -> bool:
-        """Whether the layer has the weights that were laid out, and what its maps took then."""
+        """Whether the layer is what was laid out, and its maps have what they took then."""
         for linear, product, in_float16 in self._products:
             if linear.laid_out is not product or linear.in_float16 is not in_float16:
                 return False

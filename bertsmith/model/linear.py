@@ -87,11 +87,10 @@ class Linear(nn.Linear):
     def lay_out(self) -> None:
         """Lays the weights out for products without a gradient, where this CPU and build can.
 
-        They stand in memory twice then. Weights in eight bits stay what is multiplied by, and those
-        that others make, anew each time, are taken as they are.
+        They stand in memory twice then. Weights in eight bits stay what is multiplied by; those
+        that others make, anew each time, and of a map of another kind, are taken as they are.
         """
-        is_own = "weight" in self._parameters
-        if is_own and self.own_products is None and can_lay_out(self.weight):
+        if type(self) is Linear and self.own_products is None and can_lay_out(self.weight):
             self.take(TiledWeights(self.weight))
 
     def take(self, ready: ReadyWeights) -> None:
