@@ -162,8 +162,11 @@ def from_ids(
     """
     if not cpu_token_projections.is_answering(embeddings):
         return None
-    first, laid_out = _first(embeddings, layers), _laid_out(_as_made(layers))
-    if first is None or len(laid_out) < len(layers) or (len(layers) == 1 and rows is not None):
+    first = _first(embeddings, layers)
+    if first is None or (len(layers) == 1 and rows is not None):
+        return None
+    laid_out = _laid_out(_as_made(layers))
+    if len(laid_out) < len(layers):
         return None
     table = embeddings.token.weight
     hidden = table.new_empty(len(stream.token_ids), table.shape[1])  # (T, H)
