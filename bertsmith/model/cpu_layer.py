@@ -17,7 +17,6 @@ Legend: O width of a result, I width of a row.
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -114,6 +113,7 @@ class ReadyLayer:
         self.lock = threading.Lock()
         """For making, once, what is not laid out before somebody asks for it."""
         self.structure: _Layer | _Int8Layer
+        self._for_pooling: _Layer | _Int8Layer | None = None
         if rounded := rounded_weights(linears):
             levels = (
                 (each.levels, each.steps, part.bias)
@@ -128,13 +128,18 @@ class ReadyLayer:
                 *(self._panels(*each) for each in _apart(weights, hidden)), *rest
             )
 
-    @functools.cached_property
     def structure_for_pooling(self) -> _Layer | _Int8Layer:
         """`structure` with the map to keys once more, by heads, which turns lone queries.
 
-        It is laid out when first asked for. Levels, what is multiplied in float16 and narrow heads
-        have no such way.
+        It is laid out when first asked for, by one thread, for which others wait. Levels, what is
+        multiplied in float16 and narrow heads have no such way.
         """
+        with self.lock:
+            if self._for_pooling is None:
+                self._for_pooling = self._made_for_pooling()
+            return self._for_pooling
+
+    def _made_for_pooling(self) -> _Layer | _Int8Layer:
         if not isinstance(self.structure, _Layer) or self.source != SOURCE:
             return self.structure
         hidden, num_heads = self.hidden_size, self.structure.rules.num_heads

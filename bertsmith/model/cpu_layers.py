@@ -86,7 +86,7 @@ def _through(
     is_pooled = rows is not None and _are_ends(rows, stream)
     told = [
         *(each.structure for each in others),
-        last.structure_for_pooling if is_pooled else last.structure,
+        last.structure_for_pooling() if is_pooled else last.structure,
     ]
     structures = (ctypes.c_void_p * len(layers))(*map(ctypes.addressof, told))
     status = call(

@@ -179,8 +179,11 @@ def from_ids(
     return None if output is None else (hidden, output)
 
 
-def prepare(embeddings: nn.Module, layers: Sequence[nn.Module]) -> None:
-    """Makes what `from_ids` looks up, if it does."""
+def prepare(embeddings: nn.Module, layers: Sequence[nn.Module], *, is_pooled: bool) -> None:
+    """Makes what `from_ids` looks up, if it does, and what a pooler needs of the last layer."""
+    if is_pooled:
+        for ready in _laid_out(_as_made(layers[-1:])):
+            ready.structure_for_pooling()
     if cpu_token_projections.is_answering(embeddings):
         first = _first(embeddings, layers)
         if first is not None:
