@@ -110,6 +110,8 @@ class ReadyLayer:
             _ACTIVATION_NUMBERS[activation],
         )
         self.source = source_of(linears)
+        self.kind = (self.source, self.dtype, hidden)
+        """What layers of one call have in common."""
         self.lock = threading.Lock()
         """For making, once, what is not laid out before somebody asks for it."""
         self.structure: _Layer | _Int8Layer

@@ -23,7 +23,7 @@ def suits(
     layers: Sequence[ReadyLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
 ) -> bool:
     """Whether layers are the same still, and these hidden states are to go through them so."""
-    source, dtype, width = layers[0].source, layers[0].dtype, layers[0].hidden_size
+    source, dtype, width = kind = layers[0].kind
     is_counted = rows is None or (rows.dtype == torch.int64 and len(rows) > 0)
     return (
         not torch.is_grad_enabled()
@@ -32,10 +32,7 @@ def suits(
         and hidden.shape == (stream.num_tokens, width)
         and len(hidden) > 0
         and is_counted
-        and all(
-            each.source == source and each.dtype == dtype and each.hidden_size == width
-            for each in layers
-        )
+        and all(each.kind == kind for each in layers)
         and takes(source, hidden, stream.first_rows, *([] if rows is None else [rows]))
         and all(each.is_unchanged() for each in layers)
     )

@@ -8,7 +8,7 @@ as long as this is, so that none comes to lie there. It does not know what is ma
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import nn
 
@@ -30,8 +30,9 @@ class Origins:
         self._parts = [{**each} for each in self._wholes]
         self._settings = [(vars(module), name) for module, name in settings]
         self._values = self._values_now()
-        self._places = [(module._parameters, name) for module, name in weights]
-        now = self._weights_now()
+        self._places = [module._parameters for module, _ in weights]
+        self._names = [name for _, name in weights]
+        now = [*self._weights_now()]
         self._weights = there = [each for each in now if each is not None]
         self._are_made = len(there) < len(now)
         self._blocks = [each.untyped_storage() for each in there]  # held
@@ -54,5 +55,5 @@ class Origins:
     def _values_now(self) -> list[object]:
         return [place.get(name) for place, name in self._settings]
 
-    def _weights_now(self) -> list[nn.Parameter | None]:
-        return [place.get(name) for place, name in self._places]
+    def _weights_now(self) -> Iterable[nn.Parameter | None]:
+        return map(dict.get, self._places, self._names)
