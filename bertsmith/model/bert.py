@@ -77,11 +77,12 @@ class Bert(nn.Module):
         return tuple(_first(found[number], count) for number in numbers)
 
     def prepare(self) -> None:
-        """Makes what answers look up in layers that were laid out, which else the first one does.
+        """Makes what answers need of layers that were laid out, which else the first one does.
 
-        With all of this thread's threads, and before others are forked from this process.
+        With a pooler that is what its rows need too. With all of this thread's threads, and before
+        others are forked from this process.
         """
-        prepare(self.embeddings, list(self.layers))
+        prepare(self.embeddings, list(self.layers), is_pooled=self.pooler is not None)
 
     def pool(self, hidden: Tensor, stream: Stream) -> Tensor:
         """(T, H) final hidden states -> (N, H): dense and tanh over one token of each sequence."""

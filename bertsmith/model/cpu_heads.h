@@ -220,6 +220,7 @@ template <typename Number>
 void attend(
     const Task<Number>& task, const Rules& rules, Room<Number>& room,
     const Grid<Number>& contexts) {
+  if (!task.num_queries) return;
   int64_t size = rules.head_size, length = task.length, wide = rounded_up(length);
   int64_t depth = whole_depth<Number>(length), apart = std::max(wide, depth);
   lay_out_columns(task.keys, size, length, room.keys);

@@ -17,7 +17,6 @@ Legend: O width of a result, I width of a row.
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -94,23 +93,29 @@ class ReadyLayer:
         norms: Sequence[nn.LayerNorm],
         rules: AttentionRules,
         activation: Activation,
+        origins: Origins,
     ) -> None:
-        """Of the maps to queries, keys and values, from contexts, up and down; and both norms."""
+        """Of the maps to queries, keys and values, from contexts, up and down; and both norms.
+
+        `origins`: of all that this is made of.
+        """
         self._products = [(each, each.laid_out, each.in_float16) for each in linears]
-        parts = (*linears, *norms)
-        self._origins = Origins([(part, name) for part in parts for name in ("weight", "bias")])
+        self._origins = origins
         self.dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
-        hidden = linears[1].out_features
+        self.hidden_size = hidden = linears[1].out_features
         rest = (
             *(self._norm(norm) for norm in norms),
             NativeRules.of(rules, hidden, None),
             _ACTIVATION_NUMBERS[activation],
         )
         self.source = source_of(linears)
+        self.kind = (self.source, self.dtype, hidden)
+        """What layers of one call have in common."""
         self.lock = threading.Lock()
         """For making, once, what is not laid out before somebody asks for it."""
         self.structure: _Layer | _Int8Layer
+        self._for_pooling: _Layer | _Int8Layer | None = None
         if rounded := rounded_weights(linears):
             levels = (
                 (each.levels, each.steps, part.bias)
@@ -125,16 +130,21 @@ class ReadyLayer:
                 *(self._panels(*each) for each in _apart(weights, hidden)), *rest
             )
 
-    @functools.cached_property
     def structure_for_pooling(self) -> _Layer | _Int8Layer:
         """`structure` with the map to keys once more, by heads, which turns lone queries.
 
-        It is laid out when first asked for. Levels, what is multiplied in float16 and narrow heads
-        have no such way.
+        It is laid out when first asked for, by one thread, for which others wait. Levels, what is
+        multiplied in float16 and narrow heads have no such way.
         """
+        with self.lock:
+            if self._for_pooling is None:
+                self._for_pooling = self._made_for_pooling()
+            return self._for_pooling
+
+    def _made_for_pooling(self) -> _Layer | _Int8Layer:
         if not isinstance(self.structure, _Layer) or self.source != SOURCE:
             return self.structure
-        hidden, num_heads = self.structure.output.width, self.structure.rules.num_heads
+        hidden, num_heads = self.hidden_size, self.structure.rules.num_heads
         if hidden // num_heads % _HEAD_STEP:
             return self.structure
         keys = self.qkv.weight.detach()[hidden : 2 * hidden]  # (H, H), K rows a head
@@ -166,7 +176,7 @@ class ReadyLayer:
         return int((qkv.panels if isinstance(qkv, _LevelPanels) else qkv).width)
 
     def is_unchanged(self) -> bool:
-        """Whether the layer has the weights that were laid out, and what its maps took then."""
+        """Whether the layer is what was laid out, and its maps have what they took then."""
         for linear, product, in_float16 in self._products:
             if linear.laid_out is not product or linear.in_float16 is not in_float16:
                 return False

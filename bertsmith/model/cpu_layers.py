@@ -23,15 +23,16 @@ def suits(
     layers: Sequence[ReadyLayer], hidden: Tensor, stream: Stream, rows: Tensor | None
 ) -> bool:
     """Whether layers are the same still, and these hidden states are to go through them so."""
-    source, dtype = layers[0].source, layers[0].dtype
+    source, dtype, width = kind = layers[0].kind
     is_counted = rows is None or (rows.dtype == torch.int64 and len(rows) > 0)
     return (
         not torch.is_grad_enabled()
         and hidden.dtype == dtype
         and stream.row_keys is None
-        and 0 < len(hidden) == stream.num_tokens
+        and hidden.shape == (stream.num_tokens, width)
+        and len(hidden) > 0
         and is_counted
-        and all(each.source == source and each.dtype == dtype for each in layers)
+        and all(each.kind == kind for each in layers)
         and takes(source, hidden, stream.first_rows, *([] if rows is None else [rows]))
         and all(each.is_unchanged() for each in layers)
     )
@@ -82,7 +83,7 @@ def _through(
     is_pooled = rows is not None and _are_ends(rows, stream)
     told = [
         *(each.structure for each in others),
-        last.structure_for_pooling if is_pooled else last.structure,
+        last.structure_for_pooling() if is_pooled else last.structure,
     ]
     structures = (ctypes.c_void_p * len(layers))(*map(ctypes.addressof, told))
     status = call(

@@ -2,7 +2,7 @@
 
 The functions of `cpu_norm.cpp` give the values, gradients and dropout masks of `elementwise`, which
 stays the definition and takes what these do not: other devices, float64 and float16, norms that are
-not in float32 or have no bias, and a machine without a compiler.
+not in float32, lie apart or have no bias, and a machine without a compiler.
 
 Differs: a float32 row whose numbers are all equal, which no model has, does not come out as exactly
 its bias: its mean is rounded, and the norm enlarges what is left.
@@ -70,7 +70,9 @@ def suits(rows: Tensor, residual: Tensor | None, norm: nn.LayerNorm) -> bool:
         takes(SOURCE, rows, *others)
         and norm.bias is not None
         and norm.weight.dtype == norm.bias.dtype == torch.float32
-        and norm.weight.shape == rows.shape[1:]
+        and norm.weight.shape == norm.bias.shape == rows.shape[1:]
+        and norm.weight.is_contiguous()
+        and norm.bias.is_contiguous()
         and (residual is None or (residual.dtype, residual.shape) == (rows.dtype, rows.shape))
         and rows.numel() > 0
     )

@@ -183,7 +183,7 @@ inline Floats activated(Floats x, int activation) {
   if (activation == GELU) return IS_ROUGH ? rough_gelu(x) : NormalShare(x).gelu();
   if (activation == GELU_TANH)
     return x * sigmoid((x + x * x * x * 0.044715f) * 1.5957691216057308f);
-  if (activation == RELU) return x > 0.0f ? x : x * 0.0f;  // NaN stays NaN
+  if (activation == RELU) return x < 0.0f ? Floats{} : x;  // NaN stays NaN
   if (activation == SILU) return x * sigmoid(x);
   if (activation == TANH) return hyperbolic_tangent(x);
   return x;

@@ -61,7 +61,7 @@ class TokenProjections:
             *(_projected("project", table, layer, weight) for table in tables[1:]),  # (R, W)
             layer.in_columns(of_bias),  # (W,)
         )
-        self._layer, self._parts, self._epsilon = layer, _parts(embeddings), norm.eps
+        self._layer, self._embeddings = layer, embeddings
         self._origins = _origins(embeddings)
         self._held = (*brought, *tables, weight, bias)
         no_ids = [table.new_empty(0) for table in tables]
@@ -83,12 +83,7 @@ class TokenProjections:
 
     def are_of(self, embeddings: Embeddings, layer: ReadyLayer) -> bool:
         """Whether they are that layer's, and the embeddings have the parts and weights they had."""
-        return (
-            self._layer is layer
-            and _parts(embeddings) == self._parts
-            and embeddings.norm.eps == self._epsilon
-            and self._origins.are_here()
-        )
+        return self._layer is layer and self._embeddings is embeddings and self._origins.are_here()
 
     def suit(self, stream: Stream) -> bool:
         """Whether its ids are such that the functions can read them."""
@@ -148,11 +143,11 @@ def _tables(embeddings: Embeddings) -> tuple[Tensor, ...]:
     return tuple(part.weight.detach() for part in parts)
 
 
-def _parts(embeddings: Embeddings) -> list[nn.Module | None]:
-    return [*embeddings._modules.values()]
-
-
 def _origins(embeddings: Embeddings) -> Origins:
     tables = (embeddings.token, embeddings.segment, embeddings.position)
     norm = embeddings.norm
-    return Origins([*((each, "weight") for each in tables), (norm, "weight"), (norm, "bias")])
+    return Origins(
+        [*((each, "weight") for each in tables), (norm, "weight"), (norm, "bias")],
+        wholes=[embeddings],
+        settings=[(norm, "eps")],
+    )

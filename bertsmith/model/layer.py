@@ -13,7 +13,7 @@ Legend: T tokens, R rows asked for (all T if none are named), H hidden size, F f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from torch import Tensor, nn
 
@@ -33,6 +33,7 @@ from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.gpu_turns import Graphs
 from bertsmith.model.layer_rules import LayerRules, LearningLayer
 from bertsmith.model.linear import Linear, linears, project_and_norm
+from bertsmith.model.origins import Origins
 from bertsmith.model.stream import Stream
 from bertsmith.model.watched import is_watched
 
@@ -70,13 +71,10 @@ class Layer(nn.Module):
 
     def learning(self) -> LearningLayer | None:
         """As it is to learn in one call; None where somebody hooked into a part or changed it."""
-        attention, feed_forward = self.attention, self.feed_forward
-        if type(attention) is not SelfAttention or type(feed_forward) is not FeedForward:
+        parts = self._own_parts()
+        if parts is None:
             return None
-        maps = (attention.qkv, attention.output, feed_forward.up, feed_forward.down)
-        norms = (attention.norm, feed_forward.norm)
-        if {*map(type, maps)} != {Linear} or {*map(type, norms)} != {nn.LayerNorm}:
-            return None
+        attention, feed_forward, maps, norms = parts
         is_one = attention.dropout == feed_forward.dropout
         if not is_one or not attention.number == feed_forward.number == self.number:
             return None
@@ -101,15 +99,33 @@ class Layer(nn.Module):
         that a pooler reads once more), and in one call no hook of a part is called.
         """
         self.forget()
-        sub_layers = (self.attention, self.feed_forward)
-        parts = (sub_layers[0].qkv, sub_layers[0].output, sub_layers[1].up, sub_layers[1].down)
-        rules = self.attention.rules
-        if can_lay_out(parts, rules.num_heads):
-            norms = [each.norm for each in sub_layers]
-            self._ready = ReadyLayer(parts, norms, rules, self.feed_forward.activation)
-        else:
-            for part in parts:
+        parts = self._own_parts()
+        if parts is None or not can_lay_out(parts.maps, parts.attention.rules.num_heads):
+            for part in linears(self):
                 part.lay_out()
+            return
+        attention, feed_forward, maps, norms = parts
+        origins = Origins(
+            [(part, name) for part in (*maps, *norms) for name in ("weight", "bias")],
+            wholes=(self, attention, feed_forward),
+            settings=[
+                (attention, "rules"),
+                (feed_forward, "activation"),
+                *((norm, "eps") for norm in norms),
+            ],
+        )
+        self._ready = ReadyLayer(maps, norms, attention.rules, feed_forward.activation, origins)
+
+    def _own_parts(self) -> _Parts | None:
+        """None where one was replaced by one of another kind."""
+        attention, feed_forward = self.attention, self.feed_forward
+        if type(attention) is not SelfAttention or type(feed_forward) is not FeedForward:
+            return None
+        maps = (attention.qkv, attention.output, feed_forward.up, feed_forward.down)
+        norms = (attention.norm, feed_forward.norm)
+        if {*map(type, maps)} != {Linear} or {*map(type, norms)} != {nn.LayerNorm}:
+            return None
+        return _Parts(attention, feed_forward, maps, norms)
 
     def projections(self, embeddings: Embeddings) -> TokenProjections | None:
         """What ids bring to it as it was laid out; None where that is not to be had.
@@ -152,8 +168,11 @@ def from_ids(
     """
     if not cpu_token_projections.is_answering(embeddings):
         return None
-    first, laid_out = _first(embeddings, layers), _laid_out(_as_made(layers))
-    if first is None or len(laid_out) < len(layers) or (len(layers) == 1 and rows is not None):
+    first = _first(embeddings, layers)
+    if first is None or (len(layers) == 1 and rows is not None):
+        return None
+    laid_out = _laid_out(_as_made(layers))
+    if len(laid_out) < len(layers):
         return None
     table = embeddings.token.weight
     hidden = table.new_empty(len(stream.token_ids), table.shape[1])  # (T, H)
@@ -166,8 +185,11 @@ def from_ids(
     return None if output is None else (hidden, output)
 
 
-def prepare(embeddings: nn.Module, layers: Sequence[nn.Module]) -> None:
-    """Makes what `from_ids` looks up, if it does."""
+def prepare(embeddings: nn.Module, layers: Sequence[nn.Module], *, is_pooled: bool) -> None:
+    """Makes what `from_ids` looks up, if it does, and what a pooler needs of the last layer."""
+    if is_pooled:
+        for ready in _laid_out(_as_made(layers[-1:])):
+            ready.structure_for_pooling()
     if cpu_token_projections.is_answering(embeddings):
         first = _first(embeddings, layers)
         if first is not None:
@@ -227,8 +249,9 @@ def _laid_out(layers: Sequence[Layer]) -> list[ReadyLayer]:
 def lay_out(model: nn.Module) -> None:
     """Lays out the weights of every layer of a model that is to answer, and joins its embeddings.
 
-    What is done in one call then calls no hook of a part. Changes through `.data`, and of weights
-    made in inference mode, nobody can see: lay out anew after them.
+    What is done in one call then calls no hook of a part. Changes in place through `.data`, and of
+    weights made in inference mode, nobody can see: lay out anew after them. Blocks of weights that
+    another `.data` took the place of stay in memory until then.
     """
     in_layers: set[int] = set()
     for module in model.modules():
@@ -249,6 +272,16 @@ def forget(model: nn.Module) -> None:
             module.only_answers = False
         if isinstance(module, Layer | Linear):
             module.forget()
+
+
+class _Parts(NamedTuple):
+    """What a layer consists of."""
+
+    attention: SelfAttention
+    feed_forward: FeedForward
+    maps: tuple[Linear, Linear, Linear, Linear]
+    """To queries, keys and values, from contexts, up and down."""
+    norms: tuple[nn.LayerNorm, nn.LayerNorm]
 
 
 class FeedForward(nn.Module):

@@ -22,6 +22,7 @@ from torch.nn import functional
 from bertsmith.model import cpu_linear, float16
 from bertsmith.model.config import Activation
 from bertsmith.model.elementwise import activate, add_and_norm
+from bertsmith.model.origins import Origins
 
 # What oneDNN calls our activations: its name and its variant.
 _IN_ONE: dict[Activation, tuple[str, str]] = {
@@ -78,30 +79,31 @@ class Linear(nn.Linear):
 
     _ready: ReadyWeights | None = None
     """The weights as products without a gradient take them."""
-    _origin: tuple[int, int] = (0, 0)
-    """Which weights these are: their place and version."""
+    _origins: Origins | None = None
+    """Which weights these are."""
     in_float16: bool = False
     """Whether products are made of float16 (`float16`), where none were laid out."""
 
     def lay_out(self) -> None:
         """Lays the weights out for products without a gradient, where this CPU and build can.
 
-        They stand in memory twice then. Weights in eight bits stay what is multiplied by.
+        They stand in memory twice then. Weights in eight bits stay what is multiplied by; those
+        that others make, anew each time, and of a map of another kind, are taken as they are.
         """
-        if self.own_products is None and can_lay_out(self.weight):
+        if type(self) is Linear and self.own_products is None and can_lay_out(self.weight):
             self.take(TiledWeights(self.weight))
 
     def take(self, ready: ReadyWeights) -> None:
         """Multiplies by these where nobody asks for a gradient.
 
-        What changes the weights afterwards undoes it, but for changes through `.data`, which nobody
-        can see.
+        What changes the weights afterwards undoes it, but for changes in place through `.data`,
+        which nobody can see.
         """
-        self._ready, self._origin = ready, origin(self.weight)
+        self._ready, self._origins = ready, Origins([(self, "weight")])
 
     def forget(self) -> None:
         """Multiplies by the weights as they are again."""
-        self._ready = None
+        self._ready = self._origins = None
 
     def ready_for(self, rows: Tensor) -> ReadyWeights | None:
         """The weights that were laid out, where a product with these rows is made from them."""
@@ -129,7 +131,7 @@ class Linear(nn.Linear):
         return self._is_current() and not isinstance(self._ready, TiledWeights)
 
     def _is_current(self) -> bool:
-        return self._ready is not None and self._origin == origin(self.weight)
+        return self._origins is not None and self._origins.are_here()
 
     def forward(self, input: Tensor) -> Tensor:
         """(T, I) -> (T, O)."""
@@ -164,7 +166,8 @@ class Linear(nn.Linear):
         """
         if self.is_rounded:
             raise ValueError("a model in int8 cannot be copied or pickled: load it again")
-        return {name: value for name, value in vars(self).items() if name != "_ready"}
+        own = ("_ready", "_origins")
+        return {name: value for name, value in vars(self).items() if name not in own}
 
 
 def project_and_norm(
@@ -197,8 +200,3 @@ def can_lay_out(weight: Tensor) -> bool:
     if weight.dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return weight.dtype == torch.float32
-
-
-def origin(weight: Tensor) -> tuple[int, int]:
-    """Which weights these are: their place and version."""
-    return weight.data_ptr(), 0 if weight.is_inference() else weight._version

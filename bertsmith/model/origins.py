@@ -1,26 +1,41 @@
-"""Whether weights are those that they were, for whoever keeps what was made of them.
+"""Whether weights and parts are those that they were, for whoever keeps what was made of them.
 
-A change in place counts up a tensor's version, and another tensor is another one; a change through
-`.data` nobody can see. It does not know what is made of weights.
+A change in place counts up a tensor's version, and another tensor is another one; a change in place
+through `.data` nobody can see. Where another block is assigned to `.data`, the one before is kept
+as long as this is, so that none comes to lie there. It does not know what is made of weights.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import nn
+
+Named = Sequence[tuple[nn.Module, str]]
+"""Modules, and what is theirs by a name."""
 
 
 class Origins:
     """Weights as they were when something was made of them; asked for every text, in few steps."""
 
-    def __init__(self, named: Sequence[tuple[nn.Module, str]]) -> None:
-        """Of modules and their weights' names; one that is made anew each time is never here."""
-        self._places = [(module._parameters, name) for module, name in named]
-        now = self._now()
+    def __init__(
+        self, weights: Named, *, wholes: Sequence[nn.Module] = (), settings: Named = ()
+    ) -> None:
+        """Of weights, of the parts of wholes, and of plain values, which are compared as such.
+
+        A weight that is made anew each time is never here.
+        """
+        self._wholes = [each._modules for each in wholes]
+        self._parts = [{**each} for each in self._wholes]
+        self._settings = [(vars(module), name) for module, name in settings]
+        self._values = self._values_now()
+        self._places = [module._parameters for module, _ in weights]
+        self._names = [name for _, name in weights]
+        now = [*self._weights_now()]
         self._weights = there = [each for each in now if each is not None]
         self._are_made = len(there) < len(now)
+        self._blocks = [each.untyped_storage() for each in there]  # held
         # Of one made in inference mode no change in place is seen.
         self._counted = [each for each in there if not each.is_inference()]
         self._addresses = [each.data_ptr() for each in there]
@@ -30,10 +45,15 @@ class Origins:
         """Whether each is where it was, with the values that it had."""
         return (
             not self._are_made
-            and all(map(operator.is_, self._now(), self._weights))
+            and self._wholes == self._parts
+            and self._values_now() == self._values
+            and all(map(operator.is_, self._weights_now(), self._weights))
             and [each.data_ptr() for each in self._weights] == self._addresses
             and [each._version for each in self._counted] == self._versions
         )
 
-    def _now(self) -> list[nn.Parameter | None]:
-        return [place.get(name) for place, name in self._places]
+    def _values_now(self) -> list[object]:
+        return [place.get(name) for place, name in self._settings]
+
+    def _weights_now(self) -> Iterable[nn.Parameter | None]:
+        return map(dict.get, self._places, self._names)

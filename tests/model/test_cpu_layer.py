@@ -3,6 +3,7 @@
 import copy
 import functools
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -33,8 +34,8 @@ pytestmark = NEEDS_COMPILER
 anywhere = fastest_in(cpu_layer, lambda _, weight, **asked: weight.dtype in WITHIN)
 
 
-def a_layer(hidden=64, heads=2, inner=100, **values):
-    torch.manual_seed(hidden)
+def a_layer(hidden=64, heads=2, inner=100, *, seed=0, **values):
+    torch.manual_seed(hidden + seed)
     config = BertConfig(
         hidden_size=hidden,
         num_attention_heads=heads,
@@ -164,6 +165,18 @@ def test_every_activation_is_the_definitions_from_end_to_end(activation, dtype):
         error(as_answering(layer, dtype)(states(stream, dtype=dtype), stream), exact)
         < (WITHIN[dtype])
     )
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+def test_relu_of_what_is_below_all_numbers_is_zero_and_of_none_none(dtype):
+    layer, stream = a_layer(64, 2, 64, hidden_act="relu").to(dtype), a_stream()
+    given = states(stream, dtype=dtype)
+    layer.feed_forward.up.bias[::2] = -torch.inf
+    exact = copy.deepcopy(layer).double()(given.double(), stream)
+    assert error(as_answering(layer, dtype)(given, stream), exact) < WITHIN[dtype]
+    layer.feed_forward.up.bias[1] = torch.nan
+    assert as_answering(layer, dtype)(given, stream).isnan().all()
 
 
 @torch.no_grad()
@@ -319,6 +332,58 @@ def test_weights_that_changed_are_noticed(change):
     other.load_state_dict(layer.state_dict())
     assert not suits([layer._ready], given, stream, None)
     torch.testing.assert_close(layer(given, stream), other(given, stream), atol=1e-5, rtol=1e-5)
+
+
+class Doubled(Linear):
+    """A map of one's own."""
+
+    def forward(self, rows):
+        return 2.0 * super().forward(rows)
+
+
+def as_doubled(linear):
+    doubled = Doubled(linear.in_features, linear.out_features)
+    doubled.load_state_dict(linear.state_dict())
+    return doubled
+
+
+REPLACED = {
+    "attention": lambda layer: setattr(layer, "attention", a_layer(seed=1).attention),
+    "feed forward": lambda layer: setattr(layer, "feed_forward", a_layer(seed=1).feed_forward),
+    "map": lambda layer: setattr(layer.feed_forward, "up", a_layer(seed=1).feed_forward.up),
+    "map of one's own": lambda layer: setattr(
+        layer.feed_forward, "up", as_doubled(layer.feed_forward.up)
+    ),
+    "norm": lambda layer: setattr(layer.attention, "norm", nn.LayerNorm(64)),
+    "epsilon": lambda layer: setattr(layer.feed_forward.norm, "eps", 0.5),
+    "activation": lambda layer: setattr(layer.feed_forward, "activation", "tanh"),
+    "rules": lambda layer: setattr(
+        layer.attention, "rules", replace(layer.attention.rules, direction="left_to_right")
+    ),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("replace_in", REPLACED.values(), ids=REPLACED)
+def test_parts_that_were_replaced_and_rules_that_changed_are_noticed(replace_in):
+    layer, stream = as_answering(a_layer()), a_stream()
+    given = states(stream)
+    before = layer(given, stream)
+    replace_in(layer)
+    exact = copy.deepcopy(layer).double()(given.double(), stream)
+    assert not suits([layer._ready], given, stream, None)
+    assert error(layer(given, stream), exact) < WITHIN[torch.float32]
+    lay_out(layer)
+    assert error(layer(given, stream), exact) < WITHIN[torch.float32]
+    assert error(before, exact) > 1e-3
+
+
+@torch.no_grad()
+def test_what_is_set_to_what_it_was_changes_nothing():
+    layer, stream = as_answering(a_layer()), a_stream()
+    layer.feed_forward.norm.eps = float(str(layer.feed_forward.norm.eps))
+    layer.attention.rules = replace(layer.attention.rules)
+    assert suits([layer._ready], states(stream), stream, None)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

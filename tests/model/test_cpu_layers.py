@@ -125,6 +125,19 @@ def test_spare_rows_no_rows_and_weights_that_others_make_are_left_to_the_definit
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("width", [96, 32])
+def test_states_of_another_width_are_refused_by_the_definition(width, calls):
+    (layer,), stream = some_layers(1), a_stream()
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        layer(states(stream, width), stream)
+    assert calls == []
+    layers = [layer, as_answering(a_layer(width))]
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        in_turn(layers, states(stream), stream)
+    assert calls == [1]  # the first one's
+
+
+@torch.no_grad()
 def test_states_asked_for_in_between_part_the_call(calls):
     config = BertConfig(
         vocab_size=60,

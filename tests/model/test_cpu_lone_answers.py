@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from bertsmith.model import cpu_layer
-from bertsmith.model.layer import in_turn
-from tests.builds import NEEDS_COMPILER, fastest_in, without_tiles
+from bertsmith.model.bert import Bert
+from bertsmith.model.config import BertConfig
+from bertsmith.model.layer import in_turn, lay_out
+from tests.builds import NEEDS_COMPILER, fastest_in, names_of_calls, without_tiles
 from tests.model.test_cpu_int8_layer import in_eight_bits
 from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, error, states
 
@@ -25,7 +27,7 @@ anywhere = fastest_in(cpu_layer, lambda _, weight, **asked: weight.dtype in WITH
 
 def turns_keys(layer):
     """Whether it has laid out what lone queries are turned by."""
-    made = vars(layer._ready).get("structure_for_pooling")
+    made = layer._ready._for_pooling
     return made is not None and bool(made.keys_by_heads.numbers)
 
 
@@ -146,7 +148,7 @@ def test_levels_of_eight_bits_have_keys_and_values():
     found = ready(given, stream, stream.first_rows)
     of_all = ready(given, stream)[stream.first_rows]
     assert error(found, of_all.double()) < WITHIN[torch.float32]
-    assert not ready._ready.structure_for_pooling.keys_by_heads.panels.numbers
+    assert not ready._ready.structure_for_pooling().keys_by_heads.panels.numbers
 
 
 def asked_at_once(ask, count=4):
@@ -168,11 +170,32 @@ def asked_at_once(ask, count=4):
     return found
 
 
-def test_threads_that_ask_first_at_the_same_time_have_the_same_answers():
+def test_threads_that_ask_first_at_the_same_time_wait_for_one_and_have_the_same_answers(
+    monkeypatch,
+):
     layer, stream = a_layer(*SHAPES[1]), a_stream()
     given = states(stream, 192)
     with torch.no_grad():
         right = as_answering(layer)(given, stream, stream.first_rows)
+    names = names_of_calls(cpu_layer, monkeypatch)
     for _ in range(20):
         ask = functools.partial(as_answering(layer), given, stream, stream.first_rows)
+        names.clear()
         assert all(torch.equal(each, right) for each in asked_at_once(ask))
+        assert names == ["lay_out"] * 3  # a head's each
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("with_pooler", [True, False])
+def test_what_a_pooler_asks_for_is_prepared_where_there_is_one(with_pooler, monkeypatch):
+    config = BertConfig(
+        vocab_size=60, hidden_size=192, num_attention_heads=3, intermediate_size=320,
+        num_hidden_layers=2, max_position_embeddings=200,
+    )  # fmt: skip
+    model, stream = Bert(config, with_pooler=with_pooler).eval(), a_stream()
+    lay_out(model)
+    model.prepare()
+    assert [turns_keys(each) for each in model.layers] == [False, with_pooler]
+    names = names_of_calls(cpu_layer, monkeypatch)
+    model(stream, stream.first_rows)
+    assert names == ([] if with_pooler else ["lay_out"] * 3)

@@ -151,6 +151,18 @@ def test_what_they_do_not_take_is_left_to_the_definition():
         assert not cpu_norm.suits(rows, residual, norm)
 
 
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_weights_that_lie_apart_are_left_to_the_definition(name):
+    rows, residual, _, _, norm = drawn(torch.float32, 32)
+    right = add_and_norm(rows, residual, None, 0.0, norm)
+    apart = getattr(norm, name).detach().repeat_interleave(2)[::2]
+    setattr(norm, name, nn.Parameter(apart))
+    assert not getattr(norm, name).is_contiguous()
+    assert not cpu_norm.suits(rows, residual, norm)
+    # Its sums are rounded otherwise.
+    torch.testing.assert_close(add_and_norm(rows, residual, None, 0.0, norm), right)
+
+
 def test_frozen_weights_and_a_residual_without_gradient_change_nothing_else():
     rows, residual, gradient, words, norm = drawn(torch.float32, 32)
     right = values_and_gradients(rows, residual, gradient, words, 0.1, norm)[1]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import parametrize
 
 from bertsmith.model import linear as module
 from bertsmith.model.config import Activation
@@ -137,6 +138,26 @@ def test_weights_that_changed_are_not_mistaken_for_those_laid_out() -> None:
         torch.testing.assert_close(linear(rows), product(linear, rows))
         linear.load_state_dict(a_linear().state_dict())
         torch.testing.assert_close(linear(rows), before)
+
+
+class Negated(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return -weight
+
+
+@needs_layout
+@torch.no_grad()
+def test_weights_that_others_make_are_not_kept() -> None:
+    linear, rows = a_linear(512, 512), torch.randn(5, 512)
+    parametrize.register_parametrization(linear, "weight", Negated())
+    linear.take(module.TiledWeights(linear.weight))
+    for _ in range(10):  # what is made anew may lie where the last one did
+        linear.parametrizations.weight.original.mul_(1.1)
+        found = linear(rows)
+        torch.testing.assert_close(found, product(linear, rows))
+    linear.forget()
+    linear.lay_out()
+    assert linear.laid_out is None
 
 
 @needs_layout
