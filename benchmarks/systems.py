@@ -88,15 +88,16 @@ def ours_of_libraries_alone(setup: Setup) -> Step:
     return carried
 
 
-def peer(config: BertConfig, weights: Mapping[str, Tensor]) -> nn.Module:
-    """`transformers`' BertForPreTraining with our weights, its own default attention."""
+def peer(config: BertConfig, weights: Mapping[str, Tensor], attention: str = "sdpa") -> nn.Module:
+    """`transformers`' BertForPreTraining with our weights; its default attention, or another."""
     import transformers
 
     from bertsmith.checkpoints.config_json import config_to_json
     from bertsmith.checkpoints.names import to_hugging_face
 
     content = config_to_json(config, ("masked_lm", "next_sentence"))
-    model = transformers.BertForPreTraining(transformers.BertConfig(**content))
+    peers = transformers.BertConfig(**content, attn_implementation=attention)
+    model = transformers.BertForPreTraining(peers)
     model.load_state_dict(to_hugging_face(weights), strict=False)
     module: nn.Module = model.train()
     return module
@@ -109,16 +110,21 @@ def transformers_default(setup: Setup) -> Step:
     return peer_step(setup, model, model, optimizer, autocast=None)
 
 
-def transformers_best(setup: Setup) -> Step:
+def transformers_best(setup: Setup, attention: str = "sdpa") -> Step:
     """Scaled-dot-product attention, torch.compile, fused AdamW; bf16 autocast where that is faster.
 
     Without bf16 instructions autocast would slow it down several times: float32 is its best there.
     """
-    model = peer(setup.config, setup.weights).to(setup.device)
+    model = peer(setup.config, setup.weights, attention).to(setup.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, fused=True)
     dtype = dtype_of(choose_precision("auto", setup.device), setup.device)
     autocast = None if dtype == torch.float32 else dtype
     return peer_step(setup, model, torch.compile(model), optimizer, autocast)
+
+
+def transformers_best_with_eager_attention(setup: Setup) -> Step:
+    """The same with attention operator by operator, of which the compiler makes its own kernels."""
+    return transformers_best(setup, "eager")
 
 
 def transformers_best_with_kept_memory(setup: Setup) -> Step:
@@ -191,6 +197,7 @@ SYSTEMS: dict[str, Callable[[Setup], Step]] = {
     "bertsmith's wheel without a compiler": ours_of_libraries_alone,
     "transformers default": transformers_default,
     "transformers best": transformers_best,
+    "transformers best, eager attention": transformers_best_with_eager_attention,
     "transformers best, memory kept": transformers_best_with_kept_memory,
 }
 VARIANTS = (

@@ -75,6 +75,21 @@ def test_a_line_of_pre_training_is_made_of_all_rows_that_it_names(results):
     ]
 
 
+def test_of_a_peers_forms_the_faster_one_counts(results):
+    row = {**PRETRAINING[0], "tokens_per_second": {**PRETRAINING[0]["tokens_per_second"]}}
+    row["tokens_per_second"]["transformers best, eager attention"] = 400.0
+    row["peak_bytes"] = {**row["peak_bytes"], "transformers best, eager attention": 4e9}
+    results("pretraining", [row])
+    found = rewritten("| tokens a second | rows |\n|---|\n| BASE | 1 |").split("\n")
+    assert "| 400 | 2.50 x |" in found[2]
+    assert found[2].endswith("| 1.0, 4.0 GB |")
+    peers = {"transformers, best": 250, "transformers, best, compiled": 500}
+    speeds = {"bertsmith": 1000, "transformers, scripts' default": 100, **peers}
+    results("finetuning_speed", [{"task": "MNLI", "mean_tokens": 9, "examples_per_second": speeds}])
+    found = rewritten("| examples a second | rows |\n|---|\n| MNLI | 1 |").split("\n")
+    assert found[2] == "| MNLI | 1 | 9 | **1,000** | 500 | 2.00 x | 100 | 10.0 x |  |"
+
+
 def test_a_line_of_fine_tuning_shows_one_row_and_the_ratios_of_others(results):
     names = ("bertsmith", "transformers, best", "transformers, scripts' default")
     tasks = ("MNLI", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
