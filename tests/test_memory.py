@@ -44,13 +44,14 @@ import ctypes, sys
 from bertsmith.memory import keep_freed_memory
 if not keep_freed_memory():
     sys.exit(3)
-malloc, free = (ctypes.CDLL(None)[name] for name in ("malloc", "free"))
+malloc, free, sbrk = (ctypes.CDLL(None)[name] for name in ("malloc", "free", "sbrk"))
 malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
-free.argtypes = [ctypes.c_void_p]
+free.argtypes, sbrk.restype = [ctypes.c_void_p], ctypes.c_void_p
 def pages():
     return int(open("/proc/self/statm").read().split()[0])
+end = sbrk(0)
 block = malloc(3 << 30)  # never written: it takes no memory
-if not block:
+if not block or sbrk(0) == end:  # or it is no part of what could be cut off
     sys.exit(3)
 before = pages()
 free(block)
@@ -64,7 +65,7 @@ def test_three_freed_gigabytes_are_kept_too():
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode == 3:
         pytest.skip("another C library, or no such block")
-    assert int(ran.stdout) == 0
+    assert int(ran.stdout) <= 0  # whoever else asks for memory meanwhile makes it less
 
 
 LARGE = """

@@ -8,11 +8,11 @@ The default is that of the example scripts: every sequence padded to 128 tokens,
 pads to the batch's longest sequence, groups sequences of like length as `Trainer` does (sorted
 within 50 batches), and runs in bf16 where the hardware has it. All systems start from the same
 weights, each in a process of its own, and take turns, some steps at a time (A B C A B C ...). Each
-has its batches twice, and the first time is not timed: who makes kernels for every length has made
-them then, as in an epoch after its beginning. Reported: examples a second, which is the median of
-turns' real tokens a second divided by the set's mean length, since batches differ; the ratios; and
-the losses. A system that fails, or takes longer than --limit for a turn, is left out and named in
-the row.
+has its batches twice, on a GPU three times, and the last time is timed: who makes kernels or graphs
+for every length has made them then, as in an epoch after its beginning. Reported: examples a
+second, which is the median of turns' real tokens a second divided by the set's mean length, since
+batches differ; the ratios; and the losses. A system that fails, or takes longer than --limit for a
+turn, is left out and named in the row.
 
 The task `SQuAD` has questions about passages, in windows of at most 384 tokens, to which the
 default pads. The task `drawn` needs no data: 2,048 drawn sequences of 6 to 128 tokens, 40 in the
@@ -65,6 +65,8 @@ BY_DEVICE = {
     "cuda": ("bertsmith", "transformers, best", "transformers, best, compiled"),
 }
 """The systems that are measured where none is named."""
+UNTIMED = {"cpu": 1, "cuda": 2}
+"""How often all batches are taken before they are timed: a GPU's second time captures graphs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +123,12 @@ def measure(size: str, task: str, options: argparse.Namespace) -> dict[str, Any]
     rates: list[float] = []
     turns, left_out = take_turns(
         {trial.system: Worker.begin(trial.system, stepper, trial) for trial in trials},
-        [options.steps] * (2 * options.rounds),
+        [options.steps] * (UNTIMED[device.type] + 1) * options.rounds,
         before_each=lambda: rates.append(matrix_rate(precision, rounds=3, device=device)),
         limit=options.limit,
     )
     speed = {
-        name: statistics.median(turn.tokens / turn.seconds for turn in each[options.rounds :])
+        name: statistics.median(turn.tokens / turn.seconds for turn in each[-options.rounds :])
         for name, each in turns.items()
     }
     mean_tokens = float(np.mean(lengths_of(_labelled(trials[0])[0])))

@@ -9,9 +9,11 @@ from benchmarks.tables.shown import OURS, Row, amount, bold, times
 OURS_INT8 = f"{OURS} int8"
 OPENVINO = ("OpenVINO, throughput", "OpenVINO, latency")
 PIPELINES = "transformers default"
-OPENVINO_INT8 = ("OpenVINO int8, throughput", "OpenVINO int8, latency", "OpenVINO int8")
-"""The last is what rows name the latency hint where the other was not asked."""
-INT8 = (*OPENVINO_INT8, "ONNX Runtime int8", "CTranslate2 int8")
+OPENVINO_INT8 = ("OpenVINO int8, throughput", "OpenVINO int8, latency")
+OTHERS_INT8 = ("ONNX Runtime int8", "CTranslate2 int8")
+INT8 = (*OPENVINO_INT8, *OTHERS_INT8)
+RENAMED = {"OpenVINO int8": "OpenVINO int8, latency"}
+"""What rows call a system where one hint alone was asked."""
 SYSTEMS = {
     OURS: bold(OURS),
     "OpenVINO, throughput": "OpenVINO {openvino}, throughput hint",
@@ -24,8 +26,7 @@ SYSTEMS = {
     OURS_INT8: bold(OURS_INT8),
     "OpenVINO int8, throughput": "OpenVINO int8, throughput hint",
     "OpenVINO int8, latency": "OpenVINO int8, latency hint",
-    "OpenVINO int8": "OpenVINO int8, latency hint",
-    **{name: name for name in INT8[3:]},
+    **{name: name for name in OTHERS_INT8},
 }
 """What a line calls them, in the lines' order."""
 SETTINGS = {
@@ -49,7 +50,7 @@ BESIDE = {
 def table(title: str, rows: Sequence[Row]) -> list[list[str]]:
     """The header; a line a system, a column a setting of a row; what ours is beside others."""
     columns = [(setting, row) for setting in SETTINGS for row in rows if setting in row["settings"]]
-    found = [_figures(row["settings"][setting]) for setting, row in columns]
+    found = [figures(row["settings"][setting]) for setting, row in columns]
     versions = {
         name: ".".join(version.split(".")[:2])
         for row in rows
@@ -73,10 +74,10 @@ def _headings(columns: Sequence[tuple[str, Row]]) -> Iterator[str]:
         before = setting
 
 
-def _figures(setting: Row) -> Mapping[str, float]:
+def figures(setting: Row) -> Mapping[str, float]:
     """Texts a second of each system, or milliseconds for one."""
     found: Mapping[str, float] = setting.get("median_ms") or setting["texts_per_second"]
-    return found
+    return {RENAMED.get(name, name): figure for name, figure in found.items()}
 
 
 def _shown(system: str, found: Sequence[Mapping[str, float]]) -> Iterator[str]:

@@ -5,9 +5,9 @@ It knows no other table. A line's rows are of one machine, model and number of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks.tables.answers import OPENVINO, OPENVINO_INT8, OURS_INT8, PIPELINES
+from benchmarks.tables.answers import OPENVINO, OPENVINO_INT8, OURS_INT8, PIPELINES, figures
 from benchmarks.tables.shown import OURS, Row, amount, bold, rows_of, times
 
 HEADER = (
@@ -40,28 +40,37 @@ def _summary(rows: Sequence[Row]) -> list[str]:
             "one text, 16 tokens",
         )
     )
-    others = [mixed[name] for name in OPENVINO if name in mixed]
-    cells = [bold(_shown(mixed, OURS)), amount(max(others)), times(mixed[OURS], max(others))]
+    cells = [bold(_shown(mixed, OURS)), _best(mixed, max), _beside(mixed, OURS, OPENVINO)]
     cells += [_shown(mixed, PIPELINES), _beside(mixed, OURS, (PIPELINES,))]
     cells += [_beside(each, OURS, OPENVINO) for each in (classes, full)]
-    waits = [one[name] for name in OPENVINO if name in one]
-    cells += [bold(_shown(one, OURS)), amount(min(waits)), amount(one[OURS] / min(waits))]
+    cells += [bold(_shown(one, OURS)), _best(one, min), _time_beside(one)]
     return [*cells, bold(_shown(mixed, OURS_INT8)), _beside(mixed, OURS_INT8, OPENVINO_INT8)]
 
 
 def _figures(rows: Sequence[Row], name: str) -> Figures:
     """Texts a second of each system, or milliseconds for one; nothing where no row has any."""
     found = [row["settings"][name] for row in rows if name in row["settings"]]
-    if not found:
-        return {}
-    figures: Figures = found[-1].get("median_ms") or found[-1]["texts_per_second"]
-    return figures
+    return figures(found[-1]) if found else {}
 
 
-def _shown(figures: Figures, system: str) -> str:
-    return amount(figures[system]) if system in figures else ""
+def _openvino(found: Figures) -> list[float]:
+    return [found[name] for name in OPENVINO if name in found]
 
 
-def _beside(figures: Figures, ours: str, others: Sequence[str]) -> str:
-    theirs = [figures[other] for other in others if other in figures]
-    return times(figures[ours], max(theirs)) if ours in figures and theirs else ""
+def _best(found: Figures, best: Callable[[list[float]], float]) -> str:
+    theirs = _openvino(found)
+    return amount(best(theirs)) if theirs else ""
+
+
+def _time_beside(found: Figures) -> str:
+    theirs = _openvino(found)
+    return amount(found[OURS] / min(theirs)) if OURS in found and theirs else ""
+
+
+def _shown(found: Figures, system: str) -> str:
+    return amount(found[system]) if system in found else ""
+
+
+def _beside(found: Figures, ours: str, others: Sequence[str]) -> str:
+    theirs = [found[other] for other in others if other in found]
+    return times(found[ours], max(theirs)) if ours in found and theirs else ""

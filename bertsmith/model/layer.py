@@ -31,7 +31,7 @@ from bertsmith.model.cpu_token_projections import TokenProjections
 from bertsmith.model.dropout import FEED_FORWARD_SITE, site_words
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.gpu_turns import Graphs
-from bertsmith.model.layer_rules import LayerRules, LearningLayer
+from bertsmith.model.layer_rules import LayerRules, LearningLayer, are_of_one_layer
 from bertsmith.model.linear import Linear, linears, project_and_norm
 from bertsmith.model.origins import Origins
 from bertsmith.model.stream import Stream
@@ -89,8 +89,7 @@ class Layer(nn.Module):
             probability=feed_forward.dropout,
             epsilons=(norms[0].eps, norms[1].eps),
         )
-        weights = [each for part in (*maps, *norms) for each in (part.weight, part.bias)]
-        return LearningLayer(weights=weights, rules=rules)
+        return LearningLayer(weights=parts.weights, rules=rules)
 
     def lay_out(self) -> None:
         """Lays the weights out for answers: for one call, or where that is not to be, map by map.
@@ -99,10 +98,17 @@ class Layer(nn.Module):
         that a pooler reads once more), and in one call no hook of a part is called.
         """
         self.forget()
+        for linear in linears(self):
+            if linear.own_products is None:
+                linear.forget()  # of other weights, which it would keep
         parts = self._own_parts()
-        if parts is None or not can_lay_out(parts.maps, parts.attention.rules.num_heads):
-            for part in linears(self):
-                part.lay_out()
+        if (
+            parts is None
+            or not are_of_one_layer(parts.weights)
+            or not can_lay_out(parts.maps, parts.attention.rules.num_heads)
+        ):
+            for linear in linears(self):
+                linear.lay_out()
             return
         attention, feed_forward, maps, norms = parts
         origins = Origins(
@@ -249,8 +255,9 @@ def _laid_out(layers: Sequence[Layer]) -> list[ReadyLayer]:
 def lay_out(model: nn.Module) -> None:
     """Lays out the weights of every layer of a model that is to answer, and joins its embeddings.
 
-    What is done in one call then calls no hook of a part. Changes in place through `.data`, and of
-    weights made in inference mode, nobody can see: lay out anew after them. Blocks of weights that
+    What is done in one call then calls no hook of a part. Changes in place through `.data`, a part
+    of the same block put there, and changes of weights made in inference mode nobody can see: lay
+    out anew after them. Blocks of weights that
     another `.data` took the place of stay in memory until then.
     """
     in_layers: set[int] = set()
@@ -282,6 +289,11 @@ class _Parts(NamedTuple):
     maps: tuple[Linear, Linear, Linear, Linear]
     """To queries, keys and values, from contexts, up and down."""
     norms: tuple[nn.LayerNorm, nn.LayerNorm]
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """Weight and bias of all maps, then of both norms."""
+        return [each for part in (*self.maps, *self.norms) for each in (part.weight, part.bias)]
 
 
 class FeedForward(nn.Module):

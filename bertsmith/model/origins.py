@@ -1,8 +1,9 @@
 """Whether weights and parts are those that they were, for whoever keeps what was made of them.
 
 A change in place counts up a tensor's version, and another tensor is another one; a change in place
-through `.data` nobody can see. Where another block is assigned to `.data`, the one before is kept
-as long as this is, so that none comes to lie there. It does not know what is made of weights.
+through `.data`, or a part of the same block put there, nobody can see. Where another block is
+assigned to `.data`, the one before is kept as long as this is, so that none comes to lie there. It
+does not know what is made of weights.
 """
 
 from __future__ import annotations

@@ -157,6 +157,11 @@ class TestOnAGpu:
         if system != "bertsmith":
             pytest.importorskip("transformers")
         trial = speed.Trial(
-            system=system, size="tiny", task="drawn", data=None, device=torch.device("cuda")
+            system=system,
+            size="tiny",
+            task="drawn",
+            data=None,
+            device=torch.device("cuda"),
+            num_batches=3,
         )
         assert all(map(math.isfinite, speed.stepper(trial)(3).losses))

@@ -160,6 +160,15 @@ def test_a_line_of_answers_in_short_takes_each_setting_from_the_last_row_that_ha
     ]
 
 
+def test_a_line_of_answers_in_short_is_empty_where_rows_have_nothing(results):
+    row = answered(2, bertsmith=50.0)
+    del row["settings"]["embed, mixed"]["texts_per_second"]["OpenVINO, throughput"]
+    del row["settings"]["one text, 16 tokens"]
+    results("inference", [row])
+    found = rewritten("| answers, two threads | rows |\n|---|\n| Mini, a GPU | 1 |").split("\n")
+    assert found[2] == "| Mini, a GPU | 1 | **50.0** |" + "  |" * 11
+
+
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_row_that_is_not_there_is_named(results, number):
     results("pretraining", PRETRAINING)

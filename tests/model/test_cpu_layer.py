@@ -378,6 +378,23 @@ def test_parts_that_were_replaced_and_rules_that_changed_are_noticed(replace_in)
     assert error(before, exact) > 1e-3
 
 
+MISFITTING = {
+    "norm": lambda layer: setattr(layer.attention, "norm", nn.LayerNorm(32)),
+    "inner": lambda layer: setattr(layer.feed_forward, "up", Linear(64, 32)),
+    "input": lambda layer: setattr(layer.attention, "qkv", Linear(128, 192)),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("replace_in", MISFITTING.values(), ids=MISFITTING)
+def test_parts_that_do_not_fit_each_other_are_refused_by_the_definition(replace_in):
+    layer, stream = a_layer(), a_stream()
+    replace_in(layer)
+    lay_out(layer.eval())
+    with pytest.raises(RuntimeError, match=r"shape|primitive"):  # torch's and oneDNN's words
+        layer(states(stream), stream)
+
+
 @torch.no_grad()
 def test_what_is_set_to_what_it_was_changes_nothing():
     layer, stream = as_answering(a_layer()), a_stream()
