@@ -136,13 +136,13 @@ COMMANDS = {
         check="typed.require_model",
     ),
     "extract": Command(
-        options="extract.Extract",
+        options="extract_options.Extract",
         function="extract.extract",
         summary="A file of texts -> the hidden states of any BERT, as vectors on disk.",
         check="typed.require_model_option",
     ),
     "verify": Command(
-        options="verify.Verify",
+        options="verify_options.Verify",
         function="verify.verify",
         summary="A certificate: whether a model, here, computes what BERT is defined to compute.",
         check="typed.require_model",

@@ -60,7 +60,7 @@ MISNAMED = [
 
 LIGHT = (
     "pretrain", "finetune", "search", "evaluate", "learn-vocab", "build-corpus", "quickstart",
-    "predict", "explain", "write-submission",
+    "predict", "explain", "write-submission", "extract", "verify",
 )  # fmt: skip
 """Commands whose options stand apart from what runs them."""
 

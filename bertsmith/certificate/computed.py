@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from bertsmith.batch import IntArray, PackedBatch
+from bertsmith.certificate.comparisons import Numbers
 from bertsmith.certificate.golden import modeling
 from bertsmith.certificate.golden.modeling import Architecture, Batch
 from bertsmith.certificate.originals import WORD_EMBEDDINGS, variables_of
-from bertsmith.certificate.rows import Numbers
 from bertsmith.checkpoints.names import DECODER, LM_HEAD, NEXT_SENTENCE_HEAD, POOLER
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from bertsmith.batch import PackedBatch, PretrainBatch
+from bertsmith.certificate.comparisons import Numbers, compared
 from bertsmith.certificate.computed import numbers
 from bertsmith.certificate.golden.formula import value_of, variable_shapes
 from bertsmith.certificate.originals import tensors_of
-from bertsmith.certificate.rows import Numbers, Row, compared
+from bertsmith.certificate.rows import Row
 from bertsmith.certificate.values import Values, golden_values
 from bertsmith.checkpoints.names import from_hugging_face
 from bertsmith.model.config import Activation, BertConfig

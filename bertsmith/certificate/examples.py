@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from bertsmith.array_files import write_array
-from bertsmith.certificate.rows import DEVIATIONS, Row, agreeing, alike, outcome
+from bertsmith.certificate.comparisons import DEVIATIONS, alike
+from bertsmith.certificate.rows import Row, agreeing, outcome
 from bertsmith.certificate.values import golden_values
 from bertsmith.corpus.manifest import Manifest, Report
 from bertsmith.corpus.store import COUNTS_FILE, Corpus

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertsmith.certificate.comparisons import Numbers
 from bertsmith.certificate.golden.modeling import Variables
-from bertsmith.certificate.rows import Numbers
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 BIAS, DECODER_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"

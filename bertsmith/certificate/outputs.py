@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from bertsmith.certificate import computed
+from bertsmith.certificate.comparisons import Numbers, compared
 from bertsmith.certificate.computed import in_float64, numbers, outputs_of
-from bertsmith.certificate.rows import Numbers, Row, compared, skipped
+from bertsmith.certificate.rows import Row, skipped
 from bertsmith.certificate.subject import Subject
 from bertsmith.checkpoints.names import CLASSIFIER, SPAN_HEAD
 from bertsmith.model.padded import PaddedBert

@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertsmith.certificate.comparisons import Numbers, compared
 from bertsmith.certificate.computed import Outputs, numbers, predicted_rows
 from bertsmith.certificate.golden.optimization import CUT
 from bertsmith.certificate.golden.texts import ORDINARY, RARE
 from bertsmith.certificate.originals import BIAS, DECODER_BIAS
 from bertsmith.certificate.outputs import TOLERANCE
-from bertsmith.certificate.rows import Numbers, Row, agreeing, compared, outcome, skipped
+from bertsmith.certificate.rows import Row, agreeing, outcome, skipped
 from bertsmith.certificate.subject import Subject
 from bertsmith.checkpoints.names import DECODER, TOKEN_EMBEDDING
 

@@ -2,7 +2,7 @@
 
 A difference is named where a check can meet it. The profiles say for whom it is no fault: what
 google-research/bert or `transformers` do otherwise than the paper and the original's first code.
-This file knows no check.
+This file knows no check, and no numbers: a command line that names a profile is read without NumPy.
 
 Source: the paper and google-research/bert as the profiles' definitions; the differences are those
 that `transformers` 5 and `tokenizers` 0.23 show beside them.
@@ -15,16 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
-
 Profile = Literal["paper", "google", "huggingface"]
 Status = Literal["passed", "failed", "known difference", "skipped"]
-Numbers = npt.NDArray[np.floating]
 
 PROFILES: tuple[Profile, ...] = get_args(Profile)
-DEVIATIONS = 5.0
-"""How far a sample may lie from its distribution: once in millions, by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,37 +123,6 @@ def skipped(name: str, reason: str, reference: str) -> Row:
     return Row(name=name, status="skipped", found=reason, expected="", reference=reference)
 
 
-def compared(
-    name: str,
-    found: npt.ArrayLike,
-    expected: npt.ArrayLike,
-    *,
-    tolerance: float,
-    reference: str,
-    against: str = "the golden values",
-) -> Row:
-    """The row of a comparison of numbers: the largest difference may be `tolerance`.
-
-    It is relative to the largest expected number where that is above 1. Other shapes and numbers
-    that are not finite fail.
-    """
-    ours, theirs = np.asarray(found, np.float64), np.asarray(expected, np.float64)
-    if ours.shape == theirs.shape:
-        scale = max(1.0, float(np.abs(theirs).max(initial=0.0)))
-        distance = float(np.abs(ours - theirs).max(initial=0.0)) / scale
-        kind = "number" if ours.size == 1 else "numbers"
-        text = f"{ours.size:,} {kind}, off by {distance:.1e}"
-    else:
-        distance, text = np.inf, f"shape {ours.shape} instead of {theirs.shape}"
-    return Row(
-        name=name,
-        status=outcome(distance <= tolerance),  # False for a NaN too
-        found=text,
-        expected=f"{against} within {tolerance:.0e}",
-        reference=reference,
-    )
-
-
 def agreeing(
     name: str,
     found: Mapping[str, object],
@@ -182,27 +145,6 @@ def agreeing(
         expected=against,
         reference=reference,
         difference=difference,
-    )
-
-
-def alike(name: str, counts: npt.ArrayLike, golden: npt.ArrayLike, *, reference: str) -> Row:
-    """The row of two samples' counts, which must be of one distribution to five deviations.
-
-    By the chi square of two samples; a kind that only one of them has may have come by chance, but
-    hardly often.
-    """
-    ours, theirs = np.asarray(counts, np.float64), np.asarray(golden, np.float64)
-    seen = ours + theirs > 0
-    ratio = np.sqrt(ours.sum() / theirs.sum())
-    terms = (ours[seen] / ratio - theirs[seen] * ratio) ** 2 / (ours + theirs)[seen]
-    freedom = max(int(seen.sum()) - 1, 1)
-    deviations = (terms.sum() - freedom) / np.sqrt(2.0 * freedom)
-    return Row(
-        name=name,
-        status=outcome(bool(deviations <= DEVIATIONS)),
-        found=f"{ours.sum():,.0f} draws, chi square {deviations:+.1f} deviations from its mean",
-        expected=f"the golden counts within {DEVIATIONS:.0f} deviations",
-        reference=reference,
     )
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from bertsmith.certificate.comparisons import DEVIATIONS, compared
 from bertsmith.certificate.encoder import TOLERANCE
-from bertsmith.certificate.rows import DEVIATIONS, Row, agreeing, compared, outcome
+from bertsmith.certificate.rows import Row, agreeing, outcome
 from bertsmith.certificate.values import golden_values
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig

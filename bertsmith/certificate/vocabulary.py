@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bertsmith.certificate.comparisons import Numbers
 from bertsmith.certificate.computed import numbers
-from bertsmith.certificate.rows import Numbers, Row, outcome, skipped
+from bertsmith.certificate.rows import Row, outcome, skipped
 from bertsmith.certificate.subject import Subject
 from bertsmith.text.rules import SPECIAL_TOKENS
 

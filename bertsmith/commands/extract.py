@@ -13,14 +13,13 @@ from __future__ import annotations
 import importlib.metadata
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
 from rich.console import Console
 
+from bertsmith.commands.extract_options import Extract
 from bertsmith.commands.extract_report import Report, lines
 from bertsmith.commands.stages import Stage
 from bertsmith.features.plan import FeaturePlan
@@ -28,9 +27,8 @@ from bertsmith.features.vectors import Layout, Text, TextVectors
 from bertsmith.features.writers import check_format, open_writer
 from bertsmith.reading.counted import counted
 from bertsmith.reading.faults import refuse
-from bertsmith.reading.tables import TEXT, Row, columns, require_column, rows
+from bertsmith.reading.tables import Row, columns, require_column, rows
 from bertsmith.runs.progress import say
-from bertsmith.train.config import AnswerPrecision
 
 if TYPE_CHECKING:
     from bertsmith.features.extraction import Reading
@@ -39,38 +37,6 @@ if TYPE_CHECKING:
 
 _ROWS_A_SHOW = 1 << 16
 _ADVICE = "mend the row, or leave such rows out with --skip-malformed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extract:
-    """Writes the hidden states of a file of texts, a row a text."""
-
-    file: tyro.conf.Positional[Path]
-    """One text a line (.txt), or a table: .csv, .tsv, .jsonl, .parquet; compressed or not."""
-    model: str
-    """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
-    out: Path
-    """Where to write: .parquet (with texts, tokens and their places), .npz or .safetensors."""
-    text_field: str = TEXT
-    """The field or column that holds the text, in CSV, TSV, JSONL and Parquet."""
-    id_field: str | None = None
-    """The field or column that names a text, for Parquet (default: its row's number in the
-    file, from 0; rows that are left out count)."""
-    header: bool = True
-    """Whether the first row of CSV and TSV names the columns; without, they are 1, 2, 3, ..."""
-    plan: Annotated[FeaturePlan, tyro.conf.arg(name="")] = field(default_factory=FeaturePlan)
-    """Which vectors."""
-    skip_malformed: bool = False
-    """Leave out, count and list rows of another width or without the field; without this the first
-    one stops."""
-    force: bool = False
-    """Replace what is at --out."""
-    device: str = "auto"
-    """cpu, cuda, mps, or auto."""
-    precision: AnswerPrecision = "fp32"
-    """In what the model computes: fp32, bf16, fp16, int8, or auto (bf16 or fp16 where the hardware
-    multiplies it faster). These are faster, and a vector's third digit is no longer exact; with
-    int8 the second."""
 
 
 def extract(run: Extract, console: Console | None = None) -> Report:

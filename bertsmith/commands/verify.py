@@ -12,16 +12,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-import tyro
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bertsmith.certificate.rows import Profile, Row, Status, profiles_without_failure
+from bertsmith.certificate.rows import Row, Status, profiles_without_failure
 from bertsmith.commands.json_lines import print_json
+from bertsmith.commands.verify_options import Verify
 from bertsmith.reading.counted import counted
 
 EXIT_NOT_CERTIFIED = 1
@@ -34,18 +34,6 @@ _PLURALS: dict[Status, str] = {
     "passed": "passed", "failed": "failed", "known difference": "known differences",
     "skipped": "skipped",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verify:
-    """A certificate that a model computes what BERT is defined to compute."""
-
-    model: tyro.conf.Positional[str]
-    """A name under models/, a path (a run stands for its newest checkpoint), or a Hub id."""
-    profile: Profile = "paper"
-    """Whose known differences are no fault: those of google-research/bert, of transformers."""
-    jsonl: bool = False
-    """One JSON object a check, and one for the verdict, instead of a table."""
 
 
 def verify(options: Verify) -> None:

@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bertsmith.certificate.comparisons import alike, compared
 from bertsmith.certificate.rows import (
     KNOWN,
     PROFILES,
     Row,
     agreeing,
-    alike,
-    compared,
     profiles_without_failure,
     skipped,
     under,

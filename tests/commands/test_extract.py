@@ -20,8 +20,9 @@ from safetensors.torch import load_file
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints import sentence_transformers, store
 from bertsmith.commands import stages
-from bertsmith.commands.extract import Extract, Report, extract
-from bertsmith.commands.extract_report import lines
+from bertsmith.commands.extract import extract
+from bertsmith.commands.extract_options import Extract
+from bertsmith.commands.extract_report import Report, lines
 from bertsmith.features import extraction
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.features.vectors import Layout

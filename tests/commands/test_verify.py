@@ -14,7 +14,8 @@ from bertsmith import cli
 from bertsmith.certificate import checks
 from bertsmith.certificate.rows import Row
 from bertsmith.commands import verify as command
-from bertsmith.commands.verify import Verify, verdict, verify
+from bertsmith.commands.verify import verdict, verify
+from bertsmith.commands.verify_options import Verify
 from tests.certificate.breaking import saved
 
 PASSED = Row(name="a", status="passed", found="x", expected="y", reference="z", section="s")

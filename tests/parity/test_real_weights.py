@@ -11,7 +11,8 @@ from rich.console import Console
 
 from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints import store
-from bertsmith.commands.extract import Extract, extract
+from bertsmith.commands.extract import extract
+from bertsmith.commands.extract_options import Extract
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.fusion import unfused
 from bertsmith.model.pooling import sentence_vectors

@@ -12,7 +12,8 @@ import torch
 
 from bertsmith.checkpoints import store
 from bertsmith.commands.convert import Convert, convert
-from bertsmith.commands.extract import Extract, extract
+from bertsmith.commands.extract import extract
+from bertsmith.commands.extract_options import Extract
 from bertsmith.features.plan import FeaturePlan
 from bertsmith.inference import Predictor
 from bertsmith.model.sentence import Pooling
