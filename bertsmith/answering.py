@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from bertsmith.model.int8_weights import Int8Weights, multiplies_int8
-from bertsmith.model.layer import forget, lay_out
+from bertsmith.model.layers import forget, lay_out
 from bertsmith.model.linear import linears
 from bertsmith.train.config import AnswerPrecision, Precision
 from bertsmith.train.device import cast_, choose_precision

@@ -20,7 +20,7 @@ from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item, Items
 from bertsmith.data.labelled import LabelledItems
 from bertsmith.model.heads import TaskHead
-from bertsmith.model.layer import lay_out
+from bertsmith.model.layers import lay_out
 from bertsmith.model.linear import linears
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream

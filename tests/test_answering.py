@@ -102,9 +102,9 @@ def test_a_predictor_in_int8_answers_as_one_in_float32_does_nearly(tmp_path):
 def test_in_fp16_layers_are_ready_for_products_of_it_and_numbers_stay_float32():
     model = tiny_model()
     assert make_ready(model, "fp16", CPU) == "fp16"
-    ready = [each._ready for each in model.modules() if isinstance(each, Layer)]
+    ready = [each.ready for each in model.modules() if isinstance(each, Layer)]
     assert [each.source for each in ready] == [FLOAT16_SOURCE] * CONFIG.num_hidden_layers
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
     make_ready(model, "fp32", CPU)
-    ready = [each._ready for each in model.modules() if isinstance(each, Layer)]
+    ready = [each.ready for each in model.modules() if isinstance(each, Layer)]
     assert FLOAT16_SOURCE not in [each.source for each in ready if each is not None]

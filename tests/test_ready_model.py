@@ -26,7 +26,7 @@ def test_the_weights_of_all_layers_are_laid_out():
                 sub_layers[1].down,
             )
             one_call = cpu_layer.can_lay_out(linears, CONFIG.num_attention_heads)
-            assert (layer._ready is not None) is one_call
+            assert (layer.ready is not None) is one_call
             expected = can_lay_out(linears[0].weight) and not one_call
             assert [each.ready_for(rows) is not None for each in linears[:3]] == [expected] * 3
 

@@ -22,7 +22,7 @@ from benchmarks.systems import Setup, ours
 from bertsmith.batch import PackedBatch
 from bertsmith.data.items import Item
 from bertsmith.model.init import initialise
-from bertsmith.model.layer import lay_out
+from bertsmith.model.layers import lay_out
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.stream import Stream
 from bertsmith.packing import Packing

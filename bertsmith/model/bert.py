@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from bertsmith.cores import keep_apart
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
-from bertsmith.model.layer import Layer, from_ids, in_turn, prepare
+from bertsmith.model.layer import Layer
+from bertsmith.model.layers import from_ids, in_turn, prepare
 from bertsmith.model.lstm_layer import LstmLayer
 from bertsmith.model.stream import Stream
 from bertsmith.model.two_way import TwoWayEmbeddings, TwoWayLayer

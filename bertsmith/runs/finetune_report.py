@@ -16,7 +16,7 @@ from bertsmith.answering import make_ready
 from bertsmith.checkpoints.store import Loaded
 from bertsmith.files import write_json
 from bertsmith.model.heads import TaskHead
-from bertsmith.model.layer import forget
+from bertsmith.model.layers import forget
 from bertsmith.model.task_model import TaskModel
 from bertsmith.runs.finetune_record import SCORES
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT, ReadExamples

@@ -14,8 +14,8 @@ from bertsmith.model import block_attention, block_cells, elementwise, objective
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
 from bertsmith.model.embeddings import Embeddings
+from bertsmith.model.feed_forward import FeedForward
 from bertsmith.model.heads import LanguageModelHead, NextSentenceHead
-from bertsmith.model.layer import FeedForward
 from tests.certificate.breaking import Break, names, status
 
 tanh_form = partial(functional.gelu, approximate="tanh")

@@ -25,7 +25,8 @@ from bertsmith.model.config import sized
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.gpu_turns import Graphs
 from bertsmith.model.init import initialise
-from bertsmith.model.layer import Layer, in_turn
+from bertsmith.model.layer import Layer
+from bertsmith.model.layers import in_turn
 from bertsmith.model.stream import Stream
 from tests.model.plain import random_packed
 from tests.model.triton_kernels import patch_triton_once_a_function

@@ -15,7 +15,7 @@ from bertsmith.model import embeddings as definition
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_embeddings import EmbeddingRules, embed_and_learn
 from bertsmith.model.embeddings import Embeddings, Table
-from bertsmith.model.layer import forget, lay_out
+from bertsmith.model.layers import forget, lay_out
 from bertsmith.model.stream import Stream
 from tests.builds import NEEDS_COMPILER, forget_builds, names_of_calls, with_vectors_of
 from tests.model.plain import random_packed

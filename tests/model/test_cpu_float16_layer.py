@@ -8,7 +8,7 @@ import torch
 from bertsmith.compiler import without_native
 from bertsmith.model.cpu_layer import FLOAT16_SOURCE, SOURCE, can_lay_out, source_of
 from bertsmith.model.cpu_layers import suits
-from bertsmith.model.layer import lay_out
+from bertsmith.model.layers import lay_out
 from bertsmith.model.linear import linears
 from bertsmith.native import multiplies_float16
 from bertsmith.train.device import choose_float16
@@ -33,8 +33,8 @@ def in_float16(layer):
     ready = copy.deepcopy(layer)
     choose_float16(ready, True)
     lay_out(ready)
-    assert ready._ready is not None
-    assert ready._ready.source == FLOAT16_SOURCE
+    assert ready.ready is not None
+    assert ready.ready.source == FLOAT16_SOURCE
     return ready
 
 
@@ -91,14 +91,14 @@ def test_a_layer_as_it_learns_gives_nearly_the_same():
 def test_maps_that_were_not_all_told_go_another_way():
     layer, stream = in_float16(a_layer()), a_stream()
     given = states(stream)
-    assert suits([layer._ready], given, stream, None)
+    assert suits([layer.ready], given, stream, None)
     parts = linears(layer)
     assert source_of(parts) == FLOAT16_SOURCE
     parts[1].in_float16 = False
     assert source_of(parts) == SOURCE
-    assert not suits([layer._ready], given, stream, None)
+    assert not suits([layer.ready], given, stream, None)
     parts[1].in_float16 = True
     with without_native():
         assert not can_lay_out(parts, 2)
-        assert not suits([layer._ready], given, stream, None)
+        assert not suits([layer.ready], given, stream, None)
     assert source_of(linears(layer.bfloat16())) == SOURCE

@@ -9,7 +9,7 @@ from bertsmith.model import cpu_layer
 from bertsmith.model.cpu_layer import INT8_SOURCE, can_lay_out
 from bertsmith.model.cpu_layers import suits
 from bertsmith.model.int8_weights import LEVELS, Int8Weights, multiplies_int8, step_sizes
-from bertsmith.model.layer import forget, lay_out
+from bertsmith.model.layers import forget, lay_out
 from bertsmith.model.linear import linears
 from bertsmith.native import library
 from tests.builds import NEEDS_COMPILER, fastest_in, forget_builds
@@ -47,7 +47,7 @@ def in_eight_bits(layer, dtype=torch.float32, *, one_call=True):
         each.take(weights)
     if one_call:
         lay_out(ready)
-    assert (ready._ready is not None) is one_call
+    assert (ready.ready is not None) is one_call
     return ready
 
 
@@ -142,14 +142,14 @@ def test_levels_are_those_of_the_definition():
 def test_a_map_that_is_no_longer_in_eight_bits_is_not_passed_over():
     layer, stream = in_eight_bits(a_layer()), a_stream()
     given = states(stream)
-    assert suits([layer._ready], given, stream, None)
+    assert suits([layer.ready], given, stream, None)
     layer.feed_forward.up.weight.mul_(2.0)
-    assert not suits([layer._ready], given, stream, None)
+    assert not suits([layer.ready], given, stream, None)
     mixed = (layer.attention.qkv, layer.attention.output, *linears(layer.feed_forward))
     assert not can_lay_out(mixed, 2)
     forget(layer)
     lay_out(layer)
-    assert layer._ready is None  # exact weights, for which nothing here is fast
+    assert layer.ready is None  # exact weights, for which nothing here is fast
     assert not any(each.is_rounded for each in linears(layer))
 
 

@@ -15,7 +15,8 @@ from bertsmith.model import cpu_layer, cpu_layers
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layer import INT8_SOURCE, SOURCE, can_lay_out
 from bertsmith.model.cpu_layers import suits
-from bertsmith.model.layer import Layer, forget, lay_out
+from bertsmith.model.layer import Layer
+from bertsmith.model.layers import forget, lay_out
 from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products, library
@@ -54,7 +55,7 @@ def as_answering(layer, dtype=torch.float32):
     for norm in (ready.attention.norm, ready.feed_forward.norm):
         norm.float()
     lay_out(ready)
-    assert ready._ready is not None
+    assert ready.ready is not None
     return ready
 
 
@@ -239,10 +240,10 @@ def test_weights_that_changed_are_laid_out_anew():
     layer.attention.qkv.weight.mul_(2.0)
     expected = layer(given, stream)
     lay_out(layer)
-    assert suits([layer._ready], given, stream, None)
+    assert suits([layer.ready], given, stream, None)
     torch.testing.assert_close(layer(given, stream), expected, atol=1e-5, rtol=1e-5)
     forget(layer)
-    assert layer._ready is None
+    assert layer.ready is None
 
 
 @torch.no_grad()
@@ -252,7 +253,7 @@ def test_a_copy_and_a_pickle_have_the_weights_alone():
     torch.save(layer, stored)
     stored.seek(0)
     for copied in (copy.deepcopy(layer), torch.load(stored, weights_only=False)):
-        assert copied._ready is None
+        assert copied.ready is None
         torch.testing.assert_close(
             copied(states(stream), stream), layer(states(stream), stream), atol=1e-5, rtol=1e-5
         )
@@ -261,7 +262,7 @@ def test_a_copy_and_a_pickle_have_the_weights_alone():
 def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(monkeypatch):
     def goes_this_way(layer):
         lay_out(layer)
-        return layer._ready is not None
+        return layer.ready is not None
 
     assert goes_this_way(a_layer())
     assert goes_this_way(a_layer().bfloat16())
@@ -283,7 +284,7 @@ def test_where_other_products_are_faster_or_alone_possible_each_map_is_laid_out(
     layer = a_layer()
     monkeypatch.setattr(cpu_layer, "takes", lambda *_: False)
     lay_out(nn.Sequential(layer, Linear(2, 2)))
-    assert layer._ready is None
+    assert layer.ready is None
 
 
 def test_what_was_measured_and_built_decides_which_products_are_the_faster(monkeypatch):
@@ -330,7 +331,7 @@ def test_weights_that_changed_are_noticed(change):
     else:
         layer.feed_forward.norm.bias.add_(1.0)
     other.load_state_dict(layer.state_dict())
-    assert not suits([layer._ready], given, stream, None)
+    assert not suits([layer.ready], given, stream, None)
     torch.testing.assert_close(layer(given, stream), other(given, stream), atol=1e-5, rtol=1e-5)
 
 
@@ -371,7 +372,7 @@ def test_parts_that_were_replaced_and_rules_that_changed_are_noticed(replace_in)
     before = layer(given, stream)
     replace_in(layer)
     exact = copy.deepcopy(layer).double()(given.double(), stream)
-    assert not suits([layer._ready], given, stream, None)
+    assert not suits([layer.ready], given, stream, None)
     assert error(layer(given, stream), exact) < WITHIN[torch.float32]
     lay_out(layer)
     assert error(layer(given, stream), exact) < WITHIN[torch.float32]
@@ -400,7 +401,7 @@ def test_what_is_set_to_what_it_was_changes_nothing():
     layer, stream = as_answering(a_layer()), a_stream()
     layer.feed_forward.norm.eps = float(str(layer.feed_forward.norm.eps))
     layer.attention.rules = replace(layer.attention.rules)
-    assert suits([layer._ready], states(stream), stream, None)
+    assert suits([layer.ready], states(stream), stream, None)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -411,12 +412,12 @@ def test_weights_that_an_optimizer_changed_are_noticed(dtype):
     lay_out(layer)
     given = states(stream, dtype=dtype)
     with torch.no_grad():
-        assert suits([layer._ready], given, stream, None)
+        assert suits([layer.ready], given, stream, None)
     for parameter in layer.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizer.step(0.1)
     with torch.no_grad():
-        assert not suits([layer._ready], given, stream, None)
+        assert not suits([layer.ready], given, stream, None)
         found = layer(given, stream)
         forget(layer)
         assert torch.equal(found, layer(given, stream))
@@ -426,7 +427,7 @@ def test_weights_that_an_optimizer_changed_are_noticed(dtype):
 def test_maps_that_are_laid_out_by_themselves_are_not_passed_over():
     layer, stream = as_answering(a_layer()), a_stream()
     layer.feed_forward.up.take(ZeroWeights())
-    assert not suits([layer._ready], states(stream), stream, None)
+    assert not suits([layer.ready], states(stream), stream, None)
     forget(layer)
     assert layer.feed_forward.up.own_products is None
 

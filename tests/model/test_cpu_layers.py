@@ -9,7 +9,8 @@ from bertsmith.model import cpu_layer, cpu_layers
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_layers import suits
-from bertsmith.model.layer import Layer, forget, in_turn, lay_out
+from bertsmith.model.layer import Layer
+from bertsmith.model.layers import forget, in_turn, lay_out
 from tests.builds import NEEDS_COMPILER, fastest_in
 from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, states
 
@@ -84,7 +85,7 @@ def test_a_layer_that_changed_or_is_hooked_into_is_not_passed_over(calls):
     assert calls[4:] == [1, 1]
     lay_out(layers[1])
     layers[1].attention.qkv.weight.mul_(0.0)
-    assert not suits([layer._ready for layer in layers], given, stream, None)
+    assert not suits([layer.ready for layer in layers], given, stream, None)
     assert not torch.allclose(in_turn(layers, given, stream), hooked)
     assert calls[6:] == [1, 1]
 

@@ -10,7 +10,7 @@ import torch
 from bertsmith.model import cpu_layer
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
-from bertsmith.model.layer import in_turn, lay_out
+from bertsmith.model.layers import in_turn, lay_out
 from tests.builds import NEEDS_COMPILER, fastest_in, names_of_calls, without_tiles
 from tests.model.test_cpu_int8_layer import in_eight_bits
 from tests.model.test_cpu_layer import WITHIN, a_layer, a_stream, as_answering, error, states
@@ -27,7 +27,7 @@ anywhere = fastest_in(cpu_layer, lambda _, weight, **asked: weight.dtype in WITH
 
 def turns_keys(layer):
     """Whether it has laid out what lone queries are turned by."""
-    made = layer._ready._for_pooling
+    made = layer.ready._for_pooling
     return made is not None and bool(made.keys_by_heads.numbers)
 
 
@@ -148,7 +148,7 @@ def test_levels_of_eight_bits_have_keys_and_values():
     found = ready(given, stream, stream.first_rows)
     of_all = ready(given, stream)[stream.first_rows]
     assert error(found, of_all.double()) < WITHIN[torch.float32]
-    assert not ready._ready.structure_for_pooling().keys_by_heads.panels.numbers
+    assert not ready.ready.structure_for_pooling().keys_by_heads.panels.numbers
 
 
 def asked_at_once(ask, count=4):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bertsmith.model import cpu_training_layer, cpu_training_layers
-from bertsmith.model.layer import in_turn
+from bertsmith.model.layers import in_turn
 from tests.builds import NEEDS_COMPILER, learning_in
 from tests.model.test_cpu_training_layer import (
     LENGTHS,

@@ -14,7 +14,8 @@ from bertsmith.model.attention_rules import AttentionRules
 from bertsmith.model.config import BertConfig
 from bertsmith.model.cpu_attention import attend
 from bertsmith.model.int8_weights import Int8Weights
-from bertsmith.model.layer import Layer, lay_out
+from bertsmith.model.layer import Layer
+from bertsmith.model.layers import lay_out
 from bertsmith.model.linear import linears
 from bertsmith.model.stream import Stream
 from tests.builds import NEEDS_COMPILER, has_tiles, tiles_are_imitated, tiles_refused, without_tiles
@@ -81,7 +82,7 @@ def answers(monkeypatch):
         for way in ways:
             with way():
                 lay_out(layer)
-                assert layer._ready is not None
+                assert layer.ready is not None
                 found.append(layer(states, stream))
         return found
 

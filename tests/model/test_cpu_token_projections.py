@@ -12,7 +12,7 @@ from bertsmith.model import cpu_token_projections as projections
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig
 from bertsmith.model.int8_weights import multiplies_int8
-from bertsmith.model.layer import lay_out
+from bertsmith.model.layers import lay_out
 from bertsmith.model.stream import Stream
 from bertsmith.native import multiplies_float16
 from bertsmith.train.device import choose_float16

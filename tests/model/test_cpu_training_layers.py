@@ -9,7 +9,8 @@ from torch.utils.checkpoint import checkpoint
 
 from bertsmith.model import cpu_training_layer, cpu_training_layers
 from bertsmith.model.config import BertConfig
-from bertsmith.model.layer import Layer, in_turn
+from bertsmith.model.layer import Layer
+from bertsmith.model.layers import in_turn
 from bertsmith.model.stream import Stream
 from tests.builds import NEEDS_COMPILER, learning_in
 from tests.model.plain import random_packed

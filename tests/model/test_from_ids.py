@@ -13,7 +13,7 @@ from torch.nn.utils import parametrize
 from bertsmith.model import cpu_embeddings, cpu_layer, cpu_layers
 from bertsmith.model import cpu_token_projections as projections
 from bertsmith.model.embeddings import Table
-from bertsmith.model.layer import lay_out
+from bertsmith.model.layers import lay_out
 from tests.builds import NEEDS_COMPILER, names_of_calls
 from tests.model.test_cpu_lone_answers import asked_at_once
 from tests.model.test_cpu_token_projections import (

@@ -14,7 +14,7 @@ from torch import nn
 from bertsmith.model import gpu_layers
 from bertsmith.model.gpu_graphs import Size
 from bertsmith.model.gpu_turns import Graphs
-from bertsmith.model.layer import forget, in_turn, lay_out
+from bertsmith.model.layers import forget, in_turn, lay_out
 from tests.model.several_layers import layers_of, learning_of, stream_of
 
 
@@ -65,8 +65,8 @@ def test_another_weight_in_the_same_place_is_not_theirs() -> None:
 
 def test_what_was_captured_is_not_copied() -> None:
     layers = layers_of(64)
-    layers[0]._graphs = Graphs(learning_of(layers))
-    assert copy.deepcopy(layers)[0]._graphs is None
+    layers[0].graphs = Graphs(learning_of(layers))
+    assert copy.deepcopy(layers)[0].graphs is None
 
 
 @pytest.mark.parametrize("leave", [nn.Module.cpu, nn.Module.float, forget, lay_out])
@@ -74,8 +74,8 @@ def test_what_was_captured_ends_where_layers_are_moved_or_forgotten(
     leave: Callable[[nn.Module], object],
 ) -> None:
     layers = layers_of(64)
-    layers[0]._graphs = Graphs(learning_of(layers))
-    captured = weakref.ref(layers[0]._graphs)
+    layers[0].graphs = Graphs(learning_of(layers))
+    captured = weakref.ref(layers[0].graphs)
     leave(layers)
     assert captured() is None
 
@@ -85,10 +85,10 @@ def test_what_was_captured_ends_where_somebody_hooks_into_a_layer(
     hooked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layers = layers_of(64)
-    layers[0]._graphs = graphs = Graphs(learning_of(layers))
+    layers[0].graphs = graphs = Graphs(learning_of(layers))
     layers.get_submodule(hooked).register_forward_hook(lambda *given: None)
     in_turn(list(layers), torch.zeros(9, 64), stream_of([5, 4]))
-    assert layers[0]._graphs is graphs, "as while somebody else captures, who must not end a graph"
+    assert layers[0].graphs is graphs, "as while somebody else captures, who must not end a graph"
     monkeypatch.setattr(gpu_layers, "may_suit", lambda hidden: True)
     in_turn(list(layers), torch.zeros(9, 64), stream_of([5, 4]))
-    assert layers[0]._graphs is None
+    assert layers[0].graphs is None

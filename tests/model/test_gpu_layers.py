@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from bertsmith.model import gpu_layers, gpu_turns
-from bertsmith.model.layer import in_turn
+from bertsmith.model.layers import in_turn
 from tests.model.several_layers import layers_of, learning_of, stream_of
 
 
@@ -96,7 +96,7 @@ class TestOnAGpu:
             ]
             for one, other in zip(expected, found, strict=True):
                 assert_near(other, one)
-        graphs = layers[0]._graphs
+        graphs = layers[0].graphs
         assert graphs is not None
         assert all(len(pair._graphs) == 2 for pair in graphs._pairs.values())
         again = [
@@ -110,12 +110,12 @@ class TestOnAGpu:
     ) -> None:
         layers = moved(layers_of(192))
         before = [outcome(layers, [40, 5], 1, is_asked=False) for _ in range(6)][-1]
-        graphs = layers[0]._graphs
+        graphs = layers[0].graphs
         with monkeypatch.context() as large:
             large.setattr(gpu_layers, "MOST_STATES", 0)
             large.setattr(gpu_layers, "MOST_WHOLE_STATES", 0)
             outcome(layers, [130, 7], 2, is_asked=False)  # behind a replay that may not have ended
-        assert layers[0]._graphs is graphs
+        assert layers[0].graphs is graphs
         assert not any(pair.has_graphs for pair in graphs._pairs.values())
         for _ in range(2):
             after = outcome(layers, [40, 5], 1, is_asked=False)
@@ -135,7 +135,7 @@ class TestOnAGpu:
                 if number == 0:
                     first, expected = found, found.clone()
             assert torch.equal(first, expected)
-        assert all(pair.has_graphs for pair in layers[0]._graphs._pairs.values())
+        assert all(pair.has_graphs for pair in layers[0].graphs._pairs.values())
 
     def test_sums_of_two_batches_and_of_one_computed_anew(self) -> None:
         layers = list(moved(layers_of(192)))
@@ -175,7 +175,7 @@ class TestOnAGpu:
             with torch.no_grad():
                 weight.mul_(1.01)
             found.append(one)
-        assert layers[0]._graphs._pairs.popitem()[1].has_graphs
+        assert layers[0].graphs._pairs.popitem()[1].has_graphs
         assert not torch.equal(found[2], found[3]), "weights that learned are read anew"
 
     def test_other_streams_and_the_users_own_capture_go_layer_by_layer(self) -> None:
@@ -206,7 +206,7 @@ class TestOnAGpu:
         finally:
             torch.cuda.set_sync_debug_mode("default")
         assert hidden.grad is not None
-        assert layers[0]._graphs._pairs.popitem()[1].has_graphs
+        assert layers[0].graphs._pairs.popitem()[1].has_graphs
 
     def test_sizes_come_and_go(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gpu_turns, "MOST_PAIRS", 1)

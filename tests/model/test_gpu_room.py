@@ -11,7 +11,7 @@ import torch
 from bertsmith.model import cpu_training_layers, gpu_layers, gpu_room, gpu_turns
 from bertsmith.model.gpu_graphs import Pair, Size
 from bertsmith.model.gpu_turns import Graphs
-from bertsmith.model.layer import in_turn
+from bertsmith.model.layers import in_turn
 from tests.model.several_layers import layers_of, stream_of
 
 SMALL = Size.of(stream_of([5, 4]), None, is_learning=True)
@@ -45,7 +45,7 @@ def test_a_batch_that_is_too_large_is_read_without_the_memory_of_graphs(
     gpu_turns._warn_once.cache_clear()
     layers = list(layers_of(64))
     in_turn(layers, torch.zeros(9, 64), stream_of([5, 4]))
-    graphs = layers[0]._graphs
+    graphs = layers[0].graphs
     assert isinstance(graphs, Graphs)
     graphs._pairs[SMALL] = pair = Pair(graphs.layers, SMALL, graphs._room)
     graphs._captures = True
@@ -60,7 +60,7 @@ def test_a_batch_that_is_too_large_is_read_without_the_memory_of_graphs(
         in_turn(layers, torch.zeros(count, 64), stream_of([5, count - 5]))
         assert pair.has_graphs is are_left
         assert graphs._captures is may_be_captured
-        assert layers[0]._graphs is graphs
+        assert layers[0].graphs is graphs
     [message] = caplog.messages
     assert message.endswith("batches that are too large for them come too often")
 

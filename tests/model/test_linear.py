@@ -13,7 +13,7 @@ from torch.nn.utils import parametrize
 
 from bertsmith.model import linear as module
 from bertsmith.model.config import Activation
-from bertsmith.model.layer import lay_out
+from bertsmith.model.layers import lay_out
 from bertsmith.model.linear import Linear, can_lay_out, project_and_norm
 
 PLAIN = {
