@@ -45,10 +45,12 @@ class PackedBatch:
                 f"lengths and keys must name the same sequences, found shapes {sequences} and "
                 f"{self.keys.shape}"
             )
-        if int(self.lengths.sum()) != tokens[0] or (self.lengths < 1).any():
+        lengths = self.lengths.tolist()  # of few sequences faster to add up than an array
+        total, least = sum(lengths), min(lengths, default=1)
+        if total != tokens[0] or least < 1:
             raise ValueError(
                 f"lengths must be positive and sum to the {tokens[0]} tokens of the stream, found "
-                f"sum {int(self.lengths.sum())} and minimum {int(self.lengths.min(initial=1))}"
+                f"sum {total} and minimum {least}"
             )
 
     @property
@@ -69,7 +71,10 @@ class PackedBatch:
     @property
     def positions(self) -> IntArray:
         """(T,) int64: each token's position in its own sequence, counted from 0."""
-        return np.arange(self.num_tokens) - np.repeat(self.starts, self.lengths)
+        rows = np.arange(self.num_tokens)
+        if self.num_sequences == 1:  # what one text alone would wait for
+            return rows
+        return rows - np.repeat(self.starts, self.lengths)
 
     @staticmethod
     def from_padded(
@@ -220,6 +225,8 @@ class TaskBatch:
 
 def starts_of(lengths: IntArray) -> IntArray:
     """(N,) int64: where each of N consecutive runs of these lengths begins."""
+    if len(lengths) == 1:  # what one text alone would wait for
+        return np.zeros(1, np.int64)
     return np.cumsum(lengths, dtype=np.int64) - lengths
 
 

@@ -116,12 +116,12 @@ class Packing:
 
         def begin(numbers: list[int], packed: PackedBatch) -> Iterable[Answer]:
             with torch.inference_mode(), unfused(not is_fused):
-                return answer(numbers, packed)
+                answers = answer(numbers, packed)
+                return list(answers) if self.device.type == "cpu" else answers
 
         def keep(numbers: list[int], packed: PackedBatch, answers: Iterable[Answer]) -> None:
             nonlocal read
-            with torch.inference_mode():
-                found.update(zip(numbers, answers, strict=True))
+            found.update(zip(numbers, answers, strict=True))
             with lock:  # in no mode but the one that who watches is in
                 read += packed.num_tokens
                 watch(read / total)
@@ -130,8 +130,11 @@ class Packing:
             one_a_thread(lambda batch: keep(*batch, begin(*batch)), self._even_batches(items))
         else:
             batches = packs(items, self.tokens_per_batch)
-            for each in _behind(((*batch, begin(*batch)) for batch in batches), _BATCHES_AHEAD):
-                keep(*each)
+            begun = ((*batch, begin(*batch)) for batch in batches)
+            for numbers, packed, answers in _behind(begun, _BATCHES_AHEAD):
+                with torch.inference_mode():
+                    arrived = list(answers)
+                keep(numbers, packed, arrived)
         return [found[number] for number in range(len(items))]
 
     def _fuses(self, num_tokens: int) -> bool:

@@ -27,6 +27,8 @@ def test_positions_and_starts_follow_from_the_lengths():
     assert packed.positions.tolist() == [0, 1, 2, 0, 0, 1]
     assert (packed.num_tokens, packed.num_sequences) == (6, 3)
     assert starts_of(np.array([2, 5, 1])).tolist() == [0, 2, 7]
+    alone = random_packed([3], 50)
+    assert (alone.starts.tolist(), alone.positions.tolist()) == ([0], [0, 1, 2])
 
 
 @settings(max_examples=50)

@@ -98,7 +98,13 @@ def beginnings(ids: IntArray, counts: IntArray, *, limit: int, cls_id: int, sep_
     """
     if len(counts) == 1:  # what one text alone would wait for
         only = one_text(ids, limit=limit, cls_id=cls_id, sep_id=sep_id, keep=(0, 0))
-        return Items.of([only])
+        packed = PackedBatch(
+            token_ids=only.token_ids,
+            segment_ids=only.segment_ids,
+            lengths=np.array([len(only.token_ids)], np.int32),
+            keys=np.zeros(1, np.int64),
+        )
+        return Items(packed, np.array([only.num_unread], np.int64))
     kept = np.minimum(counts, limit - NUM_SPECIAL)
     starts = starts_of(counts)
     if (kept < counts).any():
@@ -126,7 +132,7 @@ def one_text(ids: IntArray, *, limit: int, cls_id: int, sep_id: int, keep: tuple
     token_ids[0], token_ids[1:-1], token_ids[-1] = cls_id, ids[start:end], sep_id
     return Item(
         token_ids=token_ids,
-        segment_ids=np.zeros_like(token_ids),
+        segment_ids=np.zeros(len(token_ids), np.int32),
         num_unread=len(ids) - (end - start),
     )
 

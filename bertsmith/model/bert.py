@@ -56,14 +56,15 @@ class Bert(nn.Module):
 
         Layers above the highest of them are left out. Raises ValueError for a number of no state.
         """
-        highest, most = max(numbers), len(self.layers)
+        layers = list(self.layers)
+        highest, most = max(numbers), len(layers)
         if min(numbers) < 0 or highest > most:
             raise ValueError(f"states are numbered 0 to {most}, found {[*numbers]}")
         if stream.token_ids.is_cpu:
             keep_apart()
-        count = stream.num_tokens if rows is None else len(rows)
+        count = stream.num_tokens if rows is None else rows.shape[0]
         rows = stream.with_spare(rows)
-        layers, stops = list(self.layers), sorted({0, *numbers})
+        stops = sorted({0, *numbers})
         first = min(stops[1:], default=0)
         both = from_ids(self.embeddings, layers[:first], stream, rows if first == highest else None)
         hidden: Tensor = self.embeddings(stream) if both is None else both[0]
@@ -140,4 +141,4 @@ def _picked(hidden: Tensor, rows: Tensor | None) -> Tensor:
 
 def _first(hidden: Tensor, count: int) -> Tensor:
     """Without what stands in spare rows."""
-    return hidden if len(hidden) == count else hidden[:count]
+    return hidden if hidden.shape[0] == count else hidden[:count]

@@ -15,8 +15,7 @@
 
 namespace {
 
-// Below so many tokens threads would take longer to meet than to work.
-constexpr int64_t FEW_TOKENS = 128, BLOCK = 32;
+constexpr int64_t BLOCK = 32;
 
 struct Embeddings : TokenTables {
   const int32_t* keys;  // (T,) of dropout; null without it

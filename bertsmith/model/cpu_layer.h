@@ -184,14 +184,18 @@ float forward(
 }
 
 // Through layers in turn: all rows, but of the last one those asked for. Puts these into rising
-// order, and finds those of each sequence. With `projected` the first states are made of its ids; then there
-// are several layers, or all rows are asked for.
+// order, and finds those of each sequence. With `projected` the first states are made of its ids, and put where
+// `hidden` is; then there are several layers, or all rows are asked for.
 template <typename Number, typename Matrix>
 float forward_through(
     const Layer<Number, Matrix>* const* layers, int64_t num_layers, const Number* hidden,
     const int64_t* firsts, const int64_t* lasts, int64_t num_sequences, const int64_t* rows,
     int64_t num_rows, const Projected<Number>* projected, Number* output, int num_threads) {
   if (projected && !projected->have_all()) return NOT_THERE;
+  if (projected && !projected->of_tokens) {
+    if (projected->put_states(num_threads) != DONE) return NO_ROOM;
+    projected = nullptr;
+  }
   const int64_t width = layers[0]->hidden(), stride = stride_for<Number>(width);
   const int64_t size = (lasts[num_sequences - 1] + 1) * stride;
   Memory between(std::min<int64_t>(num_layers - 1, 2) * size * sizeof(Number) / sizeof(float) + 16);

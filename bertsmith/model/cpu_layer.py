@@ -99,7 +99,8 @@ class ReadyLayer:
 
         `origins`: of all that this is made of.
         """
-        self._products = [(each, each.laid_out, each.in_float16) for each in linears]
+        self.qkv = linears[0]
+        """The map to queries, keys and values."""
         self._origins = origins
         self.dtype = linears[0].weight.dtype
         self._kept: list[Tensor] = []
@@ -154,11 +155,6 @@ class ReadyLayer:
         return structure
 
     @property
-    def qkv(self) -> Linear:
-        """The map to queries, keys and values."""
-        return self._products[0][0]
-
-    @property
     def wide(self) -> int:
         """Columns of queries, keys and values, up to whole panels of any width."""
         return _rounded_up(self._num_columns, _WIDEST)
@@ -177,9 +173,6 @@ class ReadyLayer:
 
     def is_unchanged(self) -> bool:
         """Whether the layer is what was laid out, and its maps have what they took then."""
-        for linear, product, in_float16 in self._products:
-            if linear.laid_out is not product or linear.in_float16 is not in_float16:
-                return False
         return self._origins.are_here()
 
     def _panels(self, weight: Tensor, bias: Tensor) -> _Panels:

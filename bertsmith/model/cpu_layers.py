@@ -24,13 +24,13 @@ def suits(
 ) -> bool:
     """Whether layers are the same still, and these hidden states are to go through them so."""
     source, dtype, width = kind = layers[0].kind
-    is_counted = rows is None or (rows.dtype == torch.int64 and len(rows) > 0)
+    is_counted = rows is None or (rows.dtype == torch.int64 and rows.shape[0] > 0)
     return (
         not torch.is_grad_enabled()
         and hidden.dtype == dtype
         and stream.row_keys is None
         and hidden.shape == (stream.num_tokens, width)
-        and len(hidden) > 0
+        and hidden.shape[0] > 0
         and is_counted
         and all(each.kind == kind for each in layers)
         and takes(source, hidden, stream.first_rows, *([] if rows is None else [rows]))
@@ -77,7 +77,7 @@ def _through(
         lowest, highest = (int(each) for each in rows.aminmax())
         if lowest < 0 or highest >= len(hidden):
             raise IndexError(f"rows must be 0 to {len(hidden) - 1}: {lowest} to {highest}")
-    count = len(hidden) if rows is None else len(rows)
+    count = (hidden if rows is None else rows).shape[0]
     output = hidden.new_empty(count, hidden.shape[1])
     *others, last = layers
     is_pooled = rows is not None and _are_ends(rows, stream)
@@ -93,7 +93,7 @@ def _through(
         structures,
         ctypes.c_int64(len(layers)),
         *map(pointer, (hidden, stream.first_rows, stream.last_rows)),
-        ctypes.c_int64(len(stream.first_rows)),
+        ctypes.c_int64(stream.first_rows.shape[0]),
         pointer(rows),
         ctypes.c_int64(count),
         None if projected is None else ctypes.byref(projected),

@@ -7,7 +7,8 @@
 //     P a = the map, without its bias, of the norm's weight times (a - mean of a)
 //
 // So the map of all rows of the three tables, made beforehand, is in the place of the layer's own product, and
-// hidden states are made beside. A row's depend on nothing but its ids. It knows no layers but the map.
+// hidden states are made beside. A row's depend on nothing but its ids. Where no such map was made, hidden
+// states alone are put there, and the layer multiplies them. It knows no layers but the map.
 //
 // Source: Devlin et al. 2018, Figure 2; compare Graef 2024, Transformer tricks: Precomputing the first layer.
 //
@@ -25,20 +26,35 @@ namespace {
 // A stream's ids, what they bring, and where their hidden states are put.
 template <typename Number>
 struct Projected : TokenTables {
-  const Number* of_tokens;                  // (R, W)
+  const Number* of_tokens;                  // (R, W); null where the layer multiplies
   const float *of_segments, *of_positions;  // (R, W)
   const float* of_bias;                     // (W,) of the norm's bias, the map's added
   int64_t wide;                             // W
   Number* hidden;                           // (T, H)
 
-  // A token's hidden state, and the map's columns of it; it works in H floats, up to whole vectors.
-  void put_row(int64_t t, int64_t columns, float* room, const Grid<Number>& to) const {
+  // A token's hidden state, and the norm's factor; it works in H floats, up to whole vectors.
+  float put_state(int64_t t, float* room) const {
     const TokenRows<Number> row(*this, t);
-    const Number *of_token = brought(t), *next = of_token;
-    if (t + 1 < count) TokenRows<Number>(*this, t + 1).ask(), next = brought(t + 1);
+    if (t + 1 < count) TokenRows<Number>(*this, t + 1).ask();
     const Grid<Number> state{hidden + t * width, width};
-    const auto added_up = [&](int64_t h) { return row.added_up(h); };
-    const float factor = normalise(room, width, norm, state, added_up).factor;
+    return normalise(room, width, norm, state, [&](int64_t h) { return row.added_up(h); }).factor;
+  }
+
+  // The hidden states of all tokens alone.
+  float put_states(int num_threads) const {
+    const int64_t wide = rounded_up(width);
+    const Memory memory(num_threads * wide);
+    if (!memory.floats) return NO_ROOM;
+#pragma omp parallel for schedule(static) num_threads(count < FEW_TOKENS ? 1 : num_threads)
+    for (int64_t t = 0; t < count; t++)
+      put_state(t, memory.floats + omp_get_thread_num() * wide);
+    return DONE;
+  }
+
+  // Beside a token's hidden state the map's columns of it.
+  void put_row(int64_t t, int64_t columns, float* room, const Grid<Number>& to) const {
+    const Number *of_token = brought(t), *next = brought(t + 1 < count ? t + 1 : t);
+    const float factor = put_state(t, room);
     const float* of_segment = of_segments + tables[1].ids[t] * wide;
     const float* of_position = of_positions + tables[2].ids[t] * wide;
     put_made(to, columns, [=, of_bias = of_bias](int64_t c) {

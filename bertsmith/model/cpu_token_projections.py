@@ -5,7 +5,8 @@ these. All of it is linear but for the norm's factor, one number a token. So the
 made once (`cpu_token_projections.h`), and a layer adds up three of them for a token where it would
 multiply, in the pass that makes the token's hidden state. `layer.Layer` of what
 `embeddings.Embeddings` gives is the definition. It takes three times the memory of the table of
-tokens and some more, so it is done up to `MOST_BYTES` alone.
+tokens and some more, so it is done up to `MOST_BYTES` alone. Beyond, and in float32, hidden states
+are made in the same call and the layer multiplies them.
 
 Differs: the three rows, centred and weighted, are rounded before the map and not their norm, and
 what a token brings is rounded once more.
@@ -18,6 +19,7 @@ Legend: T tokens, R rows of a table, H hidden size, W columns of the map up to w
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TypeGuard
 
 import torch
@@ -54,29 +56,23 @@ class TokenProjections:
         """Of the tables, and the layer that hidden states of theirs go to."""
         norm, tables = embeddings.norm, _tables(embeddings)
         weight, bias = norm.weight.detach(), norm.bias.detach()  # (H,)
-        qkv, of_map = layer.qkv.weight.detach(), layer.qkv.bias.detach()
-        of_bias = nn.functional.linear(bias, qkv.float(), of_map.float())  # (3 H,)
-        brought = (
-            _projected("project_tokens", tables[0], layer, weight),  # (R, W)
-            *(_projected("project", table, layer, weight) for table in tables[1:]),  # (R, W)
-            layer.in_columns(of_bias),  # (W,)
-        )
+        brought = _brought(tables, weight, bias, layer) if _pay(embeddings, layer) else ()
+        self.are_made = bool(brought)
+        """Whether the layer looks them up; else it multiplies hidden states."""
         self._layer, self._embeddings = layer, embeddings
         self._origins = _origins(embeddings)
         self._held = (*brought, *tables, weight, bias)
         no_ids = [table.new_empty(0) for table in tables]
-        self._structure = Projected(
-            TokenTables.of(tables, no_ids, (weight, bias), norm.eps),
-            *(each.data_ptr() for each in brought),
-            layer.wide,
-        )
+        of = TokenTables.of(tables, no_ids, (weight, bias), norm.eps)
+        self._structure = Projected(of, *(each.data_ptr() for each in brought))
+        self._structure.wide = layer.wide
 
     @staticmethod
     def made(embeddings: Embeddings, layer: ReadyLayer) -> TokenProjections | None:
         """None where the functions cannot read the tables, or others make these anew every time."""
         tables = _tables(embeddings)
         no_ids = [torch.empty(0, dtype=torch.int64)] * len(tables)
-        can_be_read = suits(no_ids, tables, embeddings.norm)
+        can_be_read = tables[0].dtype == layer.dtype and suits(no_ids, tables, embeddings.norm)
         if not can_be_read or not _origins(embeddings).are_here():
             return None
         return TokenProjections(embeddings, layer)
@@ -87,9 +83,9 @@ class TokenProjections:
 
     def suit(self, stream: Stream) -> bool:
         """Whether its ids are such that the functions can read them."""
-        first, *others = ids = ids_of(stream)
-        return all(each.dtype == torch.int64 and each.is_contiguous() for each in ids) and all(
-            len(each) == len(first) for each in others
+        tokens, segments, positions = ids = ids_of(stream)
+        return tokens.shape == segments.shape == positions.shape and all(
+            each.dtype == torch.int64 and each.is_contiguous() for each in ids
         )
 
     def of(self, stream: Stream, hidden: Tensor) -> Projected:
@@ -97,7 +93,7 @@ class TokenProjections:
         found = Projected.from_buffer_copy(self._structure)
         for table, ids in zip(found.of.tables, ids_of(stream), strict=True):
             table.ids = ids.data_ptr()
-        found.of.count, found.hidden = len(hidden), hidden.data_ptr()
+        found.of.count, found.hidden = hidden.shape[0], hidden.data_ptr()
         return found
 
 
@@ -106,16 +102,27 @@ def is_answering(module: nn.Module) -> TypeGuard[Embeddings]:
     return type(module) is Embeddings and module.only_answers and not is_watched(module)
 
 
-def pay(embeddings: Embeddings, layer: ReadyLayer) -> bool:
+def _pay(embeddings: Embeddings, layer: ReadyLayer) -> bool:
     """Whether what tokens bring is not too much, and near enough to the layer's products.
 
     Those of float32 are more exact than a sum of three.
     """
-    table = embeddings.token.weight
+    if layer.source == SOURCE and layer.dtype == torch.float32:
+        return False
+    num_tokens = len(embeddings.token.weight)
+    return num_tokens * layer.wide * layer.dtype.itemsize <= MOST_BYTES
+
+
+def _brought(
+    tables: Sequence[Tensor], weight: Tensor, bias: Tensor, layer: ReadyLayer
+) -> tuple[Tensor, ...]:
+    """By (R, H) tables, (H,) weights and biases of their norm: (R, W) of each, (W,) of the bias."""
+    qkv, of_map = layer.qkv.weight.detach(), layer.qkv.bias.detach()
+    of_bias = nn.functional.linear(bias, qkv.float(), of_map.float())  # (3 H,)
     return (
-        table.dtype == layer.dtype
-        and not (layer.source == SOURCE and layer.dtype == torch.float32)
-        and len(table) * layer.wide * layer.dtype.itemsize <= MOST_BYTES
+        _projected("project_tokens", tables[0], layer, weight),
+        *(_projected("project", table, layer, weight) for table in tables[1:]),
+        layer.in_columns(of_bias),
     )
 
 

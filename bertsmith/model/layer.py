@@ -26,7 +26,7 @@ from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.feed_forward import FeedForward
 from bertsmith.model.gpu_turns import Graphs
 from bertsmith.model.layer_rules import LayerRules, LearningLayer, are_of_one_layer
-from bertsmith.model.linear import Linear, linears
+from bertsmith.model.linear import PRODUCT_CHOICES, Linear, linears
 from bertsmith.model.origins import Origins
 from bertsmith.model.stream import Stream
 from bertsmith.model.watched import is_watched
@@ -112,6 +112,7 @@ class Layer(nn.Module):
                 (attention, "rules"),
                 (feed_forward, "activation"),
                 *((norm, "eps") for norm in norms),
+                *((each, name) for each in maps for name in PRODUCT_CHOICES),
             ],
         )
         self.ready = ReadyLayer(maps, norms, attention.rules, feed_forward.activation, origins)

@@ -32,17 +32,15 @@ def from_ids(
     """
     if not cpu_token_projections.is_answering(embeddings):
         return None
-    first = _first(embeddings, layers)
-    if first is None or (len(layers) == 1 and rows is not None):
-        return None
-    laid_out = _laid_out(_as_made(layers))
-    if len(laid_out) < len(layers):
+    as_made = _as_made(layers)
+    laid_out = _laid_out(as_made)
+    if not layers or len(laid_out) < len(layers) or (len(layers) == 1 and rows is not None):
         return None
     table = embeddings.token.weight
-    hidden = table.new_empty(len(stream.token_ids), table.shape[1])  # (T, H)
+    hidden = table.new_empty(stream.token_ids.shape[0], table.shape[1])  # (T, H)
     if not cpu_layers.suits(laid_out, hidden, stream, rows):
         return None
-    projections = first.projections(embeddings)
+    projections = as_made[0].projections(embeddings)
     if projections is None or not projections.suit(stream):
         return None
     output = cpu_layers.from_ids(laid_out, projections, hidden, stream, rows)
@@ -55,17 +53,8 @@ def prepare(embeddings: nn.Module, layers: Sequence[nn.Module], *, is_pooled: bo
         for ready in _laid_out(_as_made(layers[-1:])):
             ready.structure_for_pooling()
     if cpu_token_projections.is_answering(embeddings):
-        first = _first(embeddings, layers)
-        if first is not None:
+        for first in _as_made(layers[:1]):
             first.projections(embeddings)
-
-
-def _first(embeddings: Embeddings, layers: Sequence[nn.Module]) -> Layer | None:
-    """The first layer, if it may look up what these embeddings bring: asked for every text."""
-    first = layers[0] if layers else None
-    if not isinstance(first, Layer) or first.ready is None:
-        return None
-    return first if cpu_token_projections.pay(embeddings, first.ready) else None
 
 
 def in_turn(

@@ -74,6 +74,10 @@ class TiledWeights:
         return product
 
 
+PRODUCT_CHOICES = ("_ready", "in_float16")
+"""What says, beside its weights, how a `Linear` multiplies: plain values of it."""
+
+
 class Linear(nn.Linear):
     """(T, I) -> (T, O), as `nn.Linear`, with the same names and values."""
 
@@ -119,11 +123,6 @@ class Linear(nn.Linear):
     def own_products(self) -> ReadyWeights | None:
         """What it multiplies by where it is asked by itself; None for the weights as they are."""
         return self._ready if self._is_current() else None
-
-    @property
-    def laid_out(self) -> ReadyWeights | None:
-        """What it took last to multiply by, whatever became of the weights since."""
-        return self._ready
 
     @property
     def is_rounded(self) -> bool:

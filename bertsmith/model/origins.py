@@ -11,8 +11,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
+_ADDRESS, _VERSION = Tensor.data_ptr, operator.attrgetter("_version")
 Named = Sequence[tuple[nn.Module, str]]
 """Modules, and what is theirs by a name."""
 
@@ -39,8 +40,8 @@ class Origins:
         self._blocks = [each.untyped_storage() for each in there]  # held
         # Of one made in inference mode no change in place is seen.
         self._counted = [each for each in there if not each.is_inference()]
-        self._addresses = [each.data_ptr() for each in there]
-        self._versions = [each._version for each in self._counted]
+        self._addresses = [*map(_ADDRESS, there)]
+        self._versions = [*map(_VERSION, self._counted)]
 
     def are_here(self) -> bool:
         """Whether each is where it was, with the values that it had."""
@@ -49,8 +50,8 @@ class Origins:
             and self._wholes == self._parts
             and self._values_now() == self._values
             and all(map(operator.is_, self._weights_now(), self._weights))
-            and [each.data_ptr() for each in self._weights] == self._addresses
-            and [each._version for each in self._counted] == self._versions
+            and [*map(_ADDRESS, self._weights)] == self._addresses
+            and [*map(_VERSION, self._counted)] == self._versions
         )
 
     def _values_now(self) -> list[object]:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertsmith.model import cpu_pooling
 from bertsmith.model.sentence import DenseActivation, DenseConfig, Pooling, SentenceConfig
 from bertsmith.model.stream import Stream
 
@@ -73,20 +74,23 @@ def pool_sentences(
     A sequence may be the rest of a text, `num_before` of whose tokens are pooled elsewhere: that
     matters where a token counts by its place.
     """
-    before = num_before or [0] * len(stream.first_rows)
-    hidden = hidden.float()
+    before = num_before or [0] * stream.first_rows.shape[0]
     return _together([_pooled(hidden, stream, each, before) for each in pooling], dim=1)
 
 
 def _pooled(hidden: Tensor, stream: Stream, pooling: Pooling, num_before: Sequence[int]) -> Tensor:
-    """(T, H) -> (N, H)."""
+    """(T, H) -> (N, H) float32."""
+    if pooling == "mean" and (means := cpu_pooling.means(hidden, stream)) is not None:
+        return means
+    hidden = hidden.float()
     if pooling == "cls":
         return hidden.index_select(0, stream.first_rows)
     if pooling == "lasttoken":
         return hidden.index_select(0, stream.last_rows)
     parts, number = [], 0
     for one in stream.rectangles:
-        states = hidden[one.start : one.end].view(one.num_sequences, one.length, -1)  # (n, S, H)
+        rows = hidden if one.num_rows == hidden.shape[0] else hidden[one.start : one.end]
+        states = rows.view(one.num_sequences, one.length, -1)  # (n, S, H)
         if pooling == "weightedmean":
             before = num_before[number : number + one.num_sequences]
             parts.append(_weighted_mean(states, before))

@@ -39,9 +39,14 @@ class Rectangle:
     """Tokens of each."""
 
     @property
+    def num_rows(self) -> int:
+        """Of all of them."""
+        return self.num_sequences * self.length
+
+    @property
     def end(self) -> int:
         """The row behind the last token."""
-        return self.start + self.num_sequences * self.length
+        return self.start + self.num_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,25 +86,24 @@ class Stream:
         sequence, nothing reads them, and they have no gradient.
         """
         starts, positions = packed.starts, packed.positions
-        keys: IntArray = np.empty(0, dtype=np.int32)
-        if dropout is not None:
-            sequence_keys = np.repeat(packed.keys, packed.lengths)
-            keys = dropout_row_keys(*dropout, sequence_keys, positions)
         num_tokens = packed.num_tokens
         num_spare = rounded(num_tokens) - num_tokens if is_rounded else 0
-        of_rows = [packed.token_ids, packed.segment_ids, positions, keys]
-        arrays = [_filled_up(array, 0, num_spare) for array in of_rows]
-        arrays += [starts, starts + packed.lengths - 1]
+        of_rows = [packed.token_ids, packed.segment_ids, positions]
+        if dropout is not None:
+            sequence_keys = np.repeat(packed.keys, packed.lengths)
+            of_rows.append(dropout_row_keys(*dropout, sequence_keys, positions))
+        arrays = [starts, starts + packed.lengths - 1]
+        arrays += [_filled_up(array, 0, num_spare) for array in of_rows]
         moved = tensors(arrays, torch.device(device))
         return Stream(
             num_tokens=num_tokens,
             is_rounded=is_rounded,
-            token_ids=moved[0],
-            segment_ids=moved[1],
-            positions=moved[2],
-            row_keys=None if dropout is None else moved[3].int(),
-            first_rows=moved[4],
-            last_rows=moved[5],
+            first_rows=moved[0],
+            last_rows=moved[1],
+            token_ids=moved[2],
+            segment_ids=moved[3],
+            positions=moved[4],
+            row_keys=None if dropout is None else moved[5].int(),
             lengths=packed.lengths,
         )
 
@@ -210,8 +214,8 @@ def builds_kernels_by_size(values: Tensor) -> bool:
 def tensors(arrays: Sequence[IntArray], device: torch.device) -> list[Tensor]:
     """Arrays of one dimension -> int64 tensors on the device; a GPU takes them in one copy."""
     if device.type != "cuda":
-        whole = (np.ascontiguousarray(array, dtype=np.int64) for array in arrays)
-        return [torch.from_numpy(array).to(device) for array in whole]
+        whole = [torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)) for array in arrays]
+        return whole if device.type == "cpu" else [each.to(device) for each in whole]
     # From pinned memory nobody waits for the copy. Kernels want each tensor to start on a cache
     # line, and to be a tensor of its own: for a view torch.compile makes another kernel.
     spans = [-(-len(array) // _CACHE_LINE) * _CACHE_LINE for array in arrays]

@@ -7,6 +7,7 @@
 // Source: google-research/bert, tokenization.py: FullTokenizer.
 
 #include <cstdint>
+#include <cstdlib>
 
 namespace {
 
@@ -18,6 +19,7 @@ constexpr uint32_t GREEK = 1u << 28, LOWEST = ENDS_BEFORE - 1;
 constexpr int32_t NO_ROW = -1;
 constexpr int32_t BEGINNING = 1, CONTINUATION = 2;  // nodes: of a word's first piece, of the others
 constexpr int64_t LEFT_OUT = -1;                    // the count of a text
+constexpr int64_t IS_UNKNOWN = -1, NO_ROOM = -2;     // in place of a number of tokens
 
 struct Step {
   uint64_t key;  // of the node and the character; 0 in an empty place
@@ -36,21 +38,27 @@ struct Rules {
   Trie trie;
   int32_t unknown;
   int32_t longest_word;
+  int64_t most_become;  // of one character
 };
 
 struct Texts {
   const uint32_t* characters;  // end to end
   const int64_t* lengths;
   int64_t num_texts;
-  uint32_t* letters;  // room for a word of all that the characters of the longest text become
-  int32_t* places;    // of the same size
+};
+
+// Room for a word of all that the characters of the longest text become.
+struct Word {
+  uint32_t* letters;
+  int32_t* places;
 };
 
 struct Tokens {
   int32_t* ids;
   int32_t* spans;  // null where only ids are wanted
   int32_t* words;
-  int64_t* counts;  // of each text
+  int64_t* counts;       // of each text
+  int64_t num_left_out;  // of texts
 };
 
 // Where the step is, or where it would be.
@@ -65,7 +73,7 @@ inline Step* place_of(const Trie& trie, int32_t node, uint32_t character) {
 // One text's tokens, behind those that are there.
 struct Encoder {
   const Rules& rules;
-  const Texts& texts;
+  const Word& word;
   const Tokens& tokens;
   const uint32_t* text;
   int64_t length;
@@ -81,15 +89,15 @@ struct Encoder {
   }
 
   void push(uint32_t letter, int64_t place) {
-    texts.letters[size] = letter;
-    texts.places[size++] = int32_t(place);
+    word.letters[size] = letter;
+    word.places[size++] = int32_t(place);
   }
 
   void add(int32_t row, int64_t start, int64_t end) {
     if (tokens.spans != nullptr) {
-      int64_t past = texts.places[end - 1] + 1;
+      int64_t past = word.places[end - 1] + 1;
       while (past < length && text[past] > 127 && (entry_of(text[past]) & MARK)) past++;
-      tokens.spans[2 * num_tokens] = texts.places[start];
+      tokens.spans[2 * num_tokens] = word.places[start];
       tokens.spans[2 * num_tokens + 1] = int32_t(past);
       tokens.words[num_tokens] = num_words;
     }
@@ -104,7 +112,7 @@ struct Encoder {
       int32_t node = start == 0 ? BEGINNING : CONTINUATION, row = NO_ROW;
       int64_t end = start;
       for (int64_t place = start; place < size; place++) {
-        const Step* step = place_of(rules.trie, node, texts.letters[place]);
+        const Step* step = place_of(rules.trie, node, word.letters[place]);
         if (step->key == 0) break;
         node = step->node;
         if (step->row != NO_ROW) row = step->row, end = place + 1;
@@ -174,17 +182,28 @@ extern "C" bool plant(Trie* trie, const uint32_t* characters, const int64_t* len
   return true;
 }
 
-// Returns how many tokens there are, or -1 where the table does not know all characters.
-extern "C" int64_t encode(const Rules* rules, const Texts* texts, const Tokens* tokens) {
-  const uint32_t* text = texts->characters;
-  int64_t num_tokens = 0;
+// Returns how many tokens there are, or why there are none: the table does not know all characters.
+extern "C" int64_t encode(const Rules* rules, const Texts* texts, Tokens* tokens) {
+  int64_t longest = 1, num_tokens = 0, num_left_out = 0;
   for (int64_t i = 0; i < texts->num_texts; i++) {
-    Encoder encoder{*rules, *texts, *tokens, text, texts->lengths[i], num_tokens};
+    if (texts->lengths[i] > longest) longest = texts->lengths[i];
+  }
+  const int64_t room = rules->most_become * longest;
+  void* memory = std::malloc(room * (sizeof(uint32_t) + sizeof(int32_t)));
+  if (memory == nullptr) return NO_ROOM;
+  uint32_t* letters = static_cast<uint32_t*>(memory);
+  const Word word{letters, reinterpret_cast<int32_t*>(letters + room)};
+  const uint32_t* text = texts->characters;
+  for (int64_t i = 0; i < texts->num_texts && num_tokens >= 0; i++) {
+    Encoder encoder{*rules, word, *tokens, text, texts->lengths[i], num_tokens};
     bool is_done = encoder.encode();
-    if (encoder.is_missing) return -1;
     tokens->counts[i] = is_done ? encoder.num_tokens - num_tokens : LEFT_OUT;
+    num_left_out += !is_done;
     if (is_done) num_tokens = encoder.num_tokens;
+    if (encoder.is_missing) num_tokens = IS_UNKNOWN;
     text += texts->lengths[i];
   }
+  tokens->num_left_out = num_left_out;
+  std::free(memory);
   return num_tokens;
 }

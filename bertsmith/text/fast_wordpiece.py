@@ -34,6 +34,8 @@ _CODEC = f"utf-32-{sys.byteorder[0]}e"  # a character a number, as this machine 
 _SLICE = 1 << 15
 """Characters, or little more, that a thread takes at a time."""
 _STEP_BYTES = 16
+_CHARACTER_BYTES = 4
+_NO_ROOM = -2
 _MOST = 2**31 - 1
 _NO = ("", "off", "false", "f", "no", "n", "0")
 
@@ -52,6 +54,7 @@ class _Rules(ctypes.Structure):
         ("trie", _Trie),
         ("unknown", ctypes.c_int32),
         ("longest_word", ctypes.c_int32),
+        ("most_become", ctypes.c_int64),
     )
 
 
@@ -59,14 +62,16 @@ class _Texts(ctypes.Structure):
     """`Texts` of the source."""
 
     _fields_ = (
-        *pointers("characters", "lengths"), *int64s("num_texts"), *pointers("letters", "places"),
-    )  # fmt: skip
+        ("characters", ctypes.c_char_p),
+        ("lengths", ctypes.c_void_p),
+        ("num_texts", ctypes.c_int64),
+    )
 
 
 class _Tokens(ctypes.Structure):
     """`Tokens` of the source."""
 
-    _fields_ = pointers("ids", "spans", "words", "counts")
+    _fields_ = (*pointers("ids", "spans", "words", "counts"), *int64s("num_left_out"))
 
 
 class FastWordPiece:
@@ -85,6 +90,7 @@ class FastWordPiece:
             trie=trie,
             unknown=unk_id,
             longest_word=min(config.word_limit, _MOST),
+            most_become=MOST_BECOME,
         )
 
     def encode(self, texts: Sequence[str], with_spans: bool = True) -> tuple[Tokens, Numbers]:
@@ -94,7 +100,7 @@ class FastWordPiece:
         """
         slices = list(_slices(texts))
         if len(slices) == 1:
-            tokens = self._encoded(texts, with_spans)
+            tokens, num_left_out = self._encoded(texts, with_spans)
         else:
             with ThreadPoolExecutor(min(_num_threads(), len(slices))) as pool:
                 try:
@@ -104,43 +110,35 @@ class FastWordPiece:
                     pool.shutdown(wait=False, cancel_futures=True)
             parts = [each.result() for each in begun]
             parts = parts or [self._encoded(each, with_spans) for each in slices]
-            tokens = Tokens(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+            arrays = zip(*(each for each, _ in parts), strict=True)
+            tokens = Tokens(*map(np.concatenate, arrays))
+            num_left_out = sum(count for _, count in parts)
+        if not num_left_out:  # asked so, because one text alone would wait for the array operations
+            return tokens, np.empty(0, np.int64)
         left_out = np.flatnonzero(tokens.counts < 0)
         tokens.counts[left_out] = 0
         return tokens, left_out
 
-    def _encoded(self, texts: Sequence[str], with_spans: bool) -> Tokens:
-        """With -1 as the count of texts that are left out."""
-        characters = _characters(texts)
-        lengths = _lengths(texts)
-        room = MOST_BECOME * len(characters)
-        word = np.empty((2, MOST_BECOME * int(lengths.max(initial=0))), np.uint32)
-        tokens = Tokens(
-            ids=np.empty(room, np.int32),
-            spans=np.empty((room if with_spans else 0, 2), np.int32),
-            words=np.empty(room if with_spans else 0, np.int32),
-            counts=np.empty(len(texts), np.int64),
-        )
-        texts_in = _Texts(
-            characters=_address(characters),
-            lengths=_address(lengths),
-            num_texts=len(texts),
-            letters=_address(word[0]),
-            places=_address(word[1]),
-        )
-        tokens_out = _Tokens(*(_address(array) for array in tokens))
-        if not with_spans:
-            tokens_out.spans = None
+    def _encoded(self, texts: Sequence[str], with_spans: bool) -> tuple[Tokens, int]:
+        """With -1 as the count of texts that are left out; and how many these are."""
+        characters, lengths = _characters(texts), _lengths(texts)
+        room = MOST_BECOME * (len(characters) // _CHARACTER_BYTES)
+        ids, counts = np.empty(room, np.int32), np.empty(len(texts), np.int64)
+        num_spans = room if with_spans else 0
+        spans, words = np.empty((num_spans, 2), np.int32), np.empty(num_spans, np.int32)
+        texts_in = _Texts(characters, _address(lengths), len(texts))
+        tokens_out = _Tokens(ids=_address(ids), counts=_address(counts))
+        if with_spans:
+            tokens_out.spans, tokens_out.words = _address(spans), _address(words)
         arguments = tuple(map(ctypes.byref, (self._rules, texts_in, tokens_out)))
         while (num_tokens := self._encode(*arguments)) < 0:
-            self._characters.learn(np.unique(characters))
-        # Copies, because what they are parts of is several times as large
-        return Tokens(
-            ids=tokens.ids[:num_tokens].copy(),
-            spans=tokens.spans[:num_tokens].copy(),
-            words=tokens.words[:num_tokens].copy(),
-            counts=tokens.counts,
-        )
+            if num_tokens == _NO_ROOM:
+                raise MemoryError(f"no memory for a word of {int(lengths.max()):,} characters")
+            self._characters.learn(np.unique(np.frombuffer(characters, np.uint32)))
+        if with_spans:  # copies, because what they are parts of is several times as large
+            spans, words = spans[:num_tokens].copy(), words[:num_tokens].copy()
+        tokens = Tokens(ids[:num_tokens].copy(), spans, words, counts)
+        return tokens, int(tokens_out.num_left_out)
 
 
 def is_there() -> bool:
@@ -157,12 +155,12 @@ def _planted(
     """
     entries = [entry.removeprefix("##") for entry in row_of]
     arrays = (
-        _characters(entries),
         _lengths(entries),
         np.fromiter(row_of.values(), np.int32, count=len(entries)),
         np.array([entry.startswith("##") for entry in row_of], np.bool_),
     )
-    arguments = (*(_address(array) for array in arrays), ctypes.c_int64(len(entries)))
+    addresses = (ctypes.c_void_p(_address(array)) for array in arrays)
+    arguments = (_characters(entries), *addresses, ctypes.c_int64(len(entries)))
     plant = library["plant"]
     plant.restype = ctypes.c_bool
     bits = max(4, len(entries).bit_length() + 1)
@@ -174,9 +172,9 @@ def _planted(
         bits += 1
 
 
-def _characters(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
+def _characters(texts: Sequence[str]) -> bytes:
     """Of all texts, end to end."""
-    return np.frombuffer("".join(texts).encode(_CODEC, "surrogatepass"), np.uint32)
+    return "".join(texts).encode(_CODEC, "surrogatepass")
 
 
 def _lengths(texts: Sequence[str]) -> Counts:
@@ -203,5 +201,6 @@ def _num_threads() -> int:
     return int(given) if given.isdecimal() and int(given) > 0 else len(os.sched_getaffinity(0))
 
 
-def _address(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.__array_interface__["data"][0])  # faster than array.ctypes
+def _address(array: npt.NDArray[np.generic]) -> int | None:
+    """Null for none. Several times as fast as `array.ctypes`."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(array.data)) if array.size else None

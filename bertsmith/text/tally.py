@@ -36,7 +36,8 @@ class TokenTally:
             kinds[[first <= entry[-1:] <= last for entry in tokenizer.vocabulary]] = _JAMO
         kinds[list(tokenizer.special_ids)] = _SPECIAL
         kinds[tokenizer.unk_id] = _UNKNOWN
-        self._kinds = kinds
+        self._kinds = np.pad(kinds, 1, constant_values=_SPECIAL)
+        """Of every row, from 1 on, and of what is none on either side."""
         self._counts = np.zeros(4, np.int64)
         self._tokenizer = tokenizer
         self._num_texts = self._num_decomposed = 0
@@ -45,9 +46,8 @@ class TokenTally:
         """Counts the token ids of some sequences; one that is no row is left to who refuses it."""
         found = list(sequences)
         if found:
-            ids = np.concatenate(found)
-            rows = ids[(ids >= 0) & (ids < len(self._kinds))]
-            self._counts += np.bincount(self._kinds[rows], minlength=4)
+            ids = found[0] if len(found) == 1 else np.concatenate(found)
+            self._counts += np.bincount(self._kinds.take(ids + 1, mode="clip"), minlength=4)
 
     def look_at(self, texts: Iterable[str]) -> None:
         """Counts the texts whose Hangul is decomposed."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bertsmith.batch import starts_of
+from bertsmith.compiler import is_off
 from bertsmith.text import fast_wordpiece
 from bertsmith.text.encoding import Counts, IntArray, Tokens
 from bertsmith.text.fast_wordpiece import FastWordPiece
@@ -49,9 +50,10 @@ class WordPiece:
         form = self._config.unicode_form
         if form != "none":
             texts = [unicodedata.normalize(form, text) for text in texts]
-        if not fast_wordpiece.is_there():
+        tables = self._tables()
+        if tables is None:
             return self._library.ids(texts)
-        tokens, left_out = self._tables().encode(texts, with_spans=False)
+        tokens, left_out = tables.encode(texts, with_spans=False)
         if not len(left_out):
             return tokens.ids, tokens.counts
         ids, counts = self._library.ids([texts[number] for number in left_out])
@@ -71,9 +73,10 @@ class WordPiece:
 
     def _tokens(self, texts: Sequence[str]) -> Tokens:
         """Of texts in their form."""
-        if not fast_wordpiece.is_there():
+        tables = self._tables()
+        if tables is None:
             return self._library.encode(texts)
-        tokens, left_out = self._tables().encode(texts)
+        tokens, left_out = tables.encode(texts)
         if not len(left_out):
             return tokens
         others = self._library.encode([texts[number] for number in left_out])
@@ -86,11 +89,11 @@ class WordPiece:
             tokens.counts,
         )
 
-    def _tables(self) -> FastWordPiece:
-        """Made when they are first needed."""
-        if self._fast is None:
+    def _tables(self) -> FastWordPiece | None:
+        """Made when they are first needed; None where there can be none, or nobody wants them."""
+        if self._fast is None and fast_wordpiece.is_there():
             self._fast = FastWordPiece(self._row_of, self._unk_id, self._config)
-        return self._fast
+        return None if is_off() else self._fast
 
 
 def _to_original(spans: IntArray, origin: Origin | None) -> None:

@@ -80,7 +80,8 @@ def a_stream(lengths=LENGTHS, **values):
 
 
 def has_them(model):
-    return model.layers[0]._projections is not None
+    found = model.layers[0]._projections
+    return found is not None and found.are_made
 
 
 def error(found, exact):

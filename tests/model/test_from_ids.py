@@ -26,6 +26,7 @@ from tests.model.test_cpu_token_projections import (
     error,
     float32_too,
     has_them,
+    without,
 )
 
 __all__ = ["anywhere", "float32_too"]
@@ -44,7 +45,24 @@ def test_products_of_float32_stay(monkeypatch):
 
 
 @torch.no_grad()
-def test_ids_become_states_in_one_call(monkeypatch):
+@pytest.mark.parametrize("dtype", WITHIN, ids=str)
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_where_the_layer_multiplies_states_are_those_of_two_calls(num_layers, dtype, monkeypatch):
+    monkeypatch.setattr(projections, "MOST_BYTES", 0)
+    ready, stream = as_answering(a_model(num_hidden_layers=num_layers), dtype), a_stream()
+    of_embeddings = names_of_calls(cpu_embeddings, monkeypatch)
+    found = ready.hidden_states(stream)
+    assert (has_them(ready), of_embeddings) == (False, [])
+    without(monkeypatch)
+    apart = ready.hidden_states(stream)
+    assert of_embeddings == ["embed"]
+    assert all(torch.equal(one, other) for one, other in zip(found, apart, strict=True))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("most_bytes", [projections.MOST_BYTES, 0], ids=["added up", "multiplied"])
+def test_ids_become_states_in_one_call(most_bytes, monkeypatch):
+    monkeypatch.setattr(projections, "MOST_BYTES", most_bytes)
     model, stream = as_answering(a_model()), a_stream()
     model(stream)
     of_layers = names_of_calls(cpu_layers, monkeypatch)
@@ -63,6 +81,7 @@ def test_what_would_take_too_much_memory_is_multiplied(monkeypatch):
     assert error(ready(stream), copy.deepcopy(model).double()(stream)) < WITHIN[torch.float32]
     assert not has_them(ready)
     monkeypatch.setattr(projections, "MOST_BYTES", TOKENS * of_each)
+    ready = as_answering(model)
     ready(stream)
     assert has_them(ready)
 

@@ -157,7 +157,7 @@ def test_weights_that_others_make_are_not_kept() -> None:
         torch.testing.assert_close(found, product(linear, rows))
     linear.forget()
     linear.lay_out()
-    assert linear.laid_out is None
+    assert linear._ready is None
 
 
 @needs_layout

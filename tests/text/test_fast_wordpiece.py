@@ -224,3 +224,10 @@ def test_where_no_thread_can_be_begun_this_one_encodes_all(
     found, _ = wordpiece.encode(texts)
     assert not left
     same(found, expected)
+
+
+def test_where_there_is_no_room_for_a_word_nobody_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = FastWordPiece(ROWS, UNKNOWN, TokenizerConfig())
+    monkeypatch.setattr(encoder, "_encode", lambda *_: fast_wordpiece._NO_ROOM)
+    with pytest.raises(MemoryError, match=r"^no memory for a word of 7 characters$"):
+        encoder.encode(["my", "dog was"])
