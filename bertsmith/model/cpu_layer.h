@@ -184,8 +184,8 @@ float forward(
 }
 
 // Through layers in turn: all rows, but of the last one those asked for. Puts these into rising
-// order, and finds those of each sequence. With `projected` the first states are made of its ids, and put where
-// `hidden` is; then there are several layers, or all rows are asked for.
+// order, and finds those of each sequence. With `projected` the first states are made of its ids, and put
+// where `hidden` is; then there are several layers, or all rows are asked for.
 template <typename Number, typename Matrix>
 float forward_through(
     const Layer<Number, Matrix>* const* layers, int64_t num_layers, const Number* hidden,

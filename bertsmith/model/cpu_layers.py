@@ -72,15 +72,15 @@ def _through(
     rows: Tensor | None,
     projected: Projected | None,
 ) -> Tensor | None:
-    if rows is not None:
-        rows = rows.contiguous()
+    rows = None if rows is None else rows.contiguous()
+    is_pooled = rows is not None and _are_ends(rows, stream)
+    if rows is not None and not is_pooled:
         lowest, highest = (int(each) for each in rows.aminmax())
         if lowest < 0 or highest >= len(hidden):
             raise IndexError(f"rows must be 0 to {len(hidden) - 1}: {lowest} to {highest}")
     count = (hidden if rows is None else rows).shape[0]
     output = hidden.new_empty(count, hidden.shape[1])
     *others, last = layers
-    is_pooled = rows is not None and _are_ends(rows, stream)
     told = [
         *(each.structure for each in others),
         last.structure_for_pooling() if is_pooled else last.structure,

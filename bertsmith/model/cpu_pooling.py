@@ -25,10 +25,11 @@ def means(hidden: Tensor, stream: Stream) -> Tensor | None:
     firsts, lasts = stream.first_rows, stream.last_rows
     if torch.is_grad_enabled() or hidden.dim() != 2 or not hidden.is_contiguous():
         return None
-    if hidden.shape[0] < stream.num_tokens or not takes(SOURCE, hidden, firsts, lasts):
-        return None
     count, width = firsts.shape[0], hidden.shape[1]
-    found = hidden.new_empty((count, width), dtype=torch.float32)
+    is_whole = count > 0 and hidden.shape[0] >= stream.num_tokens
+    if not is_whole or not takes(SOURCE, hidden, firsts, lasts):
+        return None
+    found = hidden.new_empty((count, width), dtype=torch.float32)  # (N, H)
     call(
         SOURCE,
         "means",

@@ -42,12 +42,17 @@ struct Projected : TokenTables {
 
   // The hidden states of all tokens alone.
   float put_states(int num_threads) const {
-    const int64_t wide = rounded_up(width);
-    const Memory memory(num_threads * wide);
+    const int64_t room = rounded_up(width);
+    const Memory memory(num_threads * room);
     if (!memory.floats) return NO_ROOM;
-#pragma omp parallel for schedule(static) num_threads(count < FEW_TOKENS ? 1 : num_threads)
-    for (int64_t t = 0; t < count; t++)
-      put_state(t, memory.floats + omp_get_thread_num() * wide);
+#pragma omp parallel num_threads(count < FEW_TOKENS ? 1 : num_threads)
+    {
+      STAGE("embeddings");
+#pragma omp for schedule(static)
+      for (int64_t t = 0; t < count; t++)
+        put_state(t, memory.floats + omp_get_thread_num() * room);
+      STAGE(nullptr);
+    }
     return DONE;
   }
 

@@ -5,8 +5,8 @@ these. All of it is linear but for the norm's factor, one number a token. So the
 made once (`cpu_token_projections.h`), and a layer adds up three of them for a token where it would
 multiply, in the pass that makes the token's hidden state. `layer.Layer` of what
 `embeddings.Embeddings` gives is the definition. It takes three times the memory of the table of
-tokens and some more, so it is done up to `MOST_BYTES` alone. Beyond, and in float32, hidden states
-are made in the same call and the layer multiplies them.
+tokens and some more, so it is done up to `MOST_BYTES` alone. Beyond, and beside products in
+float32, hidden states are made in the same call and the layer multiplies them.
 
 Differs: the three rows, centred and weighted, are rounded before the map and not their norm, and
 what a token brings is rounded once more.

@@ -104,8 +104,8 @@ def lay_out(model: nn.Module) -> None:
 
     What is done in one call then calls no hook of a part. Changes in place through `.data`, a part
     of the same block put there, and changes of weights made in inference mode nobody can see: lay
-    out anew after them. Blocks of weights that
-    another `.data` took the place of stay in memory until then.
+    out anew after them. Blocks of weights that another `.data` took the place of stay in memory
+    until then.
     """
     in_layers: set[int] = set()
     for module in model.modules():

@@ -85,8 +85,11 @@ class Linear(nn.Linear):
     """The weights as products without a gradient take them."""
     _origins: Origins | None = None
     """Which weights these are."""
-    in_float16: bool = False
-    """Whether products are made of float16 (`float16`), where none were laid out."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        self.in_float16 = False
+        """Whether products are made of float16 (`float16`), where none were laid out."""
 
     def lay_out(self) -> None:
         """Lays the weights out for products without a gradient, where this CPU and build can.

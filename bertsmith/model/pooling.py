@@ -82,7 +82,7 @@ def _pooled(hidden: Tensor, stream: Stream, pooling: Pooling, num_before: Sequen
     """(T, H) -> (N, H) float32."""
     if pooling == "mean" and (means := cpu_pooling.means(hidden, stream)) is not None:
         return means
-    hidden = hidden.float()
+    hidden = hidden.float()  # (T, H)
     if pooling == "cls":
         return hidden.index_select(0, stream.first_rows)
     if pooling == "lasttoken":

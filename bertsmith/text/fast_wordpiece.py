@@ -133,7 +133,7 @@ class FastWordPiece:
         arguments = tuple(map(ctypes.byref, (self._rules, texts_in, tokens_out)))
         while (num_tokens := self._encode(*arguments)) < 0:
             if num_tokens == _NO_ROOM:
-                raise MemoryError(f"no memory for a word of {int(lengths.max()):,} characters")
+                raise MemoryError(f"no memory for a text of {int(lengths.max()):,} characters")
             self._characters.learn(np.unique(np.frombuffer(characters, np.uint32)))
         if with_spans:  # copies, because what they are parts of is several times as large
             spans, words = spans[:num_tokens].copy(), words[:num_tokens].copy()

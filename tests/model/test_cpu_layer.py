@@ -21,6 +21,7 @@ from bertsmith.model.linear import Linear
 from bertsmith.model.stream import Stream
 from bertsmith.native import has_fast_products, library
 from bertsmith.train.config import OptimizerConfig
+from bertsmith.train.device import choose_float16
 from bertsmith.train.optimizer import Optimizer
 from tests.builds import NEEDS_COMPILER, fastest_in, forget_builds, has_tiles
 from tests.model.plain import random_packed
@@ -401,6 +402,7 @@ def test_what_is_set_to_what_it_was_changes_nothing():
     layer, stream = as_answering(a_layer()), a_stream()
     layer.feed_forward.norm.eps = float(str(layer.feed_forward.norm.eps))
     layer.attention.rules = replace(layer.attention.rules)
+    choose_float16(layer, False)
     assert suits([layer.ready], states(stream), stream, None)
 
 

@@ -11,6 +11,10 @@ from tests.model.plain import random_packed
 
 LENGTHS = [5, 1, 200, 5, 5, 64, 3, 512]
 
+WITHIN = 1e-6
+"""Of numbers of one sign: 32 sums one behind the other, then at most six, each rounded by 6e-8 at
+most, and by half of that in the mean."""
+
 pytestmark = NEEDS_COMPILER
 
 
@@ -34,7 +38,7 @@ def test_means_are_those_of_the_definition(width, dtype):
     hidden = hidden_states(width, dtype)
     found = cpu_pooling.means(hidden, a_stream())
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), exact(hidden), rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(found.double(), exact(hidden), rtol=WITHIN, atol=0.0)
 
 
 @torch.no_grad()
@@ -44,7 +48,7 @@ def test_with_narrower_vectors_too(vector_bytes, monkeypatch):
     try:
         hidden = hidden_states(38)
         found = cpu_pooling.means(hidden, a_stream())
-        torch.testing.assert_close(found.double(), exact(hidden), rtol=1e-6, atol=0.0)
+        torch.testing.assert_close(found.double(), exact(hidden), rtol=WITHIN, atol=0.0)
     finally:
         forget_builds()
 
@@ -73,7 +77,7 @@ def test_texts_of_many_lengths_are_one_call_and_who_learns_takes_torch(monkeypat
     by_torch.sum().backward()
     assert names == ["means"]
     assert learning.grad is not None
-    torch.testing.assert_close(found, by_torch.detach(), rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(found, by_torch.detach(), rtol=WITHIN, atol=0.0)
 
 
 @torch.no_grad()
@@ -88,4 +92,21 @@ def test_what_the_function_does_not_take_is_torchs(changed):
     given = given if given.shape == hidden.shape else hidden.t().contiguous().t()
     assert cpu_pooling.means(given, a_stream()) is None
     found = pool_sentences(given, a_stream(), ("mean",))
-    torch.testing.assert_close(found.double(), exact(given), rtol=2e-3, atol=0.0)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), exact(given), rtol=WITHIN, atol=0.0)
+
+
+@torch.no_grad()
+def test_spare_rows_are_in_no_mean():
+    stream, hidden = Stream.of(random_packed([70, 3], 20), is_rounded=True), hidden_states(40)
+    assert stream.has_spare_rows
+    hidden = hidden[: len(stream.token_ids)]
+    hidden[73:] = torch.nan
+    found = cpu_pooling.means(hidden, stream)
+    torch.testing.assert_close(found.double(), exact(hidden[:73], [70, 3]), rtol=WITHIN, atol=0.0)
+    assert cpu_pooling.means(hidden[:72].clone(), stream) is None
+
+
+@torch.no_grad()
+def test_of_no_sequence_there_is_no_mean():
+    assert cpu_pooling.means(torch.empty(0, 40), a_stream([])) is None

@@ -60,6 +60,15 @@ def test_where_the_layer_multiplies_states_are_those_of_two_calls(num_layers, dt
 
 
 @torch.no_grad()
+def test_where_the_last_layer_multiplies_rows_that_are_asked_for_are_those_of_all(monkeypatch):
+    monkeypatch.setattr(projections, "MOST_BYTES", 0)
+    ready, stream = as_answering(a_model()), a_stream()
+    of_embeddings, rows = names_of_calls(cpu_embeddings, monkeypatch), torch.tensor([7, 2, 2, 300])
+    assert torch.equal(ready(stream, rows), ready(stream)[rows])
+    assert of_embeddings == []
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("most_bytes", [projections.MOST_BYTES, 0], ids=["added up", "multiplied"])
 def test_ids_become_states_in_one_call(most_bytes, monkeypatch):
     monkeypatch.setattr(projections, "MOST_BYTES", most_bytes)

@@ -24,9 +24,11 @@ PLAIN = {
 }
 
 
+@pytest.mark.parametrize("learns", [True, False])
 @pytest.mark.parametrize("pooling", PLAIN)
-def test_each_sequence_is_pooled_over_its_own_tokens_alone(pooling):
-    found = pool_sentences(HIDDEN, STREAM, (pooling,))
+def test_each_sequence_is_pooled_over_its_own_tokens_alone(pooling, learns):
+    with torch.set_grad_enabled(learns):
+        found = pool_sentences(HIDDEN, STREAM, (pooling,))
     expected = torch.stack([PLAIN[pooling](rows) for rows in HIDDEN.split(LENGTHS)])
     torch.testing.assert_close(found, expected)
 
@@ -80,9 +82,11 @@ def test_vectors_have_length_one_where_the_config_says_so():
     torch.testing.assert_close(unit * plain.norm(dim=1, keepdim=True), plain)
 
 
-def test_vectors_of_bf16_states_are_float32_and_their_sums_too():
+@pytest.mark.parametrize("learns", [True, False])
+def test_vectors_of_bf16_states_are_float32_and_their_sums_too(learns):
     states = torch.full((4096, 2), 1.01, dtype=torch.bfloat16)
     stream = Stream.of(random_packed([4096], vocab_size=20))
-    found = pool_sentences(states, stream, ("mean",))
+    with torch.set_grad_enabled(learns):
+        found = pool_sentences(states, stream, ("mean",))
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, states[:1].float(), rtol=1e-5, atol=0)

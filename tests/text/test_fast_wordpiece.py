@@ -226,8 +226,8 @@ def test_where_no_thread_can_be_begun_this_one_encodes_all(
     same(found, expected)
 
 
-def test_where_there_is_no_room_for_a_word_nobody_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_room_for_a_text_nobody_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = FastWordPiece(ROWS, UNKNOWN, TokenizerConfig())
     monkeypatch.setattr(encoder, "_encode", lambda *_: fast_wordpiece._NO_ROOM)
-    with pytest.raises(MemoryError, match=r"^no memory for a word of 7 characters$"):
-        encoder.encode(["my", "dog was"])
+    with pytest.raises(MemoryError, match=r"^no memory for a text of 8 characters$"):
+        encoder.encode(["my", "dog was."])
