@@ -50,7 +50,10 @@ class Projected(ctypes.Structure):
 
 
 class TokenProjections:
-    """Those of a model's tables by its first layer's map, for all of its streams."""
+    """Those of a model's tables by its first layer's map, for all of its streams.
+
+    Where they do not pay it holds the tables alone, of which hidden states are made in one call.
+    """
 
     def __init__(self, embeddings: Embeddings, layer: ReadyLayer) -> None:
         """Of the tables, and the layer that hidden states of theirs go to."""

@@ -129,7 +129,7 @@ class Layer(nn.Module):
         return _Parts(attention, feed_forward, maps, norms)
 
     def projections(self, embeddings: Embeddings) -> TokenProjections | None:
-        """What ids bring to it as it was laid out; None where that is not to be had.
+        """What ids bring to it as it was laid out; None where the tables cannot be read.
 
         Made when first asked for, by one thread, for which others wait.
         """
