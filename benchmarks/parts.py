@@ -27,8 +27,8 @@ from bertsmith.model import (
     attention,
     cpu_linear,
     cpu_training_layers,
+    feed_forward,
     float16,
-    layer,
     linear,
     objectives,
 )
@@ -59,7 +59,7 @@ RANGES: tuple[tuple[object, str, str], ...] = (
     (attention, "attend", ATTENTION),
     (linear, "add_and_norm", NORM),
     (attention, "site_words", NORM),
-    (layer, "site_words", NORM),
+    (feed_forward, "site_words", NORM),
     (linear, "activate", GELU),
     (LanguageModelHead, "transform", HEAD),
     (objectives, "language_model_loss", HEAD),

@@ -72,10 +72,9 @@ def test_layers_tell_all_their_products(precision):
     one_call(precision)
     found = apart(clocked, a_trial(precision=precision)).stages
     of_layers = {"queries, keys and values", "attention", "projection", "norms", "up", "down"}
-    is_looked_up = looks_up(precision)
-    assert {*found} == of_layers | ({"embeddings"} if is_looked_up else set())
+    assert {*found} == of_layers | {"embeddings"}
     assert all(stage.seconds > 0 for stage in found.values())
-    first = 6 * sum(LENGTHS) * CONFIG.hidden_size**2 if is_looked_up else 0
+    first = 6 * sum(LENGTHS) * CONFIG.hidden_size**2 if looks_up(precision) else 0
     assert sum(stage.flops for stage in found.values()) == flops(CONFIG, LENGTHS) - first
 
 
