@@ -15,8 +15,7 @@
 namespace {
 
 constexpr int SUMS = 4;
-constexpr int64_t BLOCK = 128;     // rows
-constexpr int64_t FEW_ROWS = 512;  // below, threads would take longer to meet than to work
+constexpr int64_t BLOCK = 128;  // rows
 
 // Of (n, H) rows: a vector of columns from `h` on.
 template <typename Number>
@@ -41,8 +40,8 @@ template <typename Number>
 float means(
     const Number* hidden, const int64_t* firsts, const int64_t* lasts, int64_t num_sequences,
     int64_t width, float* to, int num_threads) {
-  const bool is_little = lasts[num_sequences - 1] + 1 - firsts[0] < FEW_ROWS;
-#pragma omp parallel for schedule(static) num_threads(is_little ? 1 : num_threads)
+  const bool are_few = lasts[num_sequences - 1] + 1 - firsts[0] < FEW_TOKENS;
+#pragma omp parallel for schedule(static) num_threads(are_few ? 1 : num_threads)
   for (int64_t n = 0; n < num_sequences; n++) {
     const Number* rows = hidden + firsts[n] * width;
     const int64_t count = lasts[n] + 1 - firsts[n];

@@ -22,6 +22,9 @@ namespace {
 
 constexpr int GELU = 0, GELU_TANH = 1, RELU = 2, SILU = 3, TANH = 4;
 
+// Below so many tokens' rows threads would take longer to meet than to pass over them.
+constexpr int64_t FEW_TOKENS = 128;
+
 struct Norm {
   const float *weight, *bias;  // (H,)
   float epsilon;

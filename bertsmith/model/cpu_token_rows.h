@@ -13,9 +13,6 @@ namespace {
 constexpr int TABLES = 3;  // of tokens, segments and positions
 constexpr float NOT_THERE = 1.0f;
 
-// Below so many tokens threads would take longer to meet than to work.
-constexpr int64_t FEW_TOKENS = 128;
-
 struct Ids {
   const int64_t* first;  // (T,)
   int64_t count, most;   // T, R

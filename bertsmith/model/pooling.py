@@ -75,6 +75,8 @@ def pool_sentences(
     matters where a token counts by its place.
     """
     before = num_before or [0] * stream.first_rows.shape[0]
+    if len(pooling) > 1:
+        hidden = hidden.float()  # (T, H), once for all of them
     return _together([_pooled(hidden, stream, each, before) for each in pooling], dim=1)
 
 
@@ -89,8 +91,7 @@ def _pooled(hidden: Tensor, stream: Stream, pooling: Pooling, num_before: Sequen
         return hidden.index_select(0, stream.last_rows)
     parts, number = [], 0
     for one in stream.rectangles:
-        rows = hidden if one.num_rows == hidden.shape[0] else hidden[one.start : one.end]
-        states = rows.view(one.num_sequences, one.length, -1)  # (n, S, H)
+        states = hidden[one.start : one.end].view(one.num_sequences, one.length, -1)  # (n, S, H)
         if pooling == "weightedmean":
             before = num_before[number : number + one.num_sequences]
             parts.append(_weighted_mean(states, before))

@@ -39,14 +39,9 @@ class Rectangle:
     """Tokens of each."""
 
     @property
-    def num_rows(self) -> int:
-        """Of all of them."""
-        return self.num_sequences * self.length
-
-    @property
     def end(self) -> int:
         """The row behind the last token."""
-        return self.start + self.num_rows
+        return self.start + self.num_sequences * self.length
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -182,7 +182,8 @@ extern "C" bool plant(Trie* trie, const uint32_t* characters, const int64_t* len
   return true;
 }
 
-// Returns how many tokens there are, or why there are none: the table does not know all characters.
+// Returns how many tokens there are, or why there are none: the table does not know all characters, or there
+// is no room for a word.
 extern "C" int64_t encode(const Rules* rules, const Texts* texts, Tokens* tokens) {
   int64_t longest = 1, num_tokens = 0, num_left_out = 0;
   for (int64_t i = 0; i < texts->num_texts; i++) {

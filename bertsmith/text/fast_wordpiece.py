@@ -63,8 +63,8 @@ class _Texts(ctypes.Structure):
 
     _fields_ = (
         ("characters", ctypes.c_char_p),
-        ("lengths", ctypes.c_void_p),
-        ("num_texts", ctypes.c_int64),
+        *pointers("lengths"),
+        *int64s("num_texts"),
     )
 
 
