@@ -51,13 +51,14 @@ constexpr int64_t depth_of(int64_t bytes) {
   return bytes / STEP_BYTES<VECTORS> * Factors<Number>::STEP / BAND<Number> * BAND<Number>;
 }
 
-// Of so few rows multiplying does not hide that their matrix comes from memory, or from the third cache: all
-// are multiplied by so much of a panel before the next as much, which comes meanwhile.
+// Of so few rows multiplying does not hide that a matrix of more bytes comes from memory, or from the third
+// cache: all are multiplied by so much of a panel before the next as much, which comes meanwhile.
 constexpr int FEW_ROWS = (VECTOR_BYTES == 64 ? 24 : 4) * TILE_ROWS;
+constexpr int64_t SMALL_MATRIX = 1 << 19;
 constexpr int64_t FEW_BYTES = 1 << 14;
 
 // Few rows by a panel, a part of its depth after the other -> their sums, made in the same order as at once.
-// Two tiles ask for two lines at a step, more tiles for one, which of three misses a quarter and is as fast.
+// Up to three tiles ask for two lines at a step, more tiles for one.
 template <int VECTORS, typename Number>
 __attribute__((noinline)) void multiply_few(
     Left<Number> rows, int count, const Number* panel, int64_t depth, Row<VECTORS, Number>* sums) {
@@ -70,7 +71,7 @@ __attribute__((noinline)) void multiply_few(
             for (int v = 0; v < VECTORS; v++) sums[row][v] = found[v];
           });
   };
-  if (count > 2 * TILE_ROWS || STEP_BYTES<VECTORS> <= 2 * LINE_BYTES)
+  if (count > 3 * TILE_ROWS || STEP_BYTES<VECTORS> <= 2 * LINE_BYTES)
     asking_for(std::integral_constant<int, 1>());
   else
     asking_for(std::integral_constant<int, 2>());

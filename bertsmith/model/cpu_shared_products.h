@@ -136,7 +136,7 @@ inline void multiply_together(
     }
 #endif
   // One tile alone waits for its panel either way; and no thread is to be without one.
-  if (TILE_ROWS < count && count <= FEW_ROWS &&
+  if (TILE_ROWS < count && count <= FEW_ROWS && matrix_bytes > SMALL_MATRIX &&
       (num_blocks == 1 || num_panels >= omp_get_num_threads())) {
     Row<VECTORS, Number> sums[FEW_ROWS];
 #pragma omp for schedule(static)

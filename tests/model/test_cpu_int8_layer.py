@@ -96,7 +96,7 @@ def test_what_a_sequence_becomes_depends_on_no_other_and_on_no_threads(dtype):
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_few_rows_of_a_broad_layer_become_what_they_do_among_many(dtype):
-    layer = in_eight_bits(a_layer(312, 12, 1200), dtype)
+    layer = in_eight_bits(a_layer(312, 12, 2000), dtype)
     assert_few_rows_are_as_among_many(layer, 312, dtype)
 
 
@@ -165,6 +165,6 @@ def test_narrower_vectors_without_products_of_bytes_compute_the_same(capability,
             given = states(stream, 72)
             exact = in_eight_bits(layer, one_call=False)(given, stream, rows).double()
             assert error(in_eight_bits(layer)(given, stream, rows), exact) < WITHIN
-        assert_few_rows_are_as_among_many(in_eight_bits(a_layer(72, 3, 2400)), 72)
+        assert_few_rows_are_as_among_many(in_eight_bits(a_layer(312, 12, 2000)), 312)
     finally:
         forget_builds()

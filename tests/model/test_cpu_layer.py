@@ -87,7 +87,10 @@ def assert_alone_and_in_any_threads(layer, dtype=torch.float32):
 
 
 def assert_few_rows_are_as_among_many(layer, width, dtype=torch.float32):
-    """One tile, two, more, as many as ask for what comes next, and one row more."""
+    """One tile, two, more, as many as ask for what comes next, and one row more.
+
+    They ask for it of matrices of more than 512 KiB.
+    """
     lengths = [1, 5, 6, 7, 12, 13, 18, 24, 25, 100, 143, 144, 145]
     stream = a_stream(lengths)
     given = states(stream, width, dtype)
