@@ -51,11 +51,12 @@ constexpr int64_t depth_of(int64_t bytes) {
   return bytes / STEP_BYTES<VECTORS> * Factors<Number>::STEP / BAND<Number> * BAND<Number>;
 }
 
-// Of so few rows multiplying does not hide that a matrix of more bytes comes from memory, or from the third
-// cache: all are multiplied by so much of a panel before the next as much, which comes meanwhile.
+// Of so few rows multiplying does not hide that their matrix comes from memory, or from the third cache: all
+// are multiplied by so much of a panel before the next as much, which comes meanwhile.
 constexpr int FEW_ROWS = (VECTOR_BYTES == 64 ? 24 : 4) * TILE_ROWS;
-constexpr int64_t SMALL_MATRIX = 1 << 19;
 constexpr int64_t FEW_BYTES = 1 << 14;
+// A matrix of so many bytes comes from the third cache sooner than asking for it takes.
+constexpr int64_t SMALL_MATRIX = 1 << 19;
 
 // Few rows by a panel, a part of its depth after the other -> their sums, made in the same order as at once.
 // Up to three tiles ask for two lines at a step, more tiles for one.
