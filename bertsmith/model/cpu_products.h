@@ -55,8 +55,6 @@ constexpr int64_t depth_of(int64_t bytes) {
 // are multiplied by so much of a panel before the next as much, which comes meanwhile.
 constexpr int FEW_ROWS = (VECTOR_BYTES == 64 ? 24 : 4) * TILE_ROWS;
 constexpr int64_t FEW_BYTES = 1 << 14;
-// A matrix of so many bytes comes from the third cache sooner than asking for it takes.
-constexpr int64_t SMALL_MATRIX = 1 << 19;
 
 // Few rows by a panel, a part of its depth after the other -> their sums, made in the same order as at once.
 // Up to three tiles ask for two lines at a step, more tiles for one.

@@ -14,6 +14,8 @@
 
 namespace {
 
+// A matrix of so many bytes comes from the third cache sooner than asking for it takes.
+constexpr int64_t SMALL_MATRIX = 1 << 19;
 // A matrix of so many bytes stays in the second cache beside what is made with it.
 constexpr int64_t NEAR_MATRIX = 1 << 20;
 // A matrix of more bytes fits into no second cache.
