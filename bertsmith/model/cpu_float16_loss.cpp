@@ -18,8 +18,8 @@
 
 namespace {
 
-constexpr int64_t BROAD = Float16Panels::BROAD, TALLEST = BLOCK_ROWS<Float16>;
-static_assert(BLOCK == TALLEST && SPAN % RUN == 0);
+constexpr int64_t BROAD = Float16Panels::BROAD, BLOCK = BLOCK_WORDS<float>, SPAN = SPAN_WORDS<float>;
+static_assert(BLOCK == BLOCK_ROWS<Float16> && SPAN % RUN == 0);
 
 // What all threads work in.
 struct Room : Scores<float> {
@@ -30,7 +30,7 @@ struct Room : Scores<float> {
   float* sums;               // (M, H), of gradients of rows
 
   Room(Cutter& cutter, const Given<float>& of)
-      : Scores<float>(cutter, of), broad(parts(of.width, BROAD) * BROAD) {
+      : Scores<float>(cutter, of, rounded_up(of.num_rows)), broad(parts(of.width, BROAD) * BROAD) {
     columns = cutter.numbers<Float16>(Float16Panels::size(of.width, of.num_rows));
     pairs = cutter.numbers<Float16>(Float16Panels::size(of.num_rows, of.width));
     words = cutter.numbers<Float16>(Float16Panels::size(SPAN, of.width));

@@ -68,6 +68,23 @@ inline Words side_by_side(const Number* first, const Number* second, int64_t cou
   return side_by_side(ends[0], ends[1]);
 }
 
+// A vector of a row's numbers and one of those below them -> pairs of bfloat16, side by side.
+inline Words in_pairs(Floats above, Floats below) {
+#if MULTIPLIES_BF16
+  typedef uint16_t Places __attribute__((vector_size(64)));
+  constexpr Places PLACES = {0,  16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                             8,  24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)below, (__m512)above);
+  return (Words)_mm512_permutexvar_epi16((__m512i)PLACES, both);
+#else
+  uint16_t rows[2][LANES];
+  store(rows[0], above), store(rows[1], below);
+  Halves low, high;
+  std::memcpy(&low, rows[0], sizeof low), std::memcpy(&high, rows[1], sizeof high);
+  return as_words(low) | as_words(high) << 16;
+#endif
+}
+
 // (D, C) rows, `stride` numbers from one to the next, -> (C, D) rows, `apart` numbers from one to the
 // next; D is filled up with zeros to whole squares of words.
 inline void turn_rows(

@@ -78,9 +78,18 @@ struct Piece {
 };
 
 // Sums become something, `then`, a row after the other while tiles make the next ones: neither waits
-// for the other. It is told row, column and sums.
+// for the other. It is told row, column and sums; where it has a `begin`, that is told of all rows first.
 template <int VECTORS, typename Number, typename Then>
 class Waiting {
+  template <typename Each>
+  static constexpr bool begins(decltype(&Each::begin)) {
+    return true;
+  }
+  template <typename Each>
+  static constexpr bool begins(...) {
+    return false;
+  }
+
  public:
   typedef typename Factors<Number>::Sums Sums;
   typedef Sums (*Place)[VECTORS];
@@ -104,6 +113,7 @@ class Waiting {
   void take(int64_t row, int64_t column, int count) {
     finish();
     side ^= 1, first = row, of_column = column, end = count, at = 0;
+    if constexpr (begins<Then>(0)) then.begin(row, column, count, sums[side]);
   }
 
   void finish() { until(end); }

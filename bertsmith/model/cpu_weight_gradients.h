@@ -15,14 +15,12 @@
 
 #include <omp.h>
 
-#include "cpu_factors.h"
-#include "cpu_products.h"
+#include "cpu_block_products.h"
 
 namespace {
 
-// Rows of a part, of which a block stays in the first cache, and columns of the broader factor that a
-// thread takes at a time, at most.
-constexpr int64_t PART = 256, MOST_COLUMNS = 256;
+// Columns of the broader factor that a thread takes at a time, at most.
+constexpr int64_t MOST_COLUMNS = 256;
 
 template <typename Number>
 struct Given {
@@ -31,62 +29,6 @@ struct Given {
   float* grad_bias;                    // (O,)
   int64_t num_rows, width, outputs;    // T, I, O
 };
-
-// Asks for so many numbers to come to the second cache, which is near enough, while others are
-// multiplied.
-template <typename Number>
-inline void ask_for(const Number* numbers, int64_t count) {
-  for (int64_t at = 0; at < count; at += 64 / int64_t(sizeof(Number)))
-    __builtin_prefetch(numbers + at, 0, 2);
-}
-
-// A block of so many columns, of which that many are there, over a part of all rows.
-template <typename Number>
-struct Blocks {
-  const Number* first;
-  int64_t columns, depth;
-};
-
-// A block by a panel of so many vectors: put to, or added to, (HIGH, PANEL) sums.
-template <typename Number, typename Beside>
-void multiply_blocks(
-    const Blocks<Number>& blocks, const Number* panel, int vectors, float* sums, bool is_first,
-    [[maybe_unused]] const Beside& beside) {
-  constexpr int64_t DEPTH = TILE_DEPTH<Number>;
-#if HAS_TILES
-  if constexpr (HAS_TILES_OF<Number>)
-    if (may_use_tiles()) {
-      Tiles::are_of(TALL);
-      auto multiply = [&](auto is_broad) {
-        multiply_tiles<true, is_broad(), false>(
-            blocks.first, 64, panel, vectors * VECTOR_BYTES, blocks.depth, is_first ? nullptr : sums,
-            sums, PANEL<Number> * sizeof(float), BLOCK<Number> * sizeof(Number), beside);
-      };
-      return vectors == 2 ? multiply(std::true_type()) : multiply(std::false_type());
-    }
-#endif
-  const Grid<const Number> rows =
-      HAS_BANDS ? Grid<const Number>{blocks.first, DEPTH, BLOCK<Number>}
-                : Grid<const Number>{blocks.first, apart_in_blocks<Number>(blocks.depth)};
-  multiply_long(
-      Left<Number>(rows), int(blocks.columns), panel, vectors, blocks.depth, sums, is_first);
-}
-
-// (HIGH, PANEL) sums to numbers whose rows are so far apart: (rows, columns), or turned.
-template <bool IS_TURNED, typename Number>
-void write(const float* sums, int64_t rows, int64_t columns, Number* to, int64_t stride) {
-  for (int64_t row = 0; row < rows; row += LANES)
-    for (int64_t column = 0; column < columns; column += LANES) {
-      Square square;
-      for (int r = 0; r < LANES; r++)
-        square[r] = (Words)load(sums + (row + r) * PANEL<Number> + column);
-      if (IS_TURNED) turn(square);
-      int64_t down = row, across = column, bottom = rows, side = columns;
-      if (IS_TURNED) std::swap(down, across), std::swap(bottom, side);
-      for (int64_t r = 0; r < std::min<int64_t>(LANES, bottom - down); r++)
-        put(to + (down + r) * stride + across, (Floats)square[r], side - across);
-    }
-}
 
 // What a thread works in, for so many columns: two parts of them as panels, and all of their sums.
 template <typename Number>

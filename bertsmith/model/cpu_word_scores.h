@@ -21,7 +21,10 @@
 namespace {
 
 // Words whose scores are made at a time: a block; and those whose gradients are in the cache: a span.
-constexpr int64_t BLOCK = 8 * TILE_ROWS, SPAN = 16 * BLOCK;
+template <typename Number>
+constexpr int64_t BLOCK_WORDS = HAS_TILES_OF<Number> ? 4 * TALL : 8 * TILE_ROWS;
+template <typename Number>
+constexpr int64_t SPAN_WORDS = (HAS_TILES_OF<Number> ? 16 : 16) * BLOCK_WORDS<Number>;
 constexpr float LOWEST = std::numeric_limits<float>::lowest();
 
 template <typename Number>
@@ -36,7 +39,7 @@ struct Given {
   int64_t num_rows, num_words, width;  // M, V, H
 
   int64_t words_from(int64_t first) const {
-    return std::min<int64_t>(BLOCK, num_words - first);
+    return std::min<int64_t>(BLOCK_WORDS<Number>, num_words - first);
   }
 };
 
@@ -49,24 +52,39 @@ struct Scores {
   float *scores, *at_target;   // (W,) of the targets, and their gradients
   uint8_t* is_first;           // (W,) whether the target is the first of its block's highest
 
-  Scores(Cutter& cutter, const Given<Number>& of) : stride(rounded_up(of.num_rows)) {
-    int64_t blocks = parts(of.num_words, BLOCK);
-    weights = cutter.numbers<Number>(of.num_words * stride);
+  Scores(Cutter& cutter, const Given<Number>& of, int64_t stride) : stride(stride) {
+    int64_t blocks = parts(of.num_words, BLOCK_WORDS<Number>);
+    weights = cutter.numbers<Number>(blocks * BLOCK_WORDS<Number> * stride);
     for (float** each : {&highest, &totals}) *each = cutter.numbers<float>(blocks * stride);
     for (float** each : {&scores, &at_target}) *each = cutter.numbers<float>(stride);
     is_first = cutter.numbers<uint8_t>(stride);
   }
 };
 
-// A block's scores of `broad` rows from `column` on -> its weights, and what they say of each row.
+// Of `broad` rows from `column` on, those whose targets a block has: their scores, and whether they are the
+// first of the block's highest. `score` is told a word of the block and a row of these.
+template <typename Number, typename Score>
+void look_up(
+    const Given<Number>& of, const Scores<Number>& all, int64_t first, int64_t column, int64_t broad,
+    const Score& score) {
+  const float* highest = all.highest + first / BLOCK_WORDS<Number> * all.stride + column;
+  for (int64_t m = 0; m < std::min(broad, of.num_rows - column); m++) {
+    int64_t target = of.targets[column + m] - first, word = 0;
+    if (target < 0 || target >= of.words_from(first)) continue;
+    while (word < target && score(word, m) != highest[m]) word++;
+    all.scores[column + m] = score(target, m);
+    all.is_first[column + m] = word == target && score(word, m) == highest[m];
+  }
+}
+
+// A block's scores of so many rows from `column` on -> its weights, and what they say of each row.
 template <typename Number, int64_t BROAD>
 void keep(
     const Given<Number>& of, const Scores<Number>& all, int64_t first, int64_t column,
-    const float (&scores)[BLOCK][BROAD]) {
-  int64_t stride = all.stride, count = of.words_from(first), block = first / BLOCK * stride;
-  int64_t broad = std::min(BROAD, stride - column);
+    const float (&scores)[BLOCK_WORDS<Number>][BROAD]) {
+  int64_t stride = all.stride, count = of.words_from(first);
+  int64_t block = first / BLOCK_WORDS<Number> * stride, broad = std::min(BROAD, stride - column);
   Number* weights = all.weights + first * stride + column;
-  float* highest = all.highest + block + column;
   for (int64_t m = 0; m < broad; m += LANES) {
     Floats most = Floats{} + LOWEST, total = {};
     for (int64_t row = 0; row < count; row++) most = higher(load(scores[row] + m), most);
@@ -75,22 +93,16 @@ void keep(
       put(weights + row * stride + m, weight);
       total += weight;
     }
-    store(highest + m, most);
+    store(all.highest + block + column + m, most);
     store(all.totals + block + column + m, total);
   }
-  for (int64_t m = 0; m < std::min(BROAD, of.num_rows - column); m++) {
-    int64_t target = of.targets[column + m] - first, row = 0;
-    if (target < 0 || target >= count) continue;
-    while (row < target && scores[row][m] != highest[m]) row++;
-    all.scores[column + m] = scores[target][m];
-    all.is_first[column + m] = row == target && scores[row][m] == highest[m];
-  }
+  look_up(of, all, first, column, broad, [&](int64_t row, int64_t m) { return scores[row][m]; });
 }
 
 // A row's loss, and whether its guess, the first of the highest, is right.
 template <typename Number>
 void judge(const Given<Number>& of, const Scores<Number>& all, int64_t m, float highest, float total) {
-  int64_t block = 0, own = of.targets[m] / BLOCK;
+  int64_t block = 0, own = of.targets[m] / BLOCK_WORDS<Number>;
   float loss = std::log(total) - (all.scores[m] - highest);
   while (block < own && all.highest[block * all.stride + m] != highest) block++;
   bool is_highest = block == own && all.highest[own * all.stride + m] == highest;
@@ -104,7 +116,7 @@ void judge(const Given<Number>& of, const Scores<Number>& all, int64_t m, float 
 // probabilities of its weights.
 template <typename Number>
 void add_up(const Given<Number>& of, const Scores<Number>& all, int64_t m) {
-  int64_t blocks = parts(of.num_words, BLOCK);
+  int64_t blocks = parts(of.num_words, BLOCK_WORDS<Number>);
   Floats highest = Floats{} + LOWEST, total = {}, factor;
   for (int64_t block = 0; block < blocks; block++)
     highest = higher(load(all.highest + block * all.stride + m), highest);
@@ -128,7 +140,7 @@ template <typename Number>
 void put_gradient(
     const Given<Number>& of, const Scores<Number>& all, int64_t first, Number* gradient) {
   int64_t stride = all.stride, count = of.words_from(first);
-  const float* factors = all.highest + first / BLOCK * stride;
+  const float* factors = all.highest + first / BLOCK_WORDS<Number> * stride;
   for (int64_t row = 0; row < count; row++)
     for (int64_t m = 0; m < stride; m += LANES)
       put(gradient + row * stride + m,
