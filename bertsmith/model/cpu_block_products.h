@@ -1,5 +1,5 @@
-// A block of what changed rows for columns by a panel, over a part of all rows, on a CPU: a piece of a product
-// whose sums are over rows.
+// A block of what changed rows for columns by a panel, over a part of all rows, on a CPU: a piece of a
+// product whose sums are over rows.
 //
 // It knows neither what is multiplied nor in which order pieces come.
 //

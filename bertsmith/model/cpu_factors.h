@@ -1,4 +1,4 @@
-// The factors of a product over all rows, laid out for it, on a CPU: what cpu_weight_gradients.h
+// The factors of a product over all rows, laid out for it, on a CPU: what cpu_block_products.h
 // multiplies.
 //
 // One changes rows for columns in blocks as the matrix unit takes them, or in whole columns where rows lie

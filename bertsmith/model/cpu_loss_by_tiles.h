@@ -1,10 +1,11 @@
 // The products of cpu_whole_loss.cpp in a processor's matrix unit.
 //
-// A block of words is multiplied from bands, in which its scores are kept too. What becomes of scores is made
-// beside the next products. Sums over words are made turned, (H, M): so of gradients of logits pairs of rows
-// lie side by side, and the embedding changes rows for columns, which is the narrower of the two.
+// What becomes of a block's scores is made beside the next products, and kept in bands, from which they are
+// multiplied again. Sums over words are made turned, (H, M): gradients of logits need but stand in pairs
+// then, which is done from registers, and the embedding changes rows for columns. It knows neither how
+// scores become losses nor how threads meet.
 //
-// Legend: M rows, V words of the vocabulary, H width; W = M rounded up to tiles.
+// Legend: M rows, V words of the vocabulary, H width; W = M rounded up to panels.
 
 #pragma once
 
@@ -21,21 +22,25 @@ class LossByTiles : public Scores<uint16_t> {
   typedef uint16_t Number;
   static constexpr int64_t BLOCK = BLOCK_WORDS<Number>, SPAN = SPAN_WORDS<Number>;
 
-  // What a thread works in alone: a block's embeddings, and its gradients of logits.
+  // What a thread works in alone: a block's embeddings, where they cannot be read as they lie, and its
+  // gradients of logits.
   struct Own {
     Grid<Number> words, gradient;  // (BLOCK, H) and (BLOCK, W), in bands
     Own(Cutter& cutter, const Given<Number>& of)
-        : words(in_bands<Number>(cutter, BLOCK, whole(of.width))),
+        : words(in_bands<Number>(cutter, BLOCK, of.width % BROAD ? whole(of.width) : 0)),
           gradient(in_bands<Number>(cutter, BLOCK, whole(of.num_rows))) {}
   };
 
   LossByTiles(Cutter& cutter, const Given<Number>& of)
-      : Scores<Number>(cutter, of, whole(of.num_rows)), of(of), wide(whole(of.width)) {
+      : Scores<Number>(cutter, of, whole(of.num_rows)),
+        of(of),
+        wide(whole(of.width)),
+        deepest(std::min(SPAN, whole(of.num_words))) {
     rows = cutter.numbers<Number>(stride * wide);
     columns = cutter.numbers<Number>(wide * stride);
     pairs = cutter.numbers<Number>(stride * wide);
-    turned = cutter.numbers<Number>(SPAN * wide);
-    gradients = cutter.numbers<Number>(SPAN * stride);
+    turned = cutter.numbers<Number>(deepest * wide);
+    gradients = cutter.numbers<Number>(deepest * stride);
     sums = cutter.numbers<float>(wide * stride);
   }
 
@@ -72,7 +77,7 @@ class LossByTiles : public Scores<uint16_t> {
     const Factor<Number> words{{of.embedding + span * of.width, of.width}, num_words, of.width};
     for (int64_t word = from; word < from + count; word += BROAD) {
       ask_for(of.embedding + (span + word + BROAD) * of.width, BROAD * of.width);  // the next rows
-      turn_depth(words, word, turned, word, SPAN);
+      turn_depth(words, word, turned, word, deepest);
     }
     const Putting putting{of.grad_embedding + first * of.width, of.width, has_whole_lines()};
     Waiting<VECTORS, Number, Putting> waiting(putting);
@@ -94,12 +99,12 @@ class LossByTiles : public Scores<uint16_t> {
       float* found = sums + column * stride + begin * SIZE;
       for (int64_t start = 0; start < deep; start += PART) {
         const int64_t depth = std::min(PART, deep - start);
-        const Blocks<Number> block{turned + column * SPAN + start * TALL, TALL, depth};
+        const Blocks<Number> block{turned + column * deepest + start * TALL, TALL, depth};
         for (int64_t panel = begin; panel < end; panel++) {
           float* to = found + (panel - begin) * SIZE;
           const float* soon = panel + 1 < end ? to + SIZE : found;
           multiply_blocks(
-              block, gradients + (panel * SPAN + start) * BROAD, VECTORS, to,
+              block, gradients + (panel * deepest + start) * BROAD, VECTORS, to,
               span == 0 && start == 0, [&] {
                 for (int64_t at = 0; at < SIZE * BROAD / PART; at += LANES)
                   __builtin_prefetch(soon + at, 1);
@@ -198,10 +203,10 @@ class LossByTiles : public Scores<uint16_t> {
   // add up to is the bias's.
   void put_gradient(int64_t first, int64_t from, const Grid<Number>& gradient) const {
     const int64_t count = of.words_from(first);
-    Floats totals[BLOCK] = {};
+    Floats by_bias[BLOCK] = {};
     for (int64_t column = 0; column < stride; column += BROAD) {
       const Number* kept = weights + first * stride + column * BLOCK;
-      Number *to = gradient.at(0, column), *panel = gradients + column * SPAN + from * BROAD;
+      Number *to = gradient.at(0, column), *panel = gradients + column * deepest + from * BROAD;
       const float* factors = highest + first / BLOCK * stride + column;
       const Floats factor[] = {load(factors), load(factors + LANES)};
       for (int64_t row = 0; row < whole(count); row += 2) {
@@ -209,28 +214,28 @@ class LossByTiles : public Scores<uint16_t> {
         for (int64_t r = 0; r < 2 && row + r < count; r++)
           for (int v = 0; v < VECTORS; v++) {
             both[r][v] = load(kept + (row + r) * BROAD + v * LANES) * factor[v];
-            totals[row + r] += both[r][v];
+            by_bias[row + r] += both[r][v];
           }
         for (int r = 0; r < 2; r++) put_both(to + (row + r) * BROAD, both[r][0], both[r][1]);
         for (int v = 0; v < VECTORS; v++) {
-          const Words pairs = in_pairs(both[0][v], both[1][v]);
-          std::memcpy(panel + row * BROAD + v * 2 * LANES, &pairs, sizeof pairs);
+          const Words words = in_pairs(both[0][v], both[1][v]);
+          std::memcpy(panel + row * BROAD + v * 2 * LANES, &words, sizeof words);
         }
       }
       for (int64_t m = 0; m < std::min(BROAD, of.num_rows - column); m++) {
         const int64_t row = of.targets[column + m] - first;
         if (row < 0 || row >= count) continue;
         const float own = at_target[column + m];
-        totals[row][0] += own - widened(kept[row * BROAD + m]) * factors[m];
+        by_bias[row][m % LANES] += own - widened(kept[row * BROAD + m]) * factors[m];
         narrow(own, to + row * BROAD + m);
         narrow(own, panel + row / 2 * 2 * BROAD + 2 * m + row % 2);
       }
     }
-    for (int64_t row = 0; row < count; row++) of.grad_bias[first + row] = sum_of(totals[row]);
+    for (int64_t row = 0; row < count; row++) of.grad_bias[first + row] = sum_of(by_bias[row]);
   }
 
   const Given<Number>& of;
-  int64_t wide;                // H in whole tiles
+  int64_t wide, deepest;       // H in whole panels; words of a span
   Number* rows;                // (W, wide), zeros past the last ones
   Number *columns, *pairs;     // the rows as a product by them, and one over them, reads them
   Number *turned, *gradients;  // of a span, embeddings and gradients as the rows' sums read them

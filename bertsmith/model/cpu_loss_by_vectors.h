@@ -1,6 +1,7 @@
 // The products of cpu_whole_loss.cpp by a processor's vectors.
 //
-// Words are rows of a product, as they lie in memory, and what they are multiplied by lies in panels.
+// Words are rows of a product, as they lie in memory, and what they are multiplied by lies in panels. It
+// knows neither how scores become losses nor how threads meet.
 //
 // Legend: M rows, V words of the vocabulary, H width; W = M rounded up to vectors.
 

@@ -30,8 +30,8 @@ float loss_and_gradients(const Given<Number>& of, int num_threads) {
 #pragma omp parallel num_threads(num_threads)
   {
     [[maybe_unused]] Tiles tiles;
-    Cutter shared{cutter.next + omp_get_thread_num() * bytes};
-    const typename Loss::Own own(shared, of);
+    Cutter apart{cutter.next + omp_get_thread_num() * bytes};
+    const typename Loss::Own own(apart, of);
     [[maybe_unused]] const int64_t row_products = of.num_rows * of.width;  // by a word each
     STAGE("rows laid out");
     loss.lay_out();

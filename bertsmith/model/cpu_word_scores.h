@@ -8,7 +8,7 @@
 // block's highest and sum. When those of all blocks are known, these become gradients, block by block.
 // All sums are made in the order of blocks. It knows no products.
 //
-// Legend: M rows, V words of the vocabulary, H width; W = M rounded up to vectors.
+// Legend: M rows, V words of the vocabulary, H width; W = M rounded up to vectors, or to panels of tiles.
 
 #pragma once
 
@@ -24,7 +24,7 @@ namespace {
 template <typename Number>
 constexpr int64_t BLOCK_WORDS = HAS_TILES_OF<Number> ? 4 * TALL : 8 * TILE_ROWS;
 template <typename Number>
-constexpr int64_t SPAN_WORDS = (HAS_TILES_OF<Number> ? 16 : 16) * BLOCK_WORDS<Number>;
+constexpr int64_t SPAN_WORDS = 16 * BLOCK_WORDS<Number>;
 constexpr float LOWEST = std::numeric_limits<float>::lowest();
 
 template <typename Number>
@@ -47,7 +47,7 @@ struct Given {
 template <typename Number>
 struct Scores {
   int64_t stride;              // W
-  Number* weights;             // (V, W) e^(score - the block's highest)
+  Number* weights;             // (V, W) e^(score - the block's highest); tiles: each block in bands
   float *highest, *totals;     // (blocks, W); then highest makes probabilities of the weights
   float *scores, *at_target;   // (W,) of the targets, and their gradients
   uint8_t* is_first;           // (W,) whether the target is the first of its block's highest

@@ -12,7 +12,16 @@ from bertsmith.model import cpu_whole_loss, vocabulary_loss
 from bertsmith.model.cpu_whole_loss import SOURCE, loss_and_gradients, suits
 from bertsmith.model.vocabulary_loss import language_model_loss
 from bertsmith.native import has_fast_products, multiplies_float16
-from tests.builds import NEEDS_COMPILER, fastest_in, forget_builds, with_vectors_of
+from tests.builds import (
+    NEEDS_COMPILER,
+    fastest_in,
+    forget_builds,
+    has_tiles,
+    tiles_are_imitated,
+    tiles_refused,
+    with_vectors_of,
+    without_tiles,
+)
 
 # Relative to the largest number. float32 loses a few of its 24 bits in the sums; in bfloat16
 # weights and gradients of logits are rounded, and then the gradient itself.
@@ -68,7 +77,7 @@ def assert_near(found, exact, within):
     ("num_rows", "num_words", "width"),
     [
         *[(1, 1, 2), (1, 47, 8), (5, 3, 16), (33, 49, 24), (64, 131, 64)],
-        *[(75, 769, 100), (129, 1537, 312), (301, 2051, 64)],
+        *[(75, 769, 100), (129, 1537, 312), (260, 4200, 64), (420, 300, 416)],
     ],
 )
 def test_loss_and_gradients_are_those_of_the_definition(dtype, num_rows, num_words, width):
@@ -140,10 +149,12 @@ def scored(scores, targets, **how):
 
 
 @in_any_way
-@pytest.mark.parametrize(("target", "right"), [(50, 1), (51, 0), (120, 0), (0, 0), (49, 0)])
+@pytest.mark.parametrize(
+    ("target", "right"), [(50, 1), (51, 0), (120, 0), (140, 0), (0, 0), (49, 0)]
+)
 def test_of_equal_logits_the_first_is_the_guess(target, right, dtype, in_float16):
-    scores = torch.zeros(1, 130, dtype=dtype)
-    scores[0, [50, 51, 120]] = 5.0
+    scores = torch.zeros(1, 150, dtype=dtype)
+    scores[0, [50, 51, 120, 140]] = 5.0
     assert int(scores.argmax()) == 50
     assert scored(scores, [target], in_float16=in_float16)[0][1] == right
 
@@ -153,12 +164,12 @@ def test_of_equal_logits_the_first_is_the_guess(target, right, dtype, in_float16
 def test_large_logits_neither_overflow_nor_vanish(score, dtype, in_float16):
     scores = torch.zeros(2, 137, dtype=dtype)
     scores[:, 5] = score
-    (total, correct), (by_rows, _, by_bias) = scored(scores, [5, 106], in_float16=in_float16)
+    (total, correct), (by_rows, _, by_bias) = scored(scores, [5, 130], in_float16=in_float16)
     within = 1e-3 if in_float16 else 1e-6
     torch.testing.assert_close(float(total), float(scores[0, 5]), rtol=within, atol=0.0)
     assert correct == 1
-    torch.testing.assert_close(by_rows[1, [5, 106]], torch.tensor([1.0, -1.0], dtype=dtype))
-    torch.testing.assert_close(by_bias[0, [5, 106]], torch.tensor([1.0, -1.0]))
+    torch.testing.assert_close(by_rows[1, [5, 130]], torch.tensor([1.0, -1.0], dtype=dtype))
+    torch.testing.assert_close(by_bias[0, [5, 130]], torch.tensor([1.0, -1.0]))
 
 
 @pytest.mark.parametrize("score", [5.0, 8.0])
@@ -166,10 +177,12 @@ def test_targets_that_are_nearly_certain_keep_their_gradient(score):
     """In bfloat16 a probability of 0.997 and more is 1 or 0.996."""
     scores = torch.zeros(1, 2).bfloat16()
     scores[0, 1] = score
-    _, (by_rows, _, _) = loss_and_gradients(
+    _, (by_rows, _, by_bias) = loss_and_gradients(
         scores, torch.eye(2).bfloat16(), torch.zeros(2), torch.tensor([1])
     )
-    assert by_rows[0, 1].item() == pytest.approx(-1.0 / (1.0 + math.exp(score)), rel=2.0**-8)
+    exact = -1.0 / (1.0 + math.exp(score))
+    assert by_rows[0, 1].item() == pytest.approx(exact, rel=2.0**-8)
+    assert by_bias[0, 1].item() == pytest.approx(exact, rel=2.0**-8)
 
 
 @in_any_way
@@ -191,9 +204,9 @@ def test_a_broken_row_breaks_its_own_gradient_alone(broken, column, dtype, in_fl
 
 
 @pytest.mark.parametrize("dtype", WITHIN, ids=str)
-@pytest.mark.parametrize("word", [0, 47, 48, 99])
+@pytest.mark.parametrize("word", [0, 47, 48, 127, 128, 199])
 def test_a_word_that_cannot_be_has_no_probability(word, dtype):
-    rows, embedding, bias, targets = drawn(dtype, 3, 100, 8)
+    rows, embedding, bias, targets = drawn(dtype, 3, 200, 8)
     targets[:] = 7
     bias[word] = -math.inf
     (total, correct), exact = defined(rows, embedding, bias, targets)
@@ -236,6 +249,32 @@ def test_narrower_vectors_give_the_same(vector_bytes, dtype, monkeypatch, tmp_pa
     assert correct == other_correct
     for one, other in zip(ours, theirs, strict=True):
         assert_near(one, other.double(), WITHIN[dtype])
+
+
+def assert_found_without_tiles(tensors, found):
+    (total, correct), ours = found
+    with without_tiles():
+        (other_total, other_correct), theirs = loss_and_gradients(*tensors)
+    torch.testing.assert_close(total, other_total, rtol=2e-6, atol=0.0)
+    assert correct == other_correct
+    for one, other in zip(ours, theirs, strict=True):
+        assert_near(one, other.double(), WITHIN[torch.bfloat16])
+
+
+@pytest.mark.parametrize("shape", [(70, 231, 72), (160, 300, 256)])
+def test_tiles_and_vectors_give_the_same(shape):
+    if not has_tiles():
+        pytest.skip("no tiles here")
+    tensors = drawn(torch.bfloat16, *shape)
+    assert_found_without_tiles(tensors, loss_and_gradients(*tensors))
+
+
+@pytest.mark.skipif(not tiles_are_imitated(), reason="this system keeps nothing back")
+def test_where_the_system_keeps_the_unit_back_vectors_multiply():
+    tensors = drawn(torch.bfloat16, 70, 231, 72)
+    with tiles_refused():
+        found = loss_and_gradients(*tensors)
+    assert_found_without_tiles(tensors, found)
 
 
 @pytest.mark.parametrize("dtype", WITHIN, ids=str)
