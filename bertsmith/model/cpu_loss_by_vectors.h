@@ -51,7 +51,7 @@ class LossByVectors : public Scores<Number> {
           pairs + column * deep);
   }
 
-  // PANEL rows at a time.
+  // By PANEL rows at a time.
   void score(int64_t first, const Own&) const {
     for (int64_t column = 0; column < of.num_rows; column += BROAD) {
       float scores[BLOCK][BROAD];

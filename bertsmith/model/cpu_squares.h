@@ -79,9 +79,7 @@ inline Words in_pairs(Floats above, Floats below) {
 #else
   uint16_t rows[2][LANES];
   store(rows[0], above), store(rows[1], below);
-  Halves low, high;
-  std::memcpy(&low, rows[0], sizeof low), std::memcpy(&high, rows[1], sizeof high);
-  return as_words(low) | as_words(high) << 16;
+  return side_by_side(rows[0], rows[1]);
 #endif
 }
 

@@ -16,6 +16,11 @@
 
 namespace {
 
+// A Loss is what all threads work in, and how they multiply. In the threads around it, which wait for one
+// another at the end, it lays the rows out (`lay_out`), and adds a span's words to the sums of rows, their
+// gradients after the last one (`add_words`). One thread makes a block of words' scores and what they say of
+// each row (`score`), and, once all are known, its gradients of logits, the bias's and the embedding's
+// (`differentiate`), in memory of its `Own`.
 template <typename Loss, typename Number>
 float loss_and_gradients(const Given<Number>& of, int num_threads) {
   Cutter counter{nullptr};
