@@ -2,8 +2,8 @@
 
 `RANGES` is the table: around each of these functions of bertsmith lies a range of the profiler, and
 what happens inside belongs to the range, the innermost one. What a backward pass does belongs to
-the range of the forward operator that asked for it: autograd gives both one number. The loss over
-the vocabulary makes its gradient beside itself, so nearly all of it counts as forward. Own times
+the range of the forward operator that asked for it: autograd gives both one number. Where the loss
+over the vocabulary makes its gradient beside itself, nearly all of it counts as forward. Own times
 add up to the step; what lies in no range is `other`. It does not know what is trained.
 """
 

@@ -1,5 +1,5 @@
-// Rows and the vocabulary's embedding -> the loss with all its gradients, by products of float16, on a
-// CPU: what cpu_whole_loss.py calls where numbers are float32 and products are not to be.
+// Rows and the vocabulary's embedding -> the loss, and on the way back all its gradients, by products of
+// float16, on a CPU: what cpu_whole_loss.py calls where numbers are float32 and products are not to be.
 //
 // It goes as cpu_whole_loss.cpp does: words become float16 a block at a time in the thread that scores
 // them, gradients of logits a block at a time for the words' embeddings, and a span of them together,
@@ -8,30 +8,50 @@
 //
 // Legend: M rows, V words of the vocabulary, H width; W = M rounded up to vectors.
 
-#include <omp.h>
-
 #include "cpu_float16.h"
 
 #if MULTIPLIES_FP16
 
-#include "cpu_word_scores.h"
+#include "cpu_loss_threads.h"
 
 namespace {
 
 constexpr int64_t BROAD = Float16Panels::BROAD, BLOCK = BLOCK_WORDS<float>, SPAN = SPAN_WORDS<float>;
 static_assert(BLOCK == BLOCK_ROWS<Float16> && SPAN % RUN == 0);
 
-// What all threads work in.
-struct Room : Scores<float> {
-  int64_t broad;             // H in whole panels
-  Float16 *columns, *pairs;  // panels of the rows: of a product by them, and of one over them
-  Float16* words;            // of a span, panels of the embedding
-  float* gradients;          // of a span, (SPAN, W), of logits
-  float* sums;               // (M, H), of gradients of rows
+int64_t stride_of(const Given<float>& of) { return rounded_up(of.num_rows); }
 
-  Room(Cutter& cutter, const Given<float>& of)
-      : Scores<float>(cutter, of, rounded_up(of.num_rows)), broad(parts(of.width, BROAD) * BROAD) {
+// What a thread works in alone: a block of rows of a product, at most so deep.
+template <typename All>
+struct Rounded : Float16Rows {
+  Rounded(Cutter& cutter, const Given<float>& of) : Float16Rows(cutter, All::deepest(of), BLOCK) {}
+};
+
+// What all threads work in until the loss is known.
+struct Scoring : Scores<float> {
+  typedef Rounded<Scoring> Own;
+  Float16* columns;  // panels of the rows, of a product by them
+
+  static int64_t deepest(const Given<float>& of) { return of.width; }
+
+  Scoring(Cutter& cutter, const Given<float>& of) : Scores<float>(cutter, of, stride_of(of)) {
     columns = cutter.numbers<Float16>(Float16Panels::size(of.width, of.num_rows));
+  }
+};
+
+// And on the way back.
+struct Gradients : Kept<float> {
+  typedef Rounded<Gradients> Own;
+  int64_t broad;     // H in whole panels
+  Float16* pairs;    // panels of the rows, of a product over them
+  Float16* words;    // of a span, panels of the embedding
+  float* gradients;  // of a span, (SPAN, W), of logits
+  float* sums;       // (M, H), of gradients of rows
+
+  static int64_t deepest(const Given<float>& of) { return std::max(of.num_rows, SPAN); }
+
+  Gradients(Cutter& cutter, const Given<float>& of)
+      : Kept<float>(of, stride_of(of)), broad(parts(of.width, BROAD) * BROAD) {
     pairs = cutter.numbers<Float16>(Float16Panels::size(of.num_rows, of.width));
     words = cutter.numbers<Float16>(Float16Panels::size(SPAN, of.width));
     gradients = cutter.numbers<float>(SPAN * stride);
@@ -40,38 +60,38 @@ struct Room : Scores<float> {
 };
 
 // Scores of a block of words, and what they say of each row.
-void score(const Given<float>& of, const Room& room, int64_t first, const Float16Rows& rounded) {
+void score(const Given<float>& of, const Scoring& all, int64_t first, const Float16Rows& rounded) {
   const Float16Rows words = rounded.of(of.width);
   const int64_t count = of.words_from(first);
   for (int64_t row = 0; row < count; row++)
     round_row(of.embedding + (first + row) * of.width, of.width, words.from(row));
-  const Float16Panels by{room.columns, nullptr, of.width, of.num_rows};
+  const Float16Panels by{all.columns, nullptr, of.width, of.num_rows};
   for (int64_t column = 0; column < of.num_rows; column += BROAD) {
     float scores[BLOCK][BROAD];
     multiply_runs(words, int(count), by.from(column), [&](int row, const auto& sums) {
       float *to = scores[row], bias = of.bias[first + row];
       for (const Floats& each : sums) store(to, each + bias), to += LANES;
     });
-    keep<float, BROAD>(of, room, first, column, scores);
+    keep<float, BROAD>(of, all, first, column, scores);
   }
 }
 
 // Gradients of the logits of a block of the span, and what they are for: the bias's, the embedding's.
 void differentiate(
-    const Given<float>& of, const Room& room, int64_t span, int64_t first,
+    const Given<float>& of, const Gradients& all, int64_t span, int64_t first,
     const Float16Rows& rounded) {
   const Float16Rows rows = rounded.of(of.num_rows);
   const int64_t count = of.words_from(first);
-  float* gradient = room.gradients + (first - span) * room.stride;
-  put_gradient(of, room, first, gradient);
+  float* gradient = all.gradients + (first - span) * all.stride;
+  put_gradient(of, all, first, gradient);
   for (int64_t row = 0; row < count; row++) {
-    const float* word = gradient + row * room.stride;
+    const float* word = gradient + row * all.stride;
     Floats total = {};
-    for (int64_t m = 0; m < room.stride; m += LANES) total += load(word + m);
+    for (int64_t m = 0; m < all.stride; m += LANES) total += load(word + m);
     of.grad_bias[first + row] = sum_of(total);
     round_row(word, of.num_rows, rows.from(row));
   }
-  const Float16Panels by{room.pairs, nullptr, of.num_rows, of.width};
+  const Float16Panels by{all.pairs, nullptr, of.num_rows, of.width};
   for (int64_t column = 0; column < of.width; column += BROAD)
     multiply_runs(rows, int(count), by.from(column), [&](int row, const auto& sums) {
       float* to = of.grad_embedding + (first + row) * of.width + column;
@@ -82,7 +102,7 @@ void differentiate(
 
 // Adds a span's words to the sums of a block of rows.
 void add_words(
-    const Given<float>& of, const Room& room, int64_t span, int64_t first,
+    const Given<float>& of, const Gradients& all, int64_t span, int64_t first,
     const Float16Rows& rounded) {
   const int64_t num_words = std::min(SPAN, of.num_words - span);
   const int64_t count = std::min(BLOCK, of.num_rows - first);
@@ -91,14 +111,14 @@ void add_words(
     for (int64_t m = 0; m < count; m += LANES) {
       Run run;
       take_rows(
-          room.gradients + word * room.stride + first + m, room.stride, num_words - word, LANES, run);
+          all.gradients + word * all.stride + first + m, all.stride, num_words - word, LANES, run);
       put_turned(run, std::min<int64_t>(LANES, count - m), rows.from(m), word / RUN);
     }
   const bool is_first = span == 0, is_last = span + num_words == of.num_words;
-  const Float16Panels by{room.words, nullptr, num_words, of.width};
+  const Float16Panels by{all.words, nullptr, num_words, of.width};
   for (int64_t column = 0; column < of.width; column += BROAD)
     multiply_runs(rows, int(count), by.from(column), [&](int row, const auto& each) {
-      float* sums = room.sums + (first + row) * room.broad + column;
+      float* sums = all.sums + (first + row) * all.broad + column;
       float* to = of.grad_rows + (first + row) * of.width + column;
       int64_t left = of.width - column;
       for (Floats sum : each) {
@@ -112,47 +132,47 @@ void add_words(
     });
 }
 
-float loss_and_gradients(const Given<float>& of, int num_threads) {
-  const int64_t deepest = std::max({of.width, of.num_rows, SPAN});
-  Cutter counter{nullptr};
-  Float16Rows(counter, deepest, BLOCK);
-  const int64_t bytes = counter.next - static_cast<char*>(nullptr);
-  Room(counter, of);
-  counter.next += num_threads * bytes;
-  Memory memory((counter.next - static_cast<char*>(nullptr)) / sizeof(float) + 16);
-  if (!memory.floats) return NO_ROOM;
-  Cutter cutter{memory.lined()};
-  const Room room(cutter, of);
-#pragma omp parallel num_threads(num_threads)
-  {
-    Cutter own{cutter.next + omp_get_thread_num() * bytes};
-    const Float16Rows rounded(own, deepest, BLOCK);
-    lay_out<true>({of.rows, of.width, of.width, of.num_rows}, room.columns);
-    lay_out<false>({of.rows, of.width, of.num_rows, of.width}, room.pairs);
+float losses(const Given<float>& of, int num_threads) {
+  return in_threads<Scoring>(of, num_threads, [&](const Scoring& all, const Float16Rows& rounded) {
+    lay_out<true>({of.rows, of.width, of.width, of.num_rows}, all.columns);
 #pragma omp barrier
 #pragma omp for schedule(static)
-    for (int64_t first = 0; first < of.num_words; first += BLOCK) score(of, room, first, rounded);
+    for (int64_t first = 0; first < of.num_words; first += BLOCK) score(of, all, first, rounded);
 #pragma omp for schedule(static)
-    for (int64_t m = 0; m < room.stride; m += LANES) add_up<float>(of, room, m);
-    for (int64_t span = 0; span < of.num_words; span += SPAN) {
-      const int64_t end = std::min(span + SPAN, of.num_words);
-      lay_out<false>({of.embedding + span * of.width, of.width, end - span, of.width}, room.words);
+    for (int64_t m = 0; m < all.stride; m += LANES) add_up<float>(of, all, m);
+  });
+}
+
+float gradients(const Given<float>& of, int num_threads) {
+  return in_threads<Gradients>(
+      of, num_threads, [&](const Gradients& all, const Float16Rows& rounded) {
+        lay_out<false>({of.rows, of.width, of.num_rows, of.width}, all.pairs);
+#pragma omp barrier
+        for (int64_t span = 0; span < of.num_words; span += SPAN) {
+          const int64_t end = std::min(span + SPAN, of.num_words);
+          const float* words = of.embedding + span * of.width;
+          lay_out<false>({words, of.width, end - span, of.width}, all.words);
 #pragma omp for schedule(static)
-      for (int64_t first = span; first < end; first += BLOCK)
-        differentiate(of, room, span, first, rounded);
+          for (int64_t first = span; first < end; first += BLOCK)
+            differentiate(of, all, span, first, rounded);
 #pragma omp for schedule(static)
-      for (int64_t first = 0; first < of.num_rows; first += BLOCK)
-        add_words(of, room, span, first, rounded);
-    }
-  }
-  return DONE;
+          for (int64_t first = 0; first < of.num_rows; first += BLOCK)
+            add_words(of, all, span, first, rounded);
+        }
+      });
 }
 
 }  // namespace
 
 extern "C" float multiplies_fp32(int) { return 1.0f; }
-extern "C" float loss_and_gradients_fp32(const Given<float>* of, int num_threads) {
-  return loss_and_gradients(*of, num_threads);
+extern "C" int64_t loss_bytes_fp32(const Given<float>* of) {
+  return Kept<float>(*of, stride_of(*of)).bytes;
+}
+extern "C" float losses_fp32(const Given<float>* of, int num_threads) {
+  return losses(*of, num_threads);
+}
+extern "C" float loss_gradients_fp32(const Given<float>* of, int num_threads) {
+  return gradients(*of, num_threads);
 }
 
 #else

@@ -17,46 +17,55 @@
 
 namespace {
 
-class LossByTiles : public Scores<uint16_t> {
- public:
+struct LossByTiles {
   typedef uint16_t Number;
   static constexpr int64_t BLOCK = BLOCK_WORDS<Number>, SPAN = SPAN_WORDS<Number>;
+  static constexpr int VECTORS = TILE_VECTORS<Number>;
+  static constexpr int64_t BROAD = PANEL<Number>;
+  static_assert(BROAD == BAND<Number> && BROAD == TILE_DEPTH<Number> && VECTORS == 2);
+  static_assert(BLOCK == WAITING_ROWS);
 
-  // What a thread works in alone: a block's embeddings, where they cannot be read as they lie, and its
-  // gradients of logits.
-  struct Own {
-    Grid<Number> words, gradient;  // (BLOCK, H) and (BLOCK, W), in bands
-    Own(Cutter& cutter, const Given<Number>& of)
-        : words(in_bands<Number>(cutter, BLOCK, of.width % BROAD ? whole(of.width) : 0)),
-          gradient(in_bands<Number>(cutter, BLOCK, whole(of.num_rows))) {}
-  };
+  typedef Floats Row[VECTORS];
 
-  LossByTiles(Cutter& cutter, const Given<Number>& of)
-      : Scores<Number>(cutter, of, whole(of.num_rows)),
-        of(of),
-        wide(whole(of.width)),
-        deepest(std::min(SPAN, whole(of.num_words))) {
-    rows = cutter.numbers<Number>(stride * wide);
-    columns = cutter.numbers<Number>(wide * stride);
-    pairs = cutter.numbers<Number>(stride * wide);
-    turned = cutter.numbers<Number>(deepest * wide);
-    gradients = cutter.numbers<Number>(deepest * stride);
-    sums = cutter.numbers<float>(wide * stride);
-  }
+  static int64_t whole(int64_t count) { return parts(count, BROAD) * BROAD; }
 
-  void lay_out() const {
+  static int64_t stride_of(const Given<Number>& of) { return whole(of.num_rows); }
+
+  // The rows in whole panels, zeros past the last ones.
+  static void fill_up(const Given<Number>& of, Number* rows) {
+    const int64_t wide = whole(of.width);
 #pragma omp for schedule(static)
-    for (int64_t row = 0; row < stride; row++) {
+    for (int64_t row = 0; row < stride_of(of); row++) {
       const int64_t there = row < of.num_rows ? of.width : 0;
       std::copy_n(of.rows + row * of.width, there, rows + row * wide);
       std::fill_n(rows + row * wide + there, wide - there, Number{});
     }
-#pragma omp for schedule(static) nowait
+  }
+
+  class Scoring;
+  class Gradients;
+};
+
+class LossByTiles::Scoring : public Scores<Number> {
+ public:
+  // A block's embeddings, where they cannot be read as they lie, in bands.
+  struct Own {
+    Grid<Number> words;  // (BLOCK, H)
+    Own(Cutter& cutter, const Given<Number>& of)
+        : words(in_bands<Number>(cutter, BLOCK, of.width % BROAD ? whole(of.width) : 0)) {}
+  };
+
+  Scoring(Cutter& cutter, const Given<Number>& of)
+      : Scores<Number>(cutter, of, stride_of(of)), of(of), wide(whole(of.width)) {
+    rows = cutter.numbers<Number>(stride * wide);
+    columns = cutter.numbers<Number>(wide * stride);
+  }
+
+  void lay_out() const {
+    fill_up(of, rows);
+#pragma omp for schedule(static)
     for (int64_t row = 0; row < stride; row += BROAD)
       lay_out_columns({rows + row * wide, wide}, wide, BROAD, columns + row * wide);
-#pragma omp for schedule(static)
-    for (int64_t column = 0; column < wide; column += BROAD)
-      lay_out_rows({rows + column, wide}, stride, BROAD, pairs + column * stride);
   }
 
   void score(int64_t first, const Own& own) const {
@@ -68,6 +77,90 @@ class LossByTiles : public Scores<uint16_t> {
       multiply_by_tiles(words, count, columns + column * wide, wide, 0, column, waiting);
     waiting.finish();
     publish_far();
+  }
+
+ private:
+  // What becomes of a block's scores: as `keep` of cpu_word_scores.h says.
+  struct Keeping {
+    const Given<Number>& of;
+    const Scores<Number>& all;
+    int64_t first;
+
+    float* highest(int64_t column) const { return all.highest + first / BLOCK * all.stride + column; }
+    float* totals(int64_t column) const { return all.totals + first / BLOCK * all.stride + column; }
+
+    void begin(int64_t, int64_t column, int64_t count, const Row* sums) const {
+      const float* bias = of.bias + first;
+      Floats most[VECTORS];
+      for (Floats& each : most) each = Floats{} + LOWEST;
+      for (int64_t row = 0; row < count; row++)
+        for (int v = 0; v < VECTORS; v++) most[v] = higher(sums[row][v] + bias[row], most[v]);
+      for (int v = 0; v < VECTORS; v++) {
+        store(highest(column) + v * LANES, most[v]);
+        store(totals(column) + v * LANES, Floats{});
+      }
+      look_up(of, all, first, column, BROAD, [&](int64_t row, int64_t m) {
+        return sums[row][m / LANES][m % LANES] + bias[row];
+      });
+    }
+
+    void operator()(int64_t row, int64_t column, const Row& sums) const {
+      const float *most = highest(column), bias = of.bias[first + row];
+      float* total = totals(column);
+      Floats weights[VECTORS];
+      for (int v = 0; v < VECTORS; v++) {
+        weights[v] = exponential_for<Number>(sums[v] + bias - load(most + v * LANES), 1.0f);
+        store(total + v * LANES, load(total + v * LANES) + weights[v]);
+      }
+      put_both<true>(
+          all.weights + first * all.stride + column * BLOCK + row * BROAD, weights[0], weights[1]);
+    }
+  };
+
+  // A block's embeddings as they lie, or, where these are no whole tiles, in bands with zeros past them.
+  Left<Number> words_of(int64_t first, const Own& own) const {
+    const Number* from = of.embedding + first * of.width;
+    if (of.width == wide) return {from, of.width};
+    for (int64_t word = 0; word < of.words_from(first); word++, from += of.width)
+      for (int64_t h = 0; h < wide; h += BROAD) {
+        Number* to = own.words.at(word, h);
+        std::fill_n(to, BROAD, Number{});
+        std::copy_n(from + h, std::min(BROAD, of.width - h), to);
+      }
+    return own.words;
+  }
+
+  const Given<Number>& of;
+  int64_t wide;            // H in whole panels
+  Number *rows, *columns;  // (W, wide) rows; as a product by them reads them
+};
+
+class LossByTiles::Gradients : public Kept<Number> {
+ public:
+  // A block's gradients of logits, in bands.
+  struct Own {
+    Grid<Number> gradient;  // (BLOCK, W)
+    Own(Cutter& cutter, const Given<Number>& of)
+        : gradient(in_bands<Number>(cutter, BLOCK, stride_of(of))) {}
+  };
+
+  Gradients(Cutter& cutter, const Given<Number>& of)
+      : Kept<Number>(of, stride_of(of)),
+        of(of),
+        wide(whole(of.width)),
+        deepest(std::min(SPAN, whole(of.num_words))) {
+    rows = cutter.numbers<Number>(stride * wide);
+    pairs = cutter.numbers<Number>(stride * wide);
+    turned = cutter.numbers<Number>(deepest * wide);
+    gradients = cutter.numbers<Number>(deepest * stride);
+    sums = cutter.numbers<float>(wide * stride);
+  }
+
+  void lay_out() const {
+    fill_up(of, rows);
+#pragma omp for schedule(static)
+    for (int64_t column = 0; column < wide; column += BROAD)
+      lay_out_rows({rows + column, wide}, stride, BROAD, pairs + column * stride);
   }
 
   void differentiate(int64_t span, int64_t first, const Own& own) const {
@@ -121,53 +214,8 @@ class LossByTiles : public Scores<uint16_t> {
   }
 
  private:
-  static constexpr int VECTORS = TILE_VECTORS<Number>;
-  static constexpr int64_t BROAD = PANEL<Number>;
   // Panels by which a block is multiplied while it stays in the first cache.
   static constexpr int64_t GROUP = 5;
-  static_assert(BROAD == BAND<Number> && BROAD == TILE_DEPTH<Number> && VECTORS == 2);
-  static_assert(BLOCK == WAITING_ROWS);
-
-  static int64_t whole(int64_t count) { return parts(count, BROAD) * BROAD; }
-
-  typedef Floats Row[VECTORS];
-
-  // What becomes of a block's scores: as `keep` of cpu_word_scores.h says.
-  struct Keeping {
-    const Given<Number>& of;
-    const Scores<Number>& all;
-    int64_t first;
-
-    float* highest(int64_t column) const { return all.highest + first / BLOCK * all.stride + column; }
-    float* totals(int64_t column) const { return all.totals + first / BLOCK * all.stride + column; }
-
-    void begin(int64_t, int64_t column, int64_t count, const Row* sums) const {
-      const float* bias = of.bias + first;
-      Floats most[VECTORS];
-      for (Floats& each : most) each = Floats{} + LOWEST;
-      for (int64_t row = 0; row < count; row++)
-        for (int v = 0; v < VECTORS; v++) most[v] = higher(sums[row][v] + bias[row], most[v]);
-      for (int v = 0; v < VECTORS; v++) {
-        store(highest(column) + v * LANES, most[v]);
-        store(totals(column) + v * LANES, Floats{});
-      }
-      look_up(of, all, first, column, BROAD, [&](int64_t row, int64_t m) {
-        return sums[row][m / LANES][m % LANES] + bias[row];
-      });
-    }
-
-    void operator()(int64_t row, int64_t column, const Row& sums) const {
-      const float *most = highest(column), bias = of.bias[first + row];
-      float* total = totals(column);
-      Floats weights[VECTORS];
-      for (int v = 0; v < VECTORS; v++) {
-        weights[v] = exponential_for<Number>(sums[v] + bias - load(most + v * LANES), 1.0f);
-        store(total + v * LANES, load(total + v * LANES) + weights[v]);
-      }
-      put_both<true>(
-          all.weights + first * all.stride + column * BLOCK + row * BROAD, weights[0], weights[1]);
-    }
-  };
 
   // Rows of the embedding's gradient, past the caches where every line is whole: who reads them comes later.
   struct Putting {
@@ -186,19 +234,6 @@ class LossByTiles : public Scores<uint16_t> {
     return of.width == wide && reinterpret_cast<uintptr_t>(of.grad_embedding) % 64 == 0;
   }
 
-  // A block's embeddings as they lie, or, where these are no whole tiles, in bands with zeros past them.
-  Left<Number> words_of(int64_t first, const Own& own) const {
-    const Number* from = of.embedding + first * of.width;
-    if (of.width == wide) return {from, of.width};
-    for (int64_t word = 0; word < of.words_from(first); word++, from += of.width)
-      for (int64_t h = 0; h < wide; h += BROAD) {
-        Number* to = own.words.at(word, h);
-        std::fill_n(to, BROAD, Number{});
-        std::copy_n(from + h, std::min(BROAD, of.width - h), to);
-      }
-    return own.words;
-  }
-
   // A block's gradients of logits, in bands and, two words side by side, for the sums over words; what they
   // add up to is the bias's.
   void put_gradient(int64_t first, int64_t from, const Grid<Number>& gradient) const {
@@ -208,7 +243,7 @@ class LossByTiles : public Scores<uint16_t> {
       const Number* kept = weights + first * stride + column * BLOCK;
       Number *to = gradient.at(0, column), *panel = gradients + column * deepest + from * BROAD;
       const float* factors = highest + first / BLOCK * stride + column;
-      const Floats factor[] = {load(factors), load(factors + LANES)};
+      const Floats factor[] = {load(factors) * of.scale, load(factors + LANES) * of.scale};
       for (int64_t row = 0; row < whole(count); row += 2) {
         Floats both[2][VECTORS] = {};
         for (int64_t r = 0; r < 2 && row + r < count; r++)
@@ -225,8 +260,8 @@ class LossByTiles : public Scores<uint16_t> {
       for (int64_t m = 0; m < std::min(BROAD, of.num_rows - column); m++) {
         const int64_t row = of.targets[column + m] - first;
         if (row < 0 || row >= count) continue;
-        const float own = at_target[column + m];
-        by_bias[row][m % LANES] += own - widened(kept[row * BROAD + m]) * factors[m];
+        const float own = at_target[column + m] * of.scale;
+        by_bias[row][m % LANES] += own - widened(kept[row * BROAD + m]) * (factors[m] * of.scale);
         narrow(own, to + row * BROAD + m);
         narrow(own, panel + row / 2 * 2 * BROAD + 2 * m + row % 2);
       }
@@ -236,8 +271,7 @@ class LossByTiles : public Scores<uint16_t> {
 
   const Given<Number>& of;
   int64_t wide, deepest;       // H in whole panels; words of a span
-  Number* rows;                // (W, wide), zeros past the last ones
-  Number *columns, *pairs;     // the rows as a product by them, and one over them, reads them
+  Number *rows, *pairs;        // (W, wide) rows; as a product over them reads them
   Number *turned, *gradients;  // of a span, embeddings and gradients as the rows' sums read them
   float* sums;                 // (wide / TALL, W / PANEL, TALL, PANEL) of rows, turned
 };

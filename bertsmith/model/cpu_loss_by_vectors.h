@@ -14,41 +14,34 @@
 namespace {
 
 template <typename Number>
-class LossByVectors : public Scores<Number> {
- public:
+struct LossByVectors {
   static constexpr int64_t BLOCK = BLOCK_WORDS<Number>, SPAN = SPAN_WORDS<Number>;
+  static constexpr int64_t BROAD = PANEL<Number>, STEP = Factors<Number>::STEP;
 
-  // What a thread works in alone: (BLOCK, W) gradients of logits.
+  static int64_t stride_of(const Given<Number>& of) { return rounded_up(of.num_rows); }
+
+  class Scoring;
+  class Gradients;
+};
+
+template <typename Number>
+class LossByVectors<Number>::Scoring : public Scores<Number> {
+ public:
   struct Own {
-    Number* gradient;
-    Own(Cutter& cutter, const Given<Number>& of)
-        : gradient(cutter.numbers<Number>(BLOCK * rounded_up(of.num_rows))) {}
+    Own(Cutter&, const Given<Number>&) {}
   };
 
-  LossByVectors(Cutter& cutter, const Given<Number>& of)
-      : Scores<Number>(cutter, of, rounded_up(of.num_rows)),
+  Scoring(Cutter& cutter, const Given<Number>& of)
+      : Scores<Number>(cutter, of, stride_of(of)),
         of(of),
-        deep(parts(of.num_rows, STEP) * STEP),
-        broad(rounded_up(of.width)) {
-    int64_t row_blocks = parts(of.num_rows, BLOCK);
-    columns = cutter.numbers<Number>(of.width * this->stride);
-    pairs = cutter.numbers<Number>(deep * broad);
-    turned = cutter.numbers<Number>(SPAN * row_blocks * BLOCK);
-    words = cutter.numbers<Number>(SPAN * broad);
-    sums = cutter.numbers<float>(row_blocks * BLOCK * parts(of.width, BROAD) * BROAD);
-  }
+        columns(cutter.numbers<Number>(of.width * this->stride)) {}
 
   void lay_out() const {
-#pragma omp for schedule(static) nowait
+#pragma omp for schedule(static)
     for (int64_t row = 0; row < of.num_rows; row += BROAD)
       lay_out_columns(
           {of.rows + row * of.width, of.width}, of.width, std::min(BROAD, of.num_rows - row),
           columns + row * of.width);
-#pragma omp for schedule(static)
-    for (int64_t column = 0; column < of.width; column += BROAD)
-      lay_out_rows(
-          {of.rows + column, of.width}, of.num_rows, std::min(BROAD, of.width - column),
-          pairs + column * deep);
   }
 
   // By PANEL rows at a time.
@@ -65,6 +58,41 @@ class LossByVectors : public Scores<Number> {
           });
       keep<Number, BROAD>(of, *this, first, column, scores);
     }
+  }
+
+ private:
+  const Given<Number>& of;
+  Number* columns;  // the rows as a product by them reads them
+};
+
+template <typename Number>
+class LossByVectors<Number>::Gradients : public Kept<Number> {
+ public:
+  // (BLOCK, W) gradients of logits.
+  struct Own {
+    Number* gradient;
+    Own(Cutter& cutter, const Given<Number>& of)
+        : gradient(cutter.numbers<Number>(BLOCK * rounded_up(of.num_rows))) {}
+  };
+
+  Gradients(Cutter& cutter, const Given<Number>& of)
+      : Kept<Number>(of, stride_of(of)),
+        of(of),
+        deep(parts(of.num_rows, STEP) * STEP),
+        broad(rounded_up(of.width)) {
+    int64_t row_blocks = parts(of.num_rows, BLOCK);
+    pairs = cutter.numbers<Number>(deep * broad);
+    turned = cutter.numbers<Number>(SPAN * row_blocks * BLOCK);
+    words = cutter.numbers<Number>(SPAN * broad);
+    sums = cutter.numbers<float>(row_blocks * BLOCK * parts(of.width, BROAD) * BROAD);
+  }
+
+  void lay_out() const {
+#pragma omp for schedule(static)
+    for (int64_t column = 0; column < of.width; column += BROAD)
+      lay_out_rows(
+          {of.rows + column, of.width}, of.num_rows, std::min(BROAD, of.width - column),
+          pairs + column * deep);
   }
 
   void differentiate(int64_t span, int64_t first, const Own& own) const {
@@ -107,8 +135,6 @@ class LossByVectors : public Scores<Number> {
   }
 
  private:
-  static constexpr int64_t BROAD = PANEL<Number>, STEP = Factors<Number>::STEP;
-
   // A block's gradients of logits, (count, W): lays them out for the sums of rows, and adds them up for
   // the bias.
   void turn_gradient(const Number* gradient, int64_t span, int64_t first) const {
@@ -130,10 +156,10 @@ class LossByVectors : public Scores<Number> {
   }
 
   const Given<Number>& of;
-  int64_t deep, broad;      // M and H in whole steps and vectors
-  Number *columns, *pairs;  // the rows as a product by them, and one over them, reads them
-  Number *turned, *words;   // of a span, gradients and embeddings as the rows' sums read them
-  float* sums;              // of rows, block by block
+  int64_t deep, broad;     // M and H in whole steps and vectors
+  Number* pairs;           // the rows as a product over them reads them
+  Number *turned, *words;  // of a span, gradients and embeddings as the rows' sums read them
+  float* sums;             // of rows, block by block
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Rows and the vocabulary's embedding -> the loss with all its gradients, on a CPU: what
+// Rows and the vocabulary's embedding -> the loss, and on the way back all its gradients, on a CPU: what
 // cpu_whole_loss.py calls.
 //
 // Logits are made for a block of words and all rows at a time, word by word, so the embedding is
@@ -9,75 +9,75 @@
 //
 // Legend: M rows, V words of the vocabulary, H width.
 
-#include <omp.h>
-
 #include "cpu_loss_by_tiles.h"
 #include "cpu_loss_by_vectors.h"
+#include "cpu_loss_threads.h"
 
 namespace {
 
-// A Loss is what all threads work in, and how they multiply. In the threads around it, which wait for one
-// another at the end, it lays the rows out (`lay_out`), and adds a span's words to the sums of rows, their
-// gradients after the last one (`add_words`). One thread makes a block of words' scores and what they say of
-// each row (`score`), and, once all are known, its gradients of logits, the bias's and the embedding's
-// (`differentiate`), in memory of its `Own`.
+// A Loss is a way to multiply. Of its Scoring and its Gradients all threads work in one, and lay the rows
+// out for it (`lay_out`). One thread makes a block of words' scores and what they say of each row
+// (`Scoring::score`), or, once the loss is known, its gradients of logits, the bias's and the embedding's
+// (`Gradients::differentiate`), in memory of its `Own`. All together, waiting for one another at the end, add
+// a span's words to the sums of rows, their gradients after the last one (`Gradients::add_words`).
 template <typename Loss, typename Number>
-float loss_and_gradients(const Given<Number>& of, int num_threads) {
-  Cutter counter{nullptr};
-  typename Loss::Own(counter, of);
-  const int64_t bytes = counter.next - static_cast<char*>(nullptr);
-  Loss(counter, of);
-  counter.next += num_threads * bytes;
-  Memory memory((counter.next - static_cast<char*>(nullptr)) / sizeof(float) + 16);
-  if (!memory.floats) return NO_ROOM;
-  Cutter cutter{memory.lined()};
-  const Loss loss(cutter, of);
-#pragma omp parallel num_threads(num_threads)
-  {
-    [[maybe_unused]] Tiles tiles;
-    Cutter apart{cutter.next + omp_get_thread_num() * bytes};
-    const typename Loss::Own own(apart, of);
-    [[maybe_unused]] const int64_t row_products = of.num_rows * of.width;  // by a word each
+float losses(const Given<Number>& of, int num_threads) {
+  typedef typename Loss::Scoring Scoring;
+  return in_threads<Scoring>(of, num_threads, [&](const Scoring& all, const auto& own) {
     STAGE("rows laid out");
-    loss.lay_out();
-    STAGE("scores and e^x", row_products * of.num_words);
+    all.lay_out();
+    STAGE("scores and e^x", of.num_rows * of.width * of.num_words);
     share_out(parts(of.num_words, Loss::BLOCK), [&](int64_t block) __attribute__((noinline)) {
-      loss.score(block * Loss::BLOCK, own);
+      all.score(block * Loss::BLOCK, own);
     });
     STAGE("losses");
 #pragma omp for schedule(static)
-    for (int64_t m = 0; m < loss.stride; m += LANES) add_up<Number>(of, loss, m);
+    for (int64_t m = 0; m < all.stride; m += LANES) add_up<Number>(of, all, m);
+  });
+}
+
+template <typename Loss, typename Number>
+float gradients(const Given<Number>& of, int num_threads) {
+  typedef typename Loss::Gradients Gradients;
+  return in_threads<Gradients>(of, num_threads, [&](const Gradients& all, const auto& own) {
+    STAGE("rows laid out, backward");
+    all.lay_out();
     for (int64_t span = 0; span < of.num_words; span += Loss::SPAN) {
       const int64_t end = std::min(span + Loss::SPAN, of.num_words);
-      [[maybe_unused]] const int64_t products = row_products * (end - span);
-      STAGE("gradients of scores and words", products);
+      [[maybe_unused]] const int64_t products = of.num_rows * of.width * (end - span);
+      STAGE("gradients of scores and words, backward", products);
       // Nothing of a block is in a cache still: each goes to who has time.
 #pragma omp for schedule(dynamic)
       for (int64_t first = span; first < end; first += Loss::BLOCK)
-        loss.differentiate(span, first, own);
-      STAGE("gradients of rows", products);
-      loss.add_words(span);
+        all.differentiate(span, first, own);
+      STAGE("gradients of rows, backward", products);
+      all.add_words(span);
     }
-    STAGE(nullptr);
-  }
-  return DONE;
+  });
 }
 
-template <typename Number>
-float loss_and_gradients(const Given<Number>& of, int num_threads) {
+// Does it with the way of this processor.
+template <typename Number, typename Do>
+auto by_way(const Do& done) {
 #if HAS_TILES
   if constexpr (HAS_TILES_OF<Number>)
-    if (may_use_tiles()) return loss_and_gradients<LossByTiles>(of, num_threads);
+    if (may_use_tiles()) return done(LossByTiles());
 #endif
-  return loss_and_gradients<LossByVectors<Number>>(of, num_threads);
+  return done(LossByVectors<Number>());
 }
 
 }  // namespace
 
 #define WHOLE_LOSS(TYPE, NUMBER, WAY)                                                              \
   extern "C" float multiplies_##TYPE(int) { return WAY; }                                          \
-  extern "C" float loss_and_gradients_##TYPE(const Given<NUMBER>* of, int num_threads) {            \
-    return loss_and_gradients(*of, num_threads);                                                   \
+  extern "C" int64_t loss_bytes_##TYPE(const Given<NUMBER>* of) {                                   \
+    return by_way<NUMBER>([&](auto way) { return Kept<NUMBER>(*of, way.stride_of(*of)).bytes; });   \
+  }                                                                                                \
+  extern "C" float losses_##TYPE(const Given<NUMBER>* of, int num_threads) {                        \
+    return by_way<NUMBER>([&](auto way) { return losses<decltype(way)>(*of, num_threads); });       \
+  }                                                                                                \
+  extern "C" float loss_gradients_##TYPE(const Given<NUMBER>* of, int num_threads) {                \
+    return by_way<NUMBER>([&](auto way) { return gradients<decltype(way)>(*of, num_threads); });    \
   }
 
 // Narrower vectors of float32 took 1.03 to 1.2 times the time of torch's products.

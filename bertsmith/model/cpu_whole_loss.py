@@ -1,10 +1,10 @@
-"""Rows and the vocabulary's embedding on a CPU -> loss and all gradients, in one call.
+"""Rows and the vocabulary's embedding on a CPU -> loss, and all gradients, in one call each.
 
-The function of `cpu_whole_loss.cpp` gives what `vocabulary_loss` defines, products included, and
-keeps the gradients of logits in the cache, where they are used up; that of `cpu_float16_loss.cpp`
-makes the products of float16 (`float16`). The plain products and `cpu_vocabulary_loss` take what
-this does not: other types, odd widths in bfloat16, and processors on which other products are
-faster.
+The functions of `cpu_whole_loss.cpp` give what `vocabulary_loss` defines, products included. The
+way back makes gradients of what was kept, scaled by the loss's, and uses those of logits up in the
+cache. Those of `cpu_float16_loss.cpp` make the products of float16 (`float16`). The plain products
+and `cpu_vocabulary_loss` take what this does not: other types, odd widths in bfloat16, and
+processors on which other products are faster.
 
 Differs: in bfloat16 logits are not rounded; e^(logit - the highest of its block of words) is. In
 float16 what is multiplied is rounded, and no sum but those of 64 products.
@@ -16,12 +16,22 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bertsmith.model.cpu_vocabulary_loss import check_targets
-from bertsmith.native import TYPES, call, has_fast_products, multiplies_float16, pointer, takes
+from bertsmith.model.first_order import first_order
+from bertsmith.native import (
+    TYPES,
+    call,
+    has_fast_products,
+    multiplies_float16,
+    pointer,
+    size,
+    takes,
+)
 from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
@@ -33,8 +43,9 @@ class _Given(ctypes.Structure):
 
     _fields_ = (
         *pointers("rows", "embedding", "bias", "targets", "losses", "is_right"),
-        *pointers("grad_rows", "grad_embedding", "grad_bias"),
+        *pointers("grad_rows", "grad_embedding", "grad_bias", "kept"),
         *int64s("num_rows", "num_words", "width"),
+        ("scale", ctypes.c_float),
     )
 
 
@@ -64,26 +75,100 @@ def suits(
     )
 
 
+def loss(
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, *, in_float16: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Summed loss, whose gradient is of first order, and how many are right.
+
+    Raises ValueError for targets that are no words of the vocabulary.
+    """
+    total, correct = _WholeLoss.apply(rows, embedding, bias, targets, in_float16)  # type: ignore[no-untyped-call]
+    return total, correct
+
+
 def loss_and_gradients(
     rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, *, in_float16: bool = False
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
-    """Summed loss and how many are right; gradients of rows, embedding and bias, (1, V).
+    """As `loss`, without a history; gradients of rows, embedding and bias, (1, V).
 
-    The bias's is in float32, the others in the rows' dtype. Raises ValueError for targets that are
-    no words of the vocabulary.
+    The bias's is in float32, the others in the rows' dtype.
     """
-    check_targets(targets, len(embedding))
-    rows, embedding = rows.detach().contiguous(), embedding.detach().contiguous()
-    bias, targets = bias.detach().float().contiguous(), targets.contiguous()
-    losses = bias.new_empty(len(rows))
-    is_right = rows.new_empty(len(rows), dtype=torch.bool)
-    gradients = (
-        torch.empty_like(rows),
-        torch.empty_like(embedding),
-        bias.new_empty(1, len(embedding)),
-    )
-    tensors = (rows, embedding, bias, targets, losses, is_right, *gradients)
-    of = _Given(*map(pointer, tensors), len(rows), *embedding.shape)
-    source = FLOAT16_SOURCE if in_float16 else SOURCE
-    call(source, "loss_and_gradients", rows, ctypes.byref(of))
-    return (losses.sum(), is_right.sum()), gradients
+    of = _Call(rows, embedding, bias, targets, in_float16=in_float16)
+    told, kept = of.loss()
+    return told, of.gradients(kept, 1.0)
+
+
+class _WholeLoss(torch.autograd.Function):
+    """`loss`, which learns."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        embedding: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        in_float16: bool,
+    ) -> tuple[Tensor, Tensor]:
+        (total, correct), kept = _Call(rows, embedding, bias, targets, in_float16=in_float16).loss()
+        ctx.save_for_backward(rows, embedding, bias, targets, kept)
+        ctx.in_float16 = in_float16
+        ctx.mark_non_differentiable(correct)
+        return total, correct
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        *given, kept = ctx.saved_tensors
+        of = _Call(*given, in_float16=ctx.in_float16)
+        by_rows, by_embedding, by_bias = of.gradients(kept, float(gradients[0]))
+        return by_rows, by_embedding, by_bias[0].to(given[2].dtype), None, None  # the bias's: (V,)
+
+
+class _Call:
+    """Tensors as the functions read them, and calls of these."""
+
+    def __init__(
+        self, rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, *, in_float16: bool
+    ) -> None:
+        self._rows = rows.detach().contiguous()
+        self._embedding = embedding.detach().contiguous()
+        self._bias, self._targets = bias.detach().float().contiguous(), targets.contiguous()
+        self._source = FLOAT16_SOURCE if in_float16 else SOURCE
+
+    def loss(self) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Summed loss and how many are right; and what the way back needs."""
+        check_targets(self._targets, len(self._embedding))
+        losses = self._bias.new_empty(len(self._rows))
+        is_right = self._rows.new_empty(len(self._rows), dtype=torch.bool)
+        of = self._given(losses=losses, is_right=is_right)
+        num_bytes = size(self._source, "loss_bytes", self._rows, ctypes.byref(of))
+        kept = self._rows.new_empty(num_bytes, dtype=torch.uint8)
+        of.kept = kept.data_ptr()
+        self._call("losses", of)
+        return (losses.sum(), is_right.sum()), kept
+
+    def gradients(self, kept: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Of rows, embedding and bias, (1, V), of the loss times the scale."""
+        by_rows, by_embedding = torch.empty_like(self._rows), torch.empty_like(self._embedding)
+        by_bias = self._bias.new_empty(1, len(self._bias))
+        of = self._given(grad_rows=by_rows, grad_embedding=by_embedding, grad_bias=by_bias)
+        of.kept, of.scale = kept.data_ptr(), scale
+        self._call("loss_gradients", of)
+        return by_rows, by_embedding, by_bias
+
+    def _given(self, **others: Tensor) -> _Given:
+        num_words, width = self._embedding.shape
+        return _Given(
+            rows=pointer(self._rows),
+            embedding=pointer(self._embedding),
+            bias=pointer(self._bias),
+            targets=pointer(self._targets),
+            num_rows=len(self._rows),
+            num_words=num_words,
+            width=width,
+            **{name: pointer(each) for name, each in others.items()},
+        )
+
+    def _call(self, name: str, of: _Given) -> None:
+        call(self._source, name, self._rows, ctypes.byref(of))

@@ -5,8 +5,9 @@
 //
 // Scores come for a block of words at a time, word by word, so sums over words are made for a vector of
 // rows at once. Of a block e^(score - the block's highest) is kept for every word, and for every row the
-// block's highest and sum. When those of all blocks are known, these become gradients, block by block.
-// All sums are made in the order of blocks. It knows no products.
+// block's highest and sum. When those of all blocks are known, there is the loss, and on the way back, when
+// its scale is known too, what was kept becomes gradients, block by block. All sums are made in the order of
+// blocks. It knows no products.
 //
 // Legend: M rows, V words of the vocabulary, H width; W = M rounded up to vectors, or to panels of tiles.
 
@@ -36,27 +37,45 @@ struct Given {
   uint8_t* is_right;                   // (M,)
   Number *grad_rows, *grad_embedding;  // (M, H), (V, H)
   float* grad_bias;                    // (V,)
+  char* kept;                          // from a line of the cache on: what the way back needs
   int64_t num_rows, num_words, width;  // M, V, H
+  float scale;                         // of the loss, on the way back
 
   int64_t words_from(int64_t first) const {
     return std::min<int64_t>(BLOCK_WORDS<Number>, num_words - first);
   }
 };
 
-// What is known of all scores.
+// What the way back needs to know of all scores.
 template <typename Number>
-struct Scores {
-  int64_t stride;              // W
-  Number* weights;             // (V, W) e^(score - the block's highest); tiles: each block in bands
-  float *highest, *totals;     // (blocks, W); then highest makes probabilities of the weights
-  float *scores, *at_target;   // (W,) of the targets, and their gradients
-  uint8_t* is_first;           // (W,) whether the target is the first of its block's highest
+struct Kept {
+  int64_t stride;     // W
+  Number* weights;    // (V, W) e^(score - the block's highest); tiles: each block in bands
+  float* highest;     // (blocks, W); then what makes probabilities of the weights
+  float* at_target;   // (W,) gradients of the targets' scores
 
-  Scores(Cutter& cutter, const Given<Number>& of, int64_t stride) : stride(stride) {
+  int64_t bytes;
+
+  // Where it lies; from null on, how much it is.
+  Kept(const Given<Number>& of, int64_t stride) : stride(stride) {
+    Cutter cutter{of.kept};
     int64_t blocks = parts(of.num_words, BLOCK_WORDS<Number>);
     weights = cutter.numbers<Number>(blocks * BLOCK_WORDS<Number> * stride);
-    for (float** each : {&highest, &totals}) *each = cutter.numbers<float>(blocks * stride);
-    for (float** each : {&scores, &at_target}) *each = cutter.numbers<float>(stride);
+    highest = cutter.numbers<float>(blocks * stride);
+    at_target = cutter.numbers<float>(stride);
+    bytes = cutter.next - of.kept;
+  }
+};
+
+// What is known of them until the loss is.
+template <typename Number>
+struct Scores : Kept<Number> {
+  float *totals, *scores;  // (blocks, W) sums of a block's weights; (W,) of the targets
+  uint8_t* is_first;       // (W,) whether the target is the first of its block's highest
+
+  Scores(Cutter& cutter, const Given<Number>& of, int64_t stride) : Kept<Number>(of, stride) {
+    totals = cutter.numbers<float>(parts(of.num_words, BLOCK_WORDS<Number>) * stride);
+    scores = cutter.numbers<float>(stride);
     is_first = cutter.numbers<uint8_t>(stride);
   }
 };
@@ -138,16 +157,16 @@ void add_up(const Given<Number>& of, const Scores<Number>& all, int64_t m) {
 // A block's gradients of logits, (count, W).
 template <typename Number>
 void put_gradient(
-    const Given<Number>& of, const Scores<Number>& all, int64_t first, Number* gradient) {
+    const Given<Number>& of, const Kept<Number>& all, int64_t first, Number* gradient) {
   int64_t stride = all.stride, count = of.words_from(first);
   const float* factors = all.highest + first / BLOCK_WORDS<Number> * stride;
   for (int64_t row = 0; row < count; row++)
     for (int64_t m = 0; m < stride; m += LANES)
       put(gradient + row * stride + m,
-          load(all.weights + (first + row) * stride + m) * load(factors + m));
+          load(all.weights + (first + row) * stride + m) * (load(factors + m) * of.scale));
   for (int64_t m = 0; m < of.num_rows; m++) {
     int64_t row = of.targets[m] - first;
-    if (row >= 0 && row < count) narrow(all.at_target[m], gradient + row * stride + m);
+    if (row >= 0 && row < count) narrow(all.at_target[m] * of.scale, gradient + row * stride + m);
   }
 }
 

@@ -1,8 +1,9 @@
 """What happens between the matrix multiplications, each as one fused pass over memory.
 
 Every function here is its own plain definition; `fused` only compiles it. What a norm is part of
-is also there in C++, for a CPU (`cpu_norm`), and so is GELU (`cpu_gelu`). Arithmetic is done in at
-least float32 whatever the dtype of the rows. It knows no weights and no layers.
+is also there in C++, for a CPU (`cpu_norm`), and so are GELU (`cpu_gelu`) and dropout alone
+(`cpu_dropout`). Arithmetic is done in at least float32 whatever the dtype of the rows. It knows no
+weights and no layers.
 
 Legend: T tokens, H hidden size, F feed-forward size.
 """
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertsmith.fusion import fused
-from bertsmith.model import cpu_gelu, cpu_norm
+from bertsmith.model import cpu_dropout, cpu_gelu, cpu_norm
 from bertsmith.model.config import Activation
 from bertsmith.model.dropout import dropped
 
@@ -49,7 +50,11 @@ def norm_and_drop(
 
 def drop(rows: Tensor, words: Tensor | None, probability: float) -> Tensor:
     """Dropout on (T, H) rows; the rows themselves when `words` is None or the probability is 0."""
-    return rows if words is None or probability == 0.0 else _dropped(rows, words, probability)
+    if words is None or probability == 0.0:
+        return rows
+    if cpu_dropout.suits(rows, words):
+        return cpu_dropout.drop(rows, words, probability)
+    return _dropped(rows, words, probability)
 
 
 def widened(rows: Tensor) -> Tensor:

@@ -3,11 +3,11 @@
 The logits of a whole step can be its largest matrix: those of 4,096 rows of a left-to-right model
 are 250 MB in bfloat16, and their gradient as much again. So the gradient of a chunk is made beside
 its loss, while its logits are there, and both are dropped before the next chunk; the backward pass
-only scales what came of them. On a CPU one function in C++ does it all, products
-included (`cpu_whole_loss`), or, where other products are faster, what lies between them
-(`cpu_vocabulary_loss`); in eager mode, with nothing compiled, `vocabulary_pieces` does the latter a
-few rows at a time. On a GPU kernels in Triton do it (`gpu_vocabulary_loss`). It does not know how
-rows and targets were chosen.
+only scales what came of them. On a CPU functions in C++ do it all, products included
+(`cpu_whole_loss`; of rows that are one chunk they make the gradients on the way back), or, where
+other products are faster, what lies between them (`cpu_vocabulary_loss`); in eager mode, with
+nothing compiled, `vocabulary_pieces` does the latter a few rows at a time. On a GPU kernels in
+Triton do it (`gpu_vocabulary_loss`). It does not know how rows and targets were chosen.
 
 Source: Hsu et al. 2024 (Liger Kernel) for gradients made in the forward pass.
 
@@ -56,6 +56,10 @@ def language_model_loss(
     is_learning = torch.is_grad_enabled() and any(each.requires_grad for each in learned)
     if is_learning and rows.dtype == torch.float16:
         return _all_at_once(*learned, targets)
+    if is_learning and len(rows) <= _most_rows(rows, len(embedding)):
+        way = _whole_way(*learned, targets, in_float16)
+        if way is not None:
+            return cpu_whole_loss.loss(*learned, targets, in_float16=way)
     if is_learning:
         total, correct = _LanguageModelLoss.apply(*learned, targets, in_float16)  # type: ignore[no-untyped-call]
         return total, correct
@@ -140,10 +144,14 @@ class _LanguageModelLoss(torch.autograd.Function):
 
 def _chunks(rows: Tensor, targets: Tensor, num_words: int) -> list[tuple[Tensor, Tensor]]:
     """As few chunks as can be, and nearly equal: a last one of one row would need a kernel."""
-    most = max(1, (GPU_CHUNK_LOGITS if rows.is_cuda else CHUNK_LOGITS) // num_words)
-    num_chunks = max(1, -(-len(rows) // most))
+    num_chunks = max(1, -(-len(rows) // _most_rows(rows, num_words)))
     size = max(1, -(-len(rows) // num_chunks))
     return list(zip(torch.split(rows, size), torch.split(targets, size), strict=True))
+
+
+def _most_rows(rows: Tensor, num_words: int) -> int:
+    """Of a chunk."""
+    return max(1, (GPU_CHUNK_LOGITS if rows.is_cuda else CHUNK_LOGITS) // num_words)
 
 
 def _plus(total: Tensor | None, part: Tensor) -> Tensor:
@@ -156,14 +164,24 @@ def _added(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return torch.stack(totals).sum(), torch.stack(corrects).sum()
 
 
+def _whole_way(
+    rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, in_float16: bool
+) -> bool | None:
+    """Where `cpu_whole_loss` takes them, whether by products of float16; None where it does not."""
+    given = (rows, embedding, bias, targets)
+    if in_float16 and cpu_whole_loss.suits(*given, in_float16=True):
+        return True
+    return False if cpu_whole_loss.suits(*given) else None
+
+
 def _with_gradients(
     rows: Tensor, embedding: Tensor, bias: Tensor, targets: Tensor, in_float16: bool
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
     """Of one chunk: what `_scored` says, and the gradients (m, H), (V, H) and (1, V)."""
     given = (rows, embedding, bias, targets)
-    is_rounded = in_float16 and cpu_whole_loss.suits(*given, in_float16=True)
-    if is_rounded or cpu_whole_loss.suits(*given):
-        return cpu_whole_loss.loss_and_gradients(*given, in_float16=is_rounded)
+    way = _whole_way(*given, in_float16)
+    if way is not None:
+        return cpu_whole_loss.loss_and_gradients(*given, in_float16=way)
     logits = rows @ embedding.T  # (m, V)
     if cpu_vocabulary_loss.suits(logits, bias, targets):
         total, correct, by_bias = cpu_vocabulary_loss.loss_and_gradient(logits, bias, targets)
@@ -229,8 +247,8 @@ def _softmax_loss(
 
 def _scaled(values: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
     """The factor is not rounded to the values' dtype: that would scale all of them wrongly."""
-    if is_eager_on_cpu(values) and values.dtype == dtype:
-        return values * factor  # which takes a CPU's scalar as it is, and needs no wide copies
+    if values.device.type == "cpu":  # whose scalars torch takes as they are, beside any type
+        return (values * factor).to(dtype)
     return _scaled_in_one_pass(values, factor, dtype)
 
 

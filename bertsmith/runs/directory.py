@@ -30,6 +30,7 @@ from bertsmith.files import read_json, sha256, write_json
 from bertsmith.libraries import carries
 from bertsmith.model import (
     cpu_attention,
+    cpu_dropout,
     cpu_gelu,
     cpu_layer,
     cpu_linear,
@@ -218,7 +219,7 @@ def _has_fp16_products() -> bool:
 
 
 def _has_cpu_functions() -> bool:
-    layers = (cpu_attention, cpu_gelu, cpu_norm)
+    layers = (cpu_attention, cpu_dropout, cpu_gelu, cpu_norm)
     modules = [*layers, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates]
     if multiplies_bfloat16():
         modules += [cpu_pooled_scores, cpu_training_layer]

@@ -139,9 +139,13 @@ def test_layers_in_one_call_and_the_loss_tell_their_stages_and_products(kind):
         "gradients of weights: products, backward": of_weights,
     }
     if kind == "pre-training":
-        of_loss = ("scores and e^x", "gradients of scores and words", "gradients of rows")
+        of_loss = (
+            "scores and e^x, forward",
+            "gradients of scores and words, backward",
+            "gradients of rows, backward",
+        )
         predicted = 2 * 2  # of each of two sequences 15% of 16 tokens
         for name in of_loss:
-            part = parts[f"head and loss: {name}, forward"]
+            part = parts[f"head and loss: {name}"]
             assert part.seconds > 0
             assert part.flops == 2 * predicted * width * words

@@ -1,6 +1,7 @@
 """The function of `cpu_whole_loss.cpp`, beside float64, which is the definition."""
 
 import math
+import weakref
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from tests.builds import (
     fastest_in,
     forget_builds,
     has_tiles,
+    names_of_calls,
     tiles_are_imitated,
     tiles_refused,
     with_vectors_of,
@@ -102,27 +104,93 @@ def test_an_odd_width_is_taken_in_float32_alone():
     assert not suits(*drawn(torch.bfloat16, 9, 50, 7))
 
 
-def test_it_is_this_function_that_learns(monkeypatch):
-    calls, function = [], cpu_whole_loss.loss_and_gradients
-    monkeypatch.setattr(
-        cpu_whole_loss,
-        "loss_and_gradients",
-        lambda *given, **how: [calls.append(len(given[0])), function(*given, **how)][1],
-    )
-    monkeypatch.setattr(vocabulary_loss, "CHUNK_LOGITS", 5 * 40)
+def learned():
+    """Rows, embedding and bias that learn, with the targets of nine rows, of forty words."""
     torch.manual_seed(0)
-    learned = [torch.randn(shape).requires_grad_() for shape in ((9, 8), (40, 8), 40)]
-    total, _ = language_model_loss(*learned, torch.arange(9))
-    found = torch.autograd.grad(total, learned)
-    assert calls == [5, 4]
-    _, exact = defined(*learned, torch.arange(9))
+    numbers = [torch.randn(shape).requires_grad_() for shape in ((9, 8), (40, 8), 40)]
+    return numbers, torch.arange(9)
+
+
+def test_it_is_these_functions_that_learn(monkeypatch):
+    called = names_of_calls(cpu_whole_loss, monkeypatch)
+    numbers, targets = learned()
+    with torch.no_grad():
+        language_model_loss(*numbers, targets)
+    with without_native():
+        language_model_loss(*numbers, targets)
+    assert not called
+    total, correct = language_model_loss(*numbers, targets)
+    assert called == ["losses"]  # gradients are made for who goes back
+    assert not correct.requires_grad
+    found = torch.autograd.grad(total, numbers)
+    assert called == ["losses", "loss_gradients"]
+    _, exact = defined(*numbers, targets)
     for ours, theirs in zip(found, (*exact[:2], exact[2][0]), strict=True):
         assert_near(ours, theirs, 2e-6)
+
+
+def test_of_more_rows_than_a_chunk_gradients_are_made_beside_the_loss(monkeypatch):
+    monkeypatch.setattr(vocabulary_loss, "CHUNK_LOGITS", 5 * 40)
+    called = names_of_calls(cpu_whole_loss, monkeypatch)
+    numbers, targets = learned()
+    total, _ = language_model_loss(*numbers, targets)
+    in_turn = 2 * ["losses", "loss_gradients"]
+    assert called == in_turn
+    found = torch.autograd.grad(total, numbers)
+    assert called == in_turn
+    _, exact = defined(*numbers, targets)
+    for ours, theirs in zip(found, (*exact[:2], exact[2][0]), strict=True):
+        assert_near(ours, theirs, 2e-6)
+
+
+@in_any_way
+def test_the_scale_of_the_loss_is_that_of_the_gradients(dtype, in_float16):
+    """Powers of two, of which nothing is rounded: bit by bit, however often it is gone back."""
+    *numbers, targets = drawn(dtype, 131, 2051, 72)
+    _, (by_rows, by_embedding, by_bias) = loss_and_gradients(
+        *numbers, targets, in_float16=in_float16
+    )
+    for each in numbers:
+        each.requires_grad_()
+    total, _ = cpu_whole_loss.loss(*numbers, targets, in_float16=in_float16)
+    for scale in (1.0, 2.0**-9, -4.0):
+        found = torch.autograd.grad(total * scale, numbers, retain_graph=True)
+        for ours, plain in zip(found, (by_rows, by_embedding, by_bias[0]), strict=True):
+            assert torch.equal(ours, plain * scale)
+
+
+def test_the_gradient_of_the_bias_is_of_its_type():
+    rows, embedding, bias, targets = drawn(torch.bfloat16, 9, 40, 8)
+    bias = bias.bfloat16().requires_grad_()
+    total, _ = cpu_whole_loss.loss(rows, embedding, bias, targets)
+    (found,) = torch.autograd.grad(total, bias)
+    _, (_, _, exact) = loss_and_gradients(rows, embedding, bias, targets)
+    assert torch.equal(found, exact[0].bfloat16())
+
+
+def test_what_was_changed_since_is_not_gone_back_to():
+    numbers, targets = learned()
+    total, _ = cpu_whole_loss.loss(*numbers, targets)
     with torch.no_grad():
-        language_model_loss(*learned, torch.arange(9))
-    with without_native():
-        language_model_loss(*learned, torch.arange(9))
-    assert calls == [5, 4]
+        numbers[1].mul_(2.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(total, numbers)
+
+
+def test_what_the_way_back_needs_is_gone_with_it(monkeypatch):
+    kept, made = [], cpu_whole_loss._Call.loss
+
+    def remembered(of):
+        told, room = made(of)
+        kept.append(weakref.ref(room))
+        return told, room
+
+    monkeypatch.setattr(cpu_whole_loss._Call, "loss", remembered)
+    numbers, targets = learned()
+    total, _ = cpu_whole_loss.loss(*numbers, targets)
+    assert kept[0]() is not None
+    torch.autograd.grad(total, numbers)
+    assert kept[0]() is None
 
 
 @in_any_way

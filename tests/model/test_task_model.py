@@ -35,7 +35,7 @@ ITEMS = [
 ]
 
 
-def _labelled(kind: TaskKind, problem: str | None) -> LabelledItems:
+def labelled_items(kind: TaskKind, problem: str | None) -> LabelledItems:
     groups = np.arange(5)
     rows = None
     if kind == "token_classification":
@@ -111,7 +111,7 @@ def test_the_parts_of_a_step_add_up_to_the_mean_over_its_answers(
     head = TaskHead(CONFIG, TaskHeadConfig(kind=kind, labels=labels, problem_type=problem))  # type: ignore[arg-type]
     model = TaskModel(Bert(CONFIG), head).double()
     initialise(model, std=0.3, seed=1)
-    labelled = _labelled(kind, problem)
+    labelled = labelled_items(kind, problem)
     step = labelled.batch(np.arange(labelled.num_groups))
     found = [model(part) for part in step.split(parts)]
     loss = torch.stack([part.loss for part in found]).sum()
@@ -143,7 +143,7 @@ def test_spare_rows_change_neither_loss_nor_gradient(
     head = TaskHead(CONFIG, TaskHeadConfig(**{"labels": ("0", "1", "2"), **given}))
     model = TaskModel(Bert(CONFIG), head).double()
     initialise(model, std=0.3, seed=1)
-    labelled = _labelled(given["kind"], None)
+    labelled = labelled_items(given["kind"], None)
     if labelled.rows is not None:  # 44 of them: no round number, as the 49 tokens are none
         labelled = replace(
             labelled,
