@@ -1,8 +1,8 @@
 """The systems that are compared: each a function that takes one training step on a batch.
 
-Ours as `bertsmith pretrain` runs it, with and without a compiler or what one built, and
-`transformers` at its default and at its best, all from the same weights, on any device. It does not
-know how the steps are timed.
+Ours as `bertsmith pretrain` runs it, with and without what a compiler built, and `transformers` at
+its default and at its best, all from the same weights, on any device. It does not know how the
+steps are timed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def ours(setup: Setup) -> Step:
 
 
 def ours_without_compiler(setup: Setup) -> Step:
-    """The same step with the plain functions in place of fused kernels."""
+    """The same step with the plain functions in place of those in C++ and of fused kernels."""
     step = ours(setup)
 
     def plain(batch: PretrainBatch, number: int) -> Tensor:
@@ -71,21 +71,6 @@ def ours_without_compiler(setup: Setup) -> Step:
             return step(batch, number)
 
     return plain
-
-
-def ours_of_libraries_alone(setup: Setup) -> Step:
-    """The same step where no compiler is and a wheel carries the libraries (`make wheel`).
-
-    Built by the same command from the same sources, they are those of "bertsmith"; what
-    torch.compile fuses there is plain here.
-    """
-    step = ours(setup)
-
-    def carried(batch: PretrainBatch, number: int) -> Tensor:
-        with unfused():
-            return step(batch, number)
-
-    return carried
 
 
 def peer(config: BertConfig, weights: Mapping[str, Tensor], attention: str = "sdpa") -> nn.Module:
@@ -194,14 +179,9 @@ def on_device(tensor: Tensor, device: torch.device) -> Tensor:
 SYSTEMS: dict[str, Callable[[Setup], Step]] = {
     "bertsmith": ours,
     "bertsmith without a compiler": ours_without_compiler,
-    "bertsmith's wheel without a compiler": ours_of_libraries_alone,
     "transformers default": transformers_default,
     "transformers best": transformers_best,
     "transformers best, eager attention": transformers_best_with_eager_attention,
     "transformers best, memory kept": transformers_best_with_kept_memory,
 }
-VARIANTS = (
-    "bertsmith without a compiler",
-    "bertsmith's wheel without a compiler",
-    "transformers best, memory kept",
-)
+VARIANTS = ("bertsmith without a compiler", "transformers best, memory kept")

@@ -1,8 +1,9 @@
 """A plain torch function -> the same function in one fused kernel, where a compiler is at hand.
 
 The plain function is the definition; fusing changes its speed, not its meaning. Where torch.compile
-cannot build for a device, or with BERTSMITH_FUSION=0, the plain function itself runs. It knows no
-model.
+cannot build for a device, or with BERTSMITH_FUSION=0, the plain function itself runs. So it does on
+a CPU that has functions in C++ (`native`): they take all that a BERT's steps consist of, which
+torch.compile would make no faster, and it takes seconds at every start. It knows no model.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
+from bertsmith import gpu_kernels, native
+
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 NEEDS = {
     "cpu": "a C++ compiler that torch can use and Python's headers",
-    "cuda": "Triton, a C compiler, Python's headers and a GPU that Triton builds for",
+    "cuda": gpu_kernels.NEEDS,
 }
 """What kernels need, by the type of device; on any other the plain functions run, unasked."""
 MAX_KERNELS = 64
@@ -70,7 +73,9 @@ def unfused(condition: bool = True) -> Iterator[None]:
 
 def is_fusing(device_type: str) -> bool:
     """True when a fused function called here, on such a device, runs as a kernel."""
-    return not _PLAIN.get() and is_available(device_type)
+    if _PLAIN.get() or (device_type == "cpu" and native.is_there()):
+        return False
+    return is_available(device_type)
 
 
 def is_eager_on_cpu(tensor: Tensor) -> bool:

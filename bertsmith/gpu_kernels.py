@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from bertsmith.compiler import is_off
-from bertsmith.fusion import NEEDS
 
+NEEDS = "Triton, a C compiler, Python's headers and a GPU that Triton builds for"
+"""Which torch.compile needs too."""
 OLDEST_GPU = (8, 0)
 """Compute capability from which there is bfloat16, and room for tiles of 64 rows."""
 
@@ -120,7 +121,7 @@ def _are_built_for(number: int) -> bool:
     except Exception as error:  # whatever stops it, operators do not need it
         logging.getLogger(__name__).warning(
             "warning: no kernels in Triton, so this is correct but slower: they need %s (%s)",
-            NEEDS["cuda"],
+            NEEDS,
             next(iter(str(error).strip().splitlines()), "no reason given"),
         )
         return False

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith import compiler, processors
-from bertsmith.libraries import Build
+from bertsmith.libraries import Build, carries
 from bertsmith.processors import OPTIONS
 
 TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
@@ -27,6 +27,11 @@ _KINDS = (Tensor, nn.Parameter)
 
 _IN_VECTORS, _IN_TILES = 1.0, 2.0
 """How a source may say that it multiplies."""
+
+
+def is_there() -> bool:
+    """Whether functions can be had here, carried by a wheel or built, and nobody does without."""
+    return not compiler.is_off() and (compiler.is_there() or carries(build()))
 
 
 def library(source: Path) -> ctypes.CDLL | None:

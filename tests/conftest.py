@@ -1,7 +1,7 @@
-"""Tests run the plain functions; those marked `compiled` run the kernels torch builds of them.
+"""Tests run the plain functions, and functions in C++ where there is a compiler, as users do.
 
-All run the functions in C++ where there is a compiler, as users do, unless they say otherwise; on a
-GPU the plain functions run without kernels of ours too.
+Those marked `compiled` run the kernels that torch builds of plain functions, on a CPU without
+functions in C++, beside which there are none. On a GPU plain functions run without our kernels too.
 
 With `--imitate` functions in C++ are those for a processor with a matrix unit, or with products of
 float16, whose instructions are imitated: what it runs is tested where there is none.
@@ -69,7 +69,7 @@ def _plain_unless_compiled(request):
     is_compiled, is_on_gpu = (name in request.keywords for name in ("compiled", "gpu"))
     if is_compiled and not fusion.is_available("cuda" if is_on_gpu else "cpu"):
         pytest.skip("no compiler here")
-    with fusion.unfused(not is_compiled), without_native(is_on_gpu and not is_compiled):
+    with fusion.unfused(not is_compiled), without_native(is_on_gpu is not is_compiled):
         yield
 
 

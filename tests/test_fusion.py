@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from bertsmith import fusion
+from bertsmith import compiler, fusion, native
 from bertsmith.compiler import without_native
 from bertsmith.fusion import fused, unfused
 from bertsmith.model.config import sized
@@ -19,6 +20,7 @@ from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.train.config import OptimizerConfig
 from bertsmith.train.optimizer import Optimizer
+from tests.builds import NEEDS_COMPILER
 from tests.model.plain import random_pretrain_batch
 
 
@@ -123,6 +125,30 @@ def test_unfused_holds_inside_the_block_only(monkeypatch):
     fusion._PLAIN.set(True)
 
 
+def test_beside_functions_in_cpp_nothing_is_compiled_for_a_cpu(monkeypatch):
+    monkeypatch.setattr(fusion, "is_available", lambda _: True)
+    monkeypatch.setattr(fusion, "_PLAIN", ContextVar("plain", default=False))
+    for is_there in (True, False):
+        monkeypatch.setattr(native, "is_there", lambda it=is_there: it)
+        assert fusion.is_fusing("cpu") is not is_there
+        assert fusion.is_eager_on_cpu(torch.ones(1)) is is_there
+        assert fusion.is_fusing("cuda")
+
+
+@NEEDS_COMPILER
+def test_functions_in_cpp_are_there_unless_they_are_switched_off(monkeypatch):
+    compiler._LEFT_OUT.set(False)  # the fixture's own is around this test
+    assert native.is_there()
+    with without_native():
+        assert not native.is_there()
+    monkeypatch.setattr(compiler, "is_there", lambda: False)
+    for is_carried in (True, False):
+        monkeypatch.setattr(native, "carries", lambda _, it=is_carried: it)
+        assert native.is_there() is is_carried
+    monkeypatch.setenv("BERTSMITH_FUSION", "0")
+    assert not native.is_there()
+
+
 @pytest.fixture
 def _asked_anew() -> Iterator[None]:
     fusion.is_available.cache_clear()
@@ -160,6 +186,7 @@ def test_a_kernel_that_cannot_be_built_is_said_once_with_what_is_missing(monkeyp
 # What a processor computes whose vectors are half as wide, after one that filled the same cache.
 FUSED_AND_PLAIN = """
 import torch
+from bertsmith.compiler import without_native
 from bertsmith.fusion import fused
 
 def normed(rows, weight):
@@ -168,7 +195,8 @@ def normed(rows, weight):
 
 generator = torch.Generator().manual_seed(1)
 rows, weight = torch.randn(37, 129, generator=generator), torch.randn(129, generator=generator)
-torch.testing.assert_close(fused(normed)(rows, weight), normed(rows, weight))
+with without_native():
+    torch.testing.assert_close(fused(normed)(rows, weight), normed(rows, weight))
 print(torch._inductor.config.cpp.simdlen, torch.backends.cpu.get_cpu_capability())
 """
 
@@ -229,12 +257,12 @@ def plain():
 def test_training_without_a_compiler_is_the_plain_training_with_a_line_of_warning_each(
     absent, plain, tmp_path
 ):
-    compiler = tmp_path / "c++"
+    program = tmp_path / "c++"
     if absent == "broken compiler":
-        compiler.write_text("#!/bin/sh\nexit 1\n")
-        compiler.chmod(0o755)
+        program.write_text("#!/bin/sh\nexit 1\n")
+        program.chmod(0o755)
     found = in_a_process(
-        TWO_STEPS, CXX=str(compiler), PATH="", TORCHINDUCTOR_CACHE_DIR=str(tmp_path)
+        TWO_STEPS, CXX=str(program), PATH="", TORCHINDUCTOR_CACHE_DIR=str(tmp_path)
     )
     assert (found.returncode, plain.returncode) == (0, 0), found.stderr + plain.stderr
     assert len(plain.stdout.split()) == 2
@@ -244,7 +272,7 @@ def test_training_without_a_compiler_is_the_plain_training_with_a_line_of_warnin
         ("fused kernels", "functions in C++"), sorted(found.stderr.splitlines())[::-1], strict=True
     ):
         assert line.startswith(f"warning: no {what}, so this is correct but slower")
-        assert str(compiler) in line
+        assert str(program) in line
 
 
 def in_a_process(code: str, **changes: str) -> subprocess.CompletedProcess[str]:

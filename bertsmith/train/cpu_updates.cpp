@@ -7,7 +7,7 @@
 // parameters.
 //
 // Source: Kingma and Ba 2015 (Adam); google-research/bert optimization.py,
-// AdamWeightDecayOptimizer.
+// AdamWeightDecayOptimizer; You et al. 2020 (LAMB), of which this is Adam's direction.
 
 #include <cmath>
 
@@ -75,9 +75,18 @@ inline void step(const Flat& flat, const Number* gradient, int64_t place, const 
   if (flat.copy) store(flat.copy + place, changed);
 }
 
-// The last weights of a run, fewer than LANES.
+// m / (sqrt(v) + epsilon) + decay * weight, of LANES from `place` on.
 template <typename Number>
-void step_rest(const Flat& flat, const Number* gradient, int64_t place, const StepRates& rates) {
+inline Floats direction(
+    const Flat& flat, const Number* gradient, int64_t place, const StepRates& rates) {
+  const Floats ratio =
+      quotient(load(gradient), flat.exp_avg + place, flat.exp_avg_sq + place, rates);
+  return ratio + rates.weight_decay * load(flat.weight + place);
+}
+
+// The last weights of a run, fewer than LANES: as a run of their own with room for LANES.
+template <typename Number, typename Then>
+void with_rest(const Flat& flat, const Number* gradient, int64_t place, const Then& then) {
   float weight[LANES] = {}, exp_avg[LANES] = {}, exp_avg_sq[LANES] = {};
   uint16_t copy[LANES] = {};
   Number gradients[LANES] = {};
@@ -86,8 +95,7 @@ void step_rest(const Flat& flat, const Number* gradient, int64_t place, const St
   std::copy_n(flat.exp_avg + place, rest, exp_avg);
   std::copy_n(flat.exp_avg_sq + place, rest, exp_avg_sq);
   if (gradient) std::copy_n(gradient, rest, gradients);
-  Flat there{weight, exp_avg, exp_avg_sq, copy, nullptr, LANES};
-  step(there, gradient ? gradients : nullptr, 0, rates);
+  then(Flat{weight, exp_avg, exp_avg_sq, copy, nullptr, LANES}, gradient ? gradients : nullptr);
   std::copy_n(weight, rest, flat.weight + place);
   std::copy_n(exp_avg, rest, flat.exp_avg + place);
   std::copy_n(exp_avg_sq, rest, flat.exp_avg_sq + place);
@@ -101,7 +109,27 @@ void step_block(
     step(flat, gradient, place, rates);
     if (gradient) gradient += LANES;
   }
-  if (place < end) step_rest(flat, gradient, place, rates);
+  if (place < end)
+    with_rest(flat, gradient, place, [&](const Flat& rest, const Number* its) {
+      step(rest, its, 0, rates);
+    });
+}
+
+// Of a block, whose weights do not change.
+template <typename Number>
+void find_directions(
+    const Flat& flat, int64_t place, int64_t end, const Number* gradient, const StepRates& rates,
+    float* to) {
+  for (; place + LANES <= end; place += LANES, gradient += LANES)
+    store(to + place, direction(flat, gradient, place, rates));
+  if (place == end) return;
+  Flat kept = flat;
+  kept.copy = nullptr;
+  with_rest(kept, gradient, place, [&](const Flat& rest, const Number* its) {
+    float found[LANES];
+    store(found, direction(rest, its, 0, rates));
+    std::copy_n(found, end - place, to + place);
+  });
 }
 
 // Asks for what there is of the next block that is awake, of those that a thread takes together. It lies
@@ -148,6 +176,19 @@ void adam(
     if (may_wait && sleeps)
       sleepers->due[block] =
           sleepers->decayed + share_to_spare(flat.weight + place, flat.copy + place, end - place);
+  }
+}
+
+template <typename Number>
+void find_directions(const Update& update, float gradient_factor, float* to, int num_threads) {
+  const StepRates rates{update.rates, gradient_factor};
+  const Pieces<Number> gradient{update.gradient};
+  const int64_t count = update.flat.count;
+#pragma omp parallel for num_threads(num_threads) schedule(dynamic, BLOCKS_TOGETHER)
+  for (int64_t block = 0; block < parts(count, BLOCK); block++) {
+    const int64_t place = block * BLOCK, end = std::min(count, place + BLOCK);
+    Number room[BLOCK];
+    find_directions(update.flat, place, end, gradient.of_block(place, end, room), rates, to);
   }
 }
 
@@ -198,6 +239,15 @@ extern "C" float adam_fp32(
     else
       adam<float>(*update, gradient_factor, num_threads);
   }
+  return DONE;
+}
+
+extern "C" float directions_fp32(
+    const Update* update, float gradient_factor, float* to, int num_threads) {
+  if (update->gradient.is_bfloat16)
+    find_directions<uint16_t>(*update, gradient_factor, to, num_threads);
+  else
+    find_directions<float>(*update, gradient_factor, to, num_threads);
   return DONE;
 }
 

@@ -1,7 +1,8 @@
 """Adam and the gradient's norm on a CPU: weights that never had a gradient only decay.
 
 The functions of `cpu_updates.cpp` give the numbers of `updates`, which stays the definition and
-takes what these do not: other devices, float64, LAMB's update, and a machine without a compiler.
+takes what these do not: other devices, float64, and a machine without a compiler. Of LAMB's update
+they make the direction.
 
 Where the model computes with a rounded copy, such weights decay when that shows: `Sleepers` knows
 what they have missed, and whoever reads weights asks it to `settle` them first.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,7 @@ class _Update(ctypes.Structure):
 
 
 def suits(update: Update) -> bool:
-    """Whether the functions are there for it: of LAMB's, for the norm alone."""
+    """Whether the functions are there for it."""
     weight, copy = update.flat.weight, update.flat.copy
     return (
         weight.dtype == torch.float32
@@ -158,7 +159,7 @@ class Sleepers:
 class NativeUpdates:
     """Those of one step, for which the functions are there, told to the source once.
 
-    Those that take LAMB's come last, and are asked for their norm alone.
+    Those that take LAMB's come last.
     """
 
     def __init__(self, updates: Sequence[Update]) -> None:
@@ -184,6 +185,19 @@ class NativeUpdates:
             if sleepers is not None and flat.copy is not None:
                 sleepers.remember(flat, rates)
         self._call("adam", self._num_adam, ctypes.c_float(factor))
+
+    def directions(self, factor: float) -> Iterator[tuple[Update, Tensor]]:
+        """Those that take LAMB's, whose moments change, each with its direction: of (E,) weights.
+
+        Every gradient times the factor.
+        """
+        for place, update in enumerate(self._updates[self._num_adam :], self._num_adam):
+            if update.sleepers is not None:
+                update.sleepers.settle(update.flat)
+            weight = update.flat.weight
+            found, told = torch.empty_like(weight), ctypes.byref(self._told[place])
+            call(SOURCE, "directions", weight, told, ctypes.c_float(factor), pointer(found))
+            yield update, found
 
     def _call(self, name: str, count: int, *arguments: object) -> float:
         """Of the first so many."""

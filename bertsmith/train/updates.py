@@ -1,7 +1,7 @@
 """Flat weights, moments and gradients -> new weights and moments: the arithmetic of the optimizers.
 
-Each function is its own definition; `fused` turns it into one pass over memory where a compiler is
-at hand, and `Updates` leaves to functions in C++ (`cpu_updates`) and kernels in Triton
+Each function is its own definition; `fused` turns it into one pass over memory where torch.compile
+serves, and `Updates` leaves to functions in C++ (`cpu_updates`) and kernels in Triton
 (`gpu_updates`) what they take. Everything happens in the weights' own type (float32 or float64); a
 half-precision copy is refreshed in the same pass. It knows no parameters, names or schedule.
 
@@ -101,7 +101,6 @@ class Updates:
         for each in updates:
             (ours if cpu_updates.suits(each) else self._others).append(each)
         self._native = NativeUpdates(ours) if ours else None
-        self._by_definition = [*self._others, *(each for each in ours if each.sizes is not None)]
         self._device = updates[0].flat.weight.device
 
     def squared_norm(self) -> Tensor:
@@ -122,8 +121,11 @@ class Updates:
         """
         if self._native is not None:
             self._native.adam(float(factor))
+            for (flat, _, rates, _, sizes), direction in self._native.directions(float(factor)):
+                assert sizes is not None
+                lamb_by(direction, flat, rates.learning_rate, sizes)
         known: dict[tuple[object, ...], TensorRates] = {}  # few, for many runs
-        for flat, gradient, rates, sleepers, sizes in self._by_definition:
+        for flat, gradient, rates, sleepers, sizes in self._others:
             if sizes is None and gpu_updates.suits(flat.weight, gradient.whole):
                 gpu_updates.adam(flat, gradient.whole, rates, factor)
                 continue
@@ -161,7 +163,7 @@ def squared_norm_in_one_pass(gradient: Tensor) -> Tensor:
 def adam(flat: Flat, gradient: Gradient, rates: TensorRates) -> None:
     """Moments, decoupled decay, weights and their half-precision copy, in place.
 
-    In one pass where there is a compiler; on a CPU without one, through torch's own AdamW kernel.
+    In one pass where torch.compile serves; on other CPUs through torch's own AdamW kernel.
     """
     if is_eager_on_cpu(gradient.whole):
         _adam_without_compiler(flat, gradient.whole, rates)
@@ -196,14 +198,20 @@ def lamb(flat: Flat, gradient: Gradient, rates: TensorRates, sizes: Sequence[int
     `sizes` are the elements of each tensor in the run. A tensor of zeros, and one with a direction
     of zeros, keeps the ratio 1.
     """
-    direction = lamb_direction(flat, gradient.whole, rates)
+    lamb_by(lamb_direction(flat, gradient.whole, rates), flat, rates.learning_rate, sizes)
+
+
+def lamb_by(
+    direction: Tensor, flat: Flat, learning_rate: Tensor | float, sizes: Sequence[int]
+) -> None:
+    """As `lamb`, along an (E,) direction, which is used up; the moments are as they should be."""
     directions, weights = (list(torch.split(each, [*sizes])) for each in (direction, flat.weight))
     weight_norms = torch.stack(torch._foreach_norm(weights))
     direction_norms = torch.stack(torch._foreach_norm(directions))
     ratios = torch.where(
         (weight_norms > 0) & (direction_norms > 0), weight_norms / direction_norms, 1.0
     )
-    torch._foreach_mul_(directions, list((ratios * rates.learning_rate).unbind()))
+    torch._foreach_mul_(directions, list((ratios * learning_rate).unbind()))
     flat.weight.sub_(direction)
     if flat.copy is not None:
         flat.copy.copy_(flat.weight)

@@ -4,34 +4,61 @@ import pytest
 import torch
 
 from bertsmith.train import updates
-from bertsmith.train.cpu_updates import BLOCK, Sleepers
+from bertsmith.train.cpu_updates import BLOCK, NativeUpdates, Sleepers
 from bertsmith.train.gradient import Gradient
-from bertsmith.train.updates import Flat, TensorRates, Update, Updates
+from bertsmith.train.updates import Flat, Update, Updates
 from tests.builds import NEEDS_COMPILER
-from tests.train.one_run import FACTOR, RATES, adam, copied, drawn, squared_norm
+from tests.train.one_run import FACTOR, RATES, adam, copied, drawn, squared_norm, tensor_rates
 
 pytestmark = NEEDS_COMPILER
 
 
-def test_lamb_takes_its_norm_here_and_its_update_by_the_definition_beside_runs_of_adam():
-    found, alone, norms = [], [], []
+def test_lamb_beside_runs_of_adam_is_as_alone_and_nearly_as_defined(monkeypatch):
+    found, alone, exact, norms = [], [], [], []
     for number, sizes in enumerate([[40, 60], None, [700]]):
         flat, gradient = drawn(sum(sizes or [300]), torch.bfloat16, has_copy=True)
-        other = copied(flat)
         rates = RATES._replace(learning_rate=10.0**-number)
-        found.append(Update(flat, Gradient([gradient]), rates, sizes=sizes))
-        alone.append(Update(other, Gradient([gradient]), rates, sizes=sizes))
+        for each in (found, alone):
+            each.append(Update(copied(flat), Gradient([gradient]), rates, sizes=sizes))
+        wide = copied(flat, torch.float64)._replace(copy=None)
+        exact.append(Update(wide, Gradient([gradient.double()]), rates, sizes=sizes))
         norms.append(squared_norm(Gradient([gradient])))
     together = Updates(found)
     torch.testing.assert_close(together.squared_norm(), sum(norms), rtol=1e-6, atol=0.0)
+    for each in exact:
+        Updates([each]).take(FACTOR.double())
+    monkeypatch.setattr(updates, "lamb_direction", lambda *_: pytest.fail("by the definition"))
     together.take(FACTOR)
-    for ours, each in zip(found, alone, strict=True):
-        if each.sizes is None:
-            adam(each.flat, each.gradient, rates=each.rates)
-        else:
-            updates.lamb(each.flat, each.gradient, TensorRates.of(each.rates, FACTOR), each.sizes)
-        for one, right in zip(ours.flat, each.flat, strict=True):
-            assert torch.equal(one, right)
+    for ours, each, right in zip(found, alone, exact, strict=True):
+        Updates([each]).take(FACTOR)
+        for one, other in zip(ours.flat, each.flat, strict=True):
+            assert torch.equal(one, other)
+        for one, wide in zip(ours.flat[:3], right.flat[:3], strict=True):
+            assert (one.double() - wide).norm() <= 1e-6 * wide.norm()
+        assert torch.equal(ours.flat.copy, ours.flat.weight.bfloat16())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("size", [1, 15, 16, 17, BLOCK - 1, BLOCK, 3 * BLOCK + 5])
+def test_the_direction_of_lamb_is_that_of_the_definition(size, dtype):
+    """Wherever pieces of its gradient lie, and whoever sleeps."""
+    flat, gradient = drawn(size, dtype, has_copy=True)
+    sleeping, sleepers = copied(flat), Sleepers(size)
+    apart = Gradient([each.clone() for each in gradient.split(100)])
+    exact = copied(flat, torch.float64)._replace(copy=None)
+    wide = updates.lamb_direction(exact, gradient.double(), tensor_rates(torch.float64))
+    for update in (
+        Update(flat, apart, RATES, sizes=[size]),
+        Update(sleeping, Gradient([gradient]), RATES, sleepers, [size]),
+    ):
+        before = copied(update.flat)
+        [(told, found)] = NativeUpdates([update]).directions(float(FACTOR))
+        assert told is update
+        assert (found.double() - wide).norm() <= 1e-6 * wide.norm()
+        for moment, right in zip(update.flat[1:3], exact[1:3], strict=True):
+            assert (moment.double() - right).norm() <= 1e-6 * right.norm()
+        assert torch.equal(update.flat.weight, before.weight)
+        assert torch.equal(update.flat.copy, before.copy)
 
 
 def sparse(rows, values, num_rows):
