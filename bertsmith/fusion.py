@@ -1,9 +1,9 @@
-"""A plain torch function -> the same function in one fused kernel, where a compiler is at hand.
+"""A plain torch function -> the same function in one fused kernel, where torch.compile serves.
 
 The plain function is the definition; fusing changes its speed, not its meaning. Where torch.compile
 cannot build for a device, or with BERTSMITH_FUSION=0, the plain function itself runs. So it does on
-a CPU that has functions in C++ (`native`): they take all that a BERT's steps consist of, which
-torch.compile would make no faster, and it takes seconds at every start. It knows no model.
+a CPU that has functions in C++ (`native`): a BERT's steps consist of what these take, and
+torch.compile takes seconds at every start. It knows no model.
 """
 
 from __future__ import annotations

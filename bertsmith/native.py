@@ -31,7 +31,7 @@ _IN_VECTORS, _IN_TILES = 1.0, 2.0
 
 def is_there() -> bool:
     """Whether functions can be had here, carried by a wheel or built, and nobody does without."""
-    return not compiler.is_off() and (compiler.is_there() or carries(build()))
+    return not compiler.is_off() and (carries(build()) or compiler.is_there())
 
 
 def library(source: Path) -> ctypes.CDLL | None:

@@ -69,6 +69,7 @@ def _plain_unless_compiled(request):
     is_compiled, is_on_gpu = (name in request.keywords for name in ("compiled", "gpu"))
     if is_compiled and not fusion.is_available("cuda" if is_on_gpu else "cpu"):
         pytest.skip("no compiler here")
+    # A GPU's kernels of ours are switched off with functions in C++, and torch's are beside them.
     with fusion.unfused(not is_compiled), without_native(is_on_gpu is not is_compiled):
         yield
 

@@ -33,8 +33,8 @@ from bertsmith.runs.null_threshold import tuned_on_dev
 from bertsmith.runs.progress import say
 from bertsmith.train.loop import train
 
-# Compiling the kernels of training takes 25 s of a core and saves a quarter of a step: as much from
-# about 250,000 tokens of Mini on, whose L * H is 1,024 (figures: docs/log.md).
+# Where torch.compile makes the kernels of training (`fusion`) it takes 25 s of a core and saves a
+# quarter of a step: as much from about 250,000 tokens of Mini on, whose L * H is 1,024 (docs/log.md).
 _VALUES_BEFORE_FUSING = 250_000 * 1024
 
 

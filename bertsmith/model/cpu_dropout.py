@@ -3,6 +3,8 @@
 `elementwise` is the definition, and takes what the function of `cpu_dropout.cpp` does not: other
 types and devices, and a machine without a compiler.
 
+Differs: in bfloat16 subnormal numbers become zero.
+
 Legend: T rows, H columns.
 """
 

@@ -9,7 +9,7 @@
 //
 // Legend: M rows, V words of the vocabulary, H width.
 
-#include "cpu_loss_by_tiles.h"
+#include "cpu_loss_gradients_by_tiles.h"
 #include "cpu_loss_by_vectors.h"
 #include "cpu_loss_threads.h"
 
@@ -56,14 +56,14 @@ float gradients(const Given<Number>& of, int num_threads) {
   });
 }
 
-// Does it with the way of this processor.
-template <typename Number, typename Do>
-auto by_way(const Do& done) {
+// Tells `then` this processor's way.
+template <typename Number, typename Then>
+auto by_way(const Then& then) {
 #if HAS_TILES
   if constexpr (HAS_TILES_OF<Number>)
-    if (may_use_tiles()) return done(LossByTiles());
+    if (may_use_tiles()) return then(LossByTiles());
 #endif
-  return done(LossByVectors<Number>());
+  return then(LossByVectors<Number>());
 }
 
 }  // namespace

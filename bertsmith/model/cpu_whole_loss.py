@@ -36,6 +36,8 @@ from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 FLOAT16_SOURCE = Path(__file__).with_name("cpu_float16_loss.cpp")
+_LINE_BYTES = 64
+"""Of the caches, past which whole ones are written."""
 
 
 class _Given(ctypes.Structure):
@@ -141,10 +143,11 @@ class _Call:
         check_targets(self._targets, len(self._embedding))
         losses = self._bias.new_empty(len(self._rows))
         is_right = self._rows.new_empty(len(self._rows), dtype=torch.bool)
-        of = self._given(losses=losses, is_right=is_right)
+        of = self._given()
         num_bytes = size(self._source, "loss_bytes", self._rows, ctypes.byref(of))
         kept = self._rows.new_empty(num_bytes, dtype=torch.uint8)
-        of.kept = kept.data_ptr()
+        assert kept.data_ptr() % _LINE_BYTES == 0, "lines past the cache must be whole"
+        of.losses, of.is_right, of.kept = map(pointer, (losses, is_right, kept))
         self._call("losses", of)
         return (losses.sum(), is_right.sum()), kept
 
@@ -152,12 +155,16 @@ class _Call:
         """Of rows, embedding and bias, (1, V), of the loss times the scale."""
         by_rows, by_embedding = torch.empty_like(self._rows), torch.empty_like(self._embedding)
         by_bias = self._bias.new_empty(1, len(self._bias))
-        of = self._given(grad_rows=by_rows, grad_embedding=by_embedding, grad_bias=by_bias)
-        of.kept, of.scale = kept.data_ptr(), scale
+        of = self._given()
+        of.kept, of.scale = pointer(kept), scale
+        of.grad_rows, of.grad_embedding, of.grad_bias = map(
+            pointer, (by_rows, by_embedding, by_bias)
+        )
         self._call("loss_gradients", of)
         return by_rows, by_embedding, by_bias
 
-    def _given(self, **others: Tensor) -> _Given:
+    def _given(self) -> _Given:
+        """What is read alone."""
         num_words, width = self._embedding.shape
         return _Given(
             rows=pointer(self._rows),
@@ -167,7 +174,6 @@ class _Call:
             num_rows=len(self._rows),
             num_words=num_words,
             width=width,
-            **{name: pointer(each) for name, each in others.items()},
         )
 
     def _call(self, name: str, of: _Given) -> None:

@@ -49,10 +49,10 @@ struct Given {
 // What the way back needs to know of all scores.
 template <typename Number>
 struct Kept {
-  int64_t stride;     // W
-  Number* weights;    // (V, W) e^(score - the block's highest); tiles: each block in bands
-  float* highest;     // (blocks, W); then what makes probabilities of the weights
-  float* at_target;   // (W,) gradients of the targets' scores
+  int64_t stride;    // W
+  Number* weights;   // (V, W) e^(score - the block's highest); tiles: each block in bands
+  float* highest;    // (blocks, W); then what makes probabilities of the weights
+  float* at_target;  // (W,) gradients of the targets' scores
 
   int64_t bytes;
 

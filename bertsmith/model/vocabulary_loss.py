@@ -248,7 +248,7 @@ def _softmax_loss(
 def _scaled(values: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
     """The factor is not rounded to the values' dtype: that would scale all of them wrongly."""
     if values.device.type == "cpu":  # whose scalars torch takes as they are, beside any type
-        return (values * factor).to(dtype)
+        return (values.to(torch.promote_types(values.dtype, dtype)) * factor).to(dtype)
     return _scaled_in_one_pass(values, factor, dtype)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,18 +186,21 @@ class NativeUpdates:
                 sleepers.remember(flat, rates)
         self._call("adam", self._num_adam, ctypes.c_float(factor))
 
-    def directions(self, factor: float) -> Iterator[tuple[Update, Tensor]]:
-        """Those that take LAMB's, whose moments change, each with its direction: of (E,) weights.
+    @property
+    def of_lamb(self) -> Sequence[Update]:
+        """Those that take LAMB's; of them nobody's decays wait."""
+        return self._updates[self._num_adam :]
+
+    def direction(self, number: int, factor: float) -> Tensor:
+        """LAMB's, (E,), for the run of that number in `of_lamb`, whose moments change.
 
         Every gradient times the factor.
         """
-        for place, update in enumerate(self._updates[self._num_adam :], self._num_adam):
-            if update.sleepers is not None:
-                update.sleepers.settle(update.flat)
-            weight = update.flat.weight
-            found, told = torch.empty_like(weight), ctypes.byref(self._told[place])
-            call(SOURCE, "directions", weight, told, ctypes.c_float(factor), pointer(found))
-            yield update, found
+        weight, told = self.of_lamb[number].flat.weight, self._told[self._num_adam + number]
+        found = torch.empty_like(weight)
+        arguments = ctypes.byref(told), ctypes.c_float(factor), pointer(found)
+        call(SOURCE, "directions", weight, *arguments)
+        return found
 
     def _call(self, name: str, count: int, *arguments: object) -> float:
         """Of the first so many."""

@@ -121,8 +121,9 @@ class Updates:
         """
         if self._native is not None:
             self._native.adam(float(factor))
-            for (flat, _, rates, _, sizes), direction in self._native.directions(float(factor)):
+            for number, (flat, _, rates, _, sizes) in enumerate(self._native.of_lamb):
                 assert sizes is not None
+                direction = self._native.direction(number, float(factor))
                 lamb_by(direction, flat, rates.learning_rate, sizes)
         known: dict[tuple[object, ...], TensorRates] = {}  # few, for many runs
         for flat, gradient, rates, sleepers, sizes in self._others:

@@ -202,7 +202,7 @@ def test_a_run_without_the_corpus_that_was_named_says_so(
 
 
 @pytest.mark.slow
-def test_killed_many_times_with_compiled_kernels_and_many_threads(tmp_path: Path) -> None:
+def test_killed_many_times_with_all_kernels_and_many_threads(tmp_path: Path) -> None:
     corpus = tmp_path / "whole" / "corpus"
     threads = ("--threads", str(len(os.sched_getaffinity(0))))
     whole = subprocess.run(

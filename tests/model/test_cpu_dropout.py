@@ -1,4 +1,4 @@
-"""The function of `cpu_dropout.cpp` gives the bits of the definition, and so does its way back."""
+"""The function of `cpu_dropout.cpp`, there and back: the bits of the definition."""
 
 import pytest
 import torch

@@ -168,6 +168,22 @@ def test_the_gradient_of_the_bias_is_of_its_type():
     assert torch.equal(found, exact[0].bfloat16())
 
 
+def test_a_gradient_of_the_gradient_is_refused():
+    numbers, targets = learned()
+    total, _ = cpu_whole_loss.loss(*numbers, targets)
+    with pytest.raises(RuntimeError, match="create_graph"):
+        torch.autograd.grad(total / 9, numbers, create_graph=True)
+
+
+def test_beside_a_frozen_embedding_the_others_get_theirs():
+    (rows, embedding, bias), targets = learned()
+    total, _ = cpu_whole_loss.loss(rows, embedding.detach(), bias, targets)
+    found = torch.autograd.grad(total, (rows, bias))
+    total, _ = cpu_whole_loss.loss(rows, embedding, bias, targets)
+    expected = torch.autograd.grad(total, (rows, embedding, bias))
+    assert all(torch.equal(*pair) for pair in zip(found, expected[::2], strict=True))
+
+
 def test_what_was_changed_since_is_not_gone_back_to():
     numbers, targets = learned()
     total, _ = cpu_whole_loss.loss(*numbers, targets)

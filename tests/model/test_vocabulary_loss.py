@@ -50,12 +50,15 @@ def rows_a_chunk(request, monkeypatch):
     chunks_of(monkeypatch, request.param)
 
 
-@pytest.fixture(params=["whole", "between", "torch"])
+WAYS = ["whole", "between", "torch", pytest.param("fused", marks=pytest.mark.compiled)]
+
+
+@pytest.fixture(params=WAYS)
 def _every_way(request, monkeypatch):
-    """All in C++, products too; what stands between torch's products; nothing."""
+    """All in C++, products too; what stands between torch's products; nothing; that compiled."""
     has_them = request.param == "whole"
     monkeypatch.setattr(cpu_whole_loss, "has_fast_products", lambda *_, **__: has_them)
-    with without_native(request.param == "torch"):
+    with without_native(request.param == "torch"), unfused(request.param != "fused"):
         yield
 
 
@@ -185,15 +188,13 @@ UNITS = {torch.float32: 8, torch.bfloat16: 1, torch.float16: 1}
 
 
 @every_way
-@pytest.mark.parametrize("is_plain", FUSED)
 @pytest.mark.parametrize("dtype", UNITS)
-def test_rounded_types_round_each_product_once_and_sum_chunks_exactly(dtype, is_plain, monkeypatch):
+def test_rounded_types_round_each_product_once_and_sum_chunks_exactly(dtype, monkeypatch):
     tensors, unit = inputs(dtype, rows=300), torch.finfo(dtype).eps
     expected = loss_and_gradients(plain, exact(tensors))
     for chunk in (1, 1000):
         chunks_of(monkeypatch, chunk)
-        with unfused(is_plain):
-            total, _, *gradients = loss_and_gradients(language_model_loss, tensors)
+        total, _, *gradients = loss_and_gradients(language_model_loss, tensors)
         assert total.dtype == torch.float32
         assert abs(total.double() / expected[0] - 1) < unit
         for found, right in zip(gradients, expected[2:], strict=True):
@@ -202,16 +203,36 @@ def test_rounded_types_round_each_product_once_and_sum_chunks_exactly(dtype, is_
 
 
 @every_way
-@pytest.mark.parametrize("is_plain", FUSED)
-def test_the_factor_of_the_loss_is_not_rounded_to_the_type_of_the_gradient(is_plain):
+def test_the_factor_of_the_loss_is_not_rounded_to_the_type_of_the_gradient():
     tensors, unit = inputs(torch.bfloat16, rows=300), torch.finfo(torch.bfloat16).eps
     factor = 1 + 0.49 * unit  # would be rounded to 1
     expected = loss_and_gradients(plain, exact(tensors), factor)
-    with unfused(is_plain):
-        found = loss_and_gradients(language_model_loss, tensors, factor)
+    found = loss_and_gradients(language_model_loss, tensors, factor)
     for one, right in zip(found[2:4], expected[2:4], strict=True):
         # Of many random roundings little is left in the mean.
         assert abs((one.double() * right).sum() / right.square().sum() - 1) < unit / 4
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kinds", [(torch.bfloat16, torch.float32), 2 * (torch.bfloat16,)], ids=str)
+def test_scaled_gradients_are_rounded_once_at_most(kinds):
+    """As autocast leaves them too, and as other devices than a CPU scale them."""
+    was, asked = kinds
+    values, factor = torch.randn(500).to(was), torch.tensor(1 / 3)
+    expected = (values.float() * factor).to(asked)
+    for scaled in (vocabulary_loss._scaled, vocabulary_loss._scaled_in_one_pass):
+        found = scaled(values, factor, asked)
+        assert found.dtype == asked
+        assert torch.equal(found, expected)
+
+
+def test_under_autocast_gradients_are_scaled_as_they_are_asked_for():
+    tensors, factor = inputs(torch.float32), 0.3
+    with torch.autocast("cpu", torch.bfloat16):
+        plain_ones = loss_and_gradients(language_model_loss, tensors)
+        found = loss_and_gradients(language_model_loss, tensors, factor)
+    for one, unscaled in zip(found[2:], plain_ones[2:], strict=True):
+        assert torch.equal(one, unscaled * factor)
 
 
 def test_in_float16_the_scale_of_the_loss_comes_before_the_rounding():

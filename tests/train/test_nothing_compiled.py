@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +18,9 @@ from bertsmith.model.heads import TaskHead
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.task import TaskHeadConfig, TaskKind
 from bertsmith.model.task_model import TaskModel
-from bertsmith.train.config import OptimizerConfig, Precision
+from bertsmith.train.config import OptimizerConfig, OptimizerName, Precision
 from bertsmith.train.placement import placed
-from tests.builds import NEEDS_COMPILER
+from tests.builds import NEEDS_COMPILER, forget_builds, with_vectors_of
 from tests.model.plain import random_pretrain_batch
 from tests.model.test_task_model import CONFIG, labelled_items
 
@@ -34,8 +35,10 @@ def _refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fusion, "_compiled", lambda function: pytest.fail(function.__name__))
 
 
-def steps(model: nn.Module, precision: Precision, *batches: object) -> None:
-    optimizer = placed(model, OptimizerConfig(), precision, torch.device("cpu"))
+def steps(
+    model: nn.Module, precision: Precision, *batches: object, by: OptimizerName = "bert_adam"
+) -> None:
+    optimizer = placed(model, OptimizerConfig(name=by), precision, torch.device("cpu"))
     for number, batch in enumerate(batches):
         model(batch, (0, number)).loss.backward()
         optimizer.step(1e-3)
@@ -65,6 +68,33 @@ def test_of_pretraining(
     model = PretrainModel(config, objectives)
     batches = (random_pretrain_batch(lengths, 60) for lengths in ([20, 24, 9], [3]))
     steps(model, precision, *batches)
+
+
+@in_both
+def test_of_lamb(precision: Precision) -> None:
+    model = PretrainModel(CONFIG, ("masked_lm",))
+    steps(model, precision, random_pretrain_batch([20, 24, 9], 60), by="lamb")
+
+
+@in_both
+def test_of_a_bilstm_on_top(precision: Precision) -> None:
+    head = TaskHeadConfig(kind="token_classification", labels=("O", "B"), on_top="bilstm")
+    model = TaskModel(Bert(CONFIG), TaskHead(CONFIG, head))
+    labelled = labelled_items("token_classification", None)
+    labelled = replace(labelled, targets=[each.clip(max=1) for each in labelled.targets])
+    steps(model, precision, labelled.batch(np.arange(labelled.num_groups)))
+
+
+def test_of_narrower_vectors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As with AVX2 alone, where models are in float32."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with_vectors_of("32", monkeypatch)
+    try:
+        model = PretrainModel(CONFIG, ("masked_lm", "next_sentence"))
+        steps(model, "fp32", random_pretrain_batch([20, 24, 9], 60))
+    finally:
+        forget_builds()
+    assert list(tmp_path.glob("bertsmith/cpu_vocabulary_loss-*.so"))
 
 
 @in_both

@@ -41,24 +41,28 @@ def test_lamb_beside_runs_of_adam_is_as_alone_and_nearly_as_defined(monkeypatch)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("size", [1, 15, 16, 17, BLOCK - 1, BLOCK, 3 * BLOCK + 5])
 def test_the_direction_of_lamb_is_that_of_the_definition(size, dtype):
-    """Wherever pieces of its gradient lie, and whoever sleeps."""
+    """Of a gradient in pieces too; weights and copy stay as they are."""
     flat, gradient = drawn(size, dtype, has_copy=True)
-    sleeping, sleepers = copied(flat), Sleepers(size)
-    apart = Gradient([each.clone() for each in gradient.split(100)])
     exact = copied(flat, torch.float64)._replace(copy=None)
     wide = updates.lamb_direction(exact, gradient.double(), tensor_rates(torch.float64))
-    for update in (
-        Update(flat, apart, RATES, sizes=[size]),
-        Update(sleeping, Gradient([gradient]), RATES, sleepers, [size]),
-    ):
-        before = copied(update.flat)
-        [(told, found)] = NativeUpdates([update]).directions(float(FACTOR))
-        assert told is update
-        assert (found.double() - wide).norm() <= 1e-6 * wide.norm()
-        for moment, right in zip(update.flat[1:3], exact[1:3], strict=True):
+    in_pieces = [each.clone() for each in gradient.split(100)]
+    for parts in ([gradient], in_pieces):
+        found = copied(flat)
+        beside, update = Update(*drawn_run(), RATES), Update(found, Gradient(parts), RATES)
+        native = NativeUpdates([update._replace(sizes=[size]), beside])
+        assert [each.flat is found for each in native.of_lamb] == [True]
+        direction = native.direction(0, float(FACTOR))
+        assert (direction.double() - wide).norm() <= 1e-6 * wide.norm()
+        for moment, right in zip(found[1:3], exact[1:3], strict=True):
             assert (moment.double() - right).norm() <= 1e-6 * right.norm()
-        assert torch.equal(update.flat.weight, before.weight)
-        assert torch.equal(update.flat.copy, before.copy)
+        assert torch.equal(found.weight, flat.weight)
+        assert torch.equal(found.copy, flat.copy)
+
+
+def drawn_run():
+    """Weights and their gradient, of Adam's."""
+    flat, gradient = drawn(300, torch.bfloat16, has_copy=True)
+    return flat, Gradient([gradient])
 
 
 def sparse(rows, values, num_rows):
