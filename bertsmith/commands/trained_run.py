@@ -34,7 +34,8 @@ from bertsmith.runs.progress import say
 from bertsmith.train.loop import train
 
 # Where torch.compile makes the kernels of training (`fusion`) it takes 25 s of a core and saves a
-# quarter of a step: as much from about 250,000 tokens of Mini on, whose L * H is 1,024 (docs/log.md).
+# quarter of a step: as much from about 250,000 tokens of Mini on, whose L * H is 1,024. Figures are
+# in docs/log.md.
 _VALUES_BEFORE_FUSING = 250_000 * 1024
 
 
