@@ -34,7 +34,7 @@ from bertsmith.batch import PackedBatch
 from bertsmith.environment import prepare_environment
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import SIZES, BertConfig
-from bertsmith.model.cpu_layer import FLOAT16_SOURCE, INT8_SOURCE, SOURCE
+from bertsmith.model.cpu_layer import FLOAT16_SOURCE, FLOAT32_SOURCE, INT8_SOURCE, SOURCE
 from bertsmith.model.init import initialise
 from bertsmith.model.stream import Stream
 from bertsmith.train.config import AnswerPrecision
@@ -114,7 +114,8 @@ def source_of(precision: AnswerPrecision) -> Path:
     """The functions that layers of that precision call."""
     if precision == "int8":
         return INT8_SOURCE
-    return FLOAT16_SOURCE if rest_of(precision, CPU) == "fp16" else SOURCE
+    sources = {"fp16": FLOAT16_SOURCE, "fp32": FLOAT32_SOURCE, "bf16": SOURCE}
+    return sources[rest_of(precision, CPU)]
 
 
 def row_of(size: str, trial: Trial, found: Clocked) -> dict[str, Any]:

@@ -23,18 +23,19 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO
 
+from bertsmith import library_cache
 from bertsmith.libraries import (
     OPTIONS,
     PACKAGE,
     Build,
     carried,
     carried_name,
+    carries,
     digest,
     library_at,
     texts,
@@ -42,10 +43,8 @@ from bertsmith.libraries import (
 
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 _LOCK = threading.Lock()
-_BUILD_SECONDS = 300  # the largest takes 12 where nothing else runs, and machines are shared
-_MOST_WAITED_SECONDS = 2 * _BUILD_SECONDS
-_SECONDS_BETWEEN_LOOKS = 0.1
-_UNFINISHED = "building-"
+_MOST_AT_ONCE = 4  # a compiler takes up to a gigabyte of memory
+_BUILD_SECONDS = 300  # the largest takes 25 where nothing else runs, and machines are shared
 
 
 @contextlib.contextmanager
@@ -76,6 +75,34 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
     """The built file, whatever was switched off since it was first asked for."""
     with _LOCK:
         return _loaded(source, build)
+
+
+def build_together(sources: Iterable[Path], build: Build) -> None:
+    """Builds those that are not there yet side by side, one a core, for who will ask for them all.
+
+    One after the other would take as many times as long. What fails is built again, and told, when
+    it is asked for.
+    """
+    command, cache = _command(build), library_cache.folder()
+    if is_off() or carries(build) or not command or cache is None:
+        return
+    with _LOCK, contextlib.suppress(OSError):  # nothing may be written there
+        places = {each: cache / _name(each, command, build) for each in sources}
+
+        def missing() -> list[Path]:
+            return [each for each, place in places.items() if not place.exists()]
+
+        if len(missing()) < 2:
+            return
+        at_once = min(len(os.sched_getaffinity(0)), _MOST_AT_ONCE)
+        with library_cache.alone(cache, lambda: not missing()), ThreadPoolExecutor(at_once) as pool:
+            for each in sorted(missing(), key=_length, reverse=True):
+                pool.submit(_built, command, build, each, places[each])
+
+
+def _length(source: Path) -> int:
+    """Of its text: what takes longest begins first."""
+    return sum(map(len, texts(source)))
 
 
 def is_there() -> bool:
@@ -117,14 +144,16 @@ def _loaded(source: Path, build: Build) -> ctypes.CDLL | None:
         return library
     if not (command := _command(build)):
         return None
-    cache = _cache()
+    cache = library_cache.folder()
     try:
-        name = f"{source.stem}-{_fingerprint(source, [*command, *build.instructions])}.so"
+        name = _name(source, command, build)
         if cache is not None:
-            if library := library_at(cache / name):
+            place = cache / name
+            if library := library_at(place):
                 return library
-            with contextlib.suppress(OSError), _alone(cache / name):  # nothing may be written there
-                return library_at(cache / name) or _built(command, build, source, cache / name)
+            # Nothing may be written there.
+            with contextlib.suppress(OSError), library_cache.alone(cache, place.exists):
+                return library_at(place) or _built(command, build, source, place)
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as folder:
             return _built(command, build, source, Path(folder) / name)
     except (OSError, subprocess.SubprocessError) as error:
@@ -152,6 +181,11 @@ def _command(build: Build) -> list[str]:
     return [*found, *OPTIONS, *build.options] if found[0] else []
 
 
+def _name(source: Path, command: list[str], build: Build) -> str:
+    """In the cache."""
+    return f"{source.stem}-{_fingerprint(source, [*command, *build.instructions])}.so"
+
+
 def _fingerprint(source: Path, command: list[str]) -> str:
     """Of all that decides what is built.
 
@@ -165,7 +199,7 @@ def _fingerprint(source: Path, command: list[str]) -> str:
 
 def _built(command: list[str], build: Build, source: Path, place: Path) -> ctypes.CDLL:
     """Written under another name first: nobody ever loads half a library."""
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=_UNFINISHED) as folder:
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=library_cache.UNFINISHED) as folder:
         made = Path(folder) / place.name
         command = [*command, f"-I{PACKAGE}", "-o", str(made), str(source)]
         try:
@@ -183,49 +217,6 @@ def _built(command: list[str], build: Build, source: Path, place: Path) -> ctype
     return found
 
 
-@contextlib.contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """While no other process builds for the cache: one builds, the others find what it built.
-
-    Who has waited for longer than a build takes, or has a disk without locks, waits no more. What a
-    killed process left is removed. The lock is not that of `files`, of which no model knows.
-    """
-    import fcntl  # which Linux has
-
-    with (place.parent / "lock").open("w", encoding="utf-8") as file:
-        until = time.monotonic() + _MOST_WAITED_SECONDS
-        while not _is_mine(file) and time.monotonic() < until and not library_at(place):
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-        for unfinished in place.parent.glob(f"{_UNFINISHED}*"):
-            if _age(unfinished) > _MOST_WAITED_SECONDS:
-                shutil.rmtree(unfinished, ignore_errors=True)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # a forked process has the file open too
-                fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def _is_mine(file: IO[str]) -> bool:
-    """Whether nobody else has the lock, as far as the disk can tell."""
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a disk without locks
-        return True
-    return True
-
-
-def _age(folder: Path) -> float:
-    """Seconds since something was put into it; none where it has gone."""
-    with contextlib.suppress(OSError):
-        return time.time() - folder.stat().st_mtime
-    return 0.0
-
-
 def _run(command: list[str], seconds: int | None = _BUILD_SECONDS) -> None:
     subprocess.run(
         command,
@@ -235,21 +226,6 @@ def _run(command: list[str], seconds: int | None = _BUILD_SECONDS) -> None:
         timeout=seconds,
         env={**os.environ, "LC_ALL": "C"},  # complaints are read
     )
-
-
-def _cache() -> Path | None:
-    """A folder of this user alone, made if it is not there; None where none may be run from."""
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: no home
-        parent = given if given.is_absolute() else Path("~/.cache").expanduser()
-        folder = parent / "bertsmith"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = folder.stat()
-        if os.statvfs(folder).f_flag & os.ST_NOEXEC:
-            return None
-        if facts.st_uid == os.getuid() and not facts.st_mode & 0o022:  # or others could lay theirs
-            return folder
-    return None
 
 
 def reason(error: Exception) -> str:

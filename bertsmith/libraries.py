@@ -78,12 +78,17 @@ def library_at(place: Path) -> ctypes.CDLL | None:
 
 
 def texts(source: Path) -> list[str]:
-    """Of a source and of all that it includes from this package."""
-    text = source.read_text(encoding="utf-8")
-    names = re.findall(r'^#include "(.+)"$', text, re.MULTILINE)
-    beside = [source.parent / name for name in names]
-    places = [place if place.exists() else PACKAGE / place.name for place in beside]
-    return [text, *(each for place in places for each in texts(place))]
+    """Of a source and of all that it includes from this package, each once."""
+    found: dict[Path, str] = {}
+    places = [source]
+    while places:
+        place = places.pop()
+        if place not in found:
+            found[place] = place.read_text(encoding="utf-8")
+            names = re.findall(r'^#include "(.+)"$', found[place], re.MULTILINE)
+            beside = [place.parent / name for name in names]
+            places += [each if each.exists() else PACKAGE / each.name for each in beside]
+    return list(found.values())
 
 
 def digest(parts: list[str]) -> str:

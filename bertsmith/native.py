@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,11 @@ _IN_VECTORS, _IN_TILES = 1.0, 2.0
 def is_there() -> bool:
     """Whether functions can be had here, carried by a wheel or built, and nobody does without."""
     return not compiler.is_off() and (carries(build()) or compiler.is_there())
+
+
+def prepare(sources: Iterable[Path]) -> None:
+    """Builds what is not there yet of sources that will be asked for, side by side."""
+    compiler.build_together(sources, build())
 
 
 def library(source: Path) -> ctypes.CDLL | None:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bertsmith import compiler
+from bertsmith import compiler, library_cache
 from bertsmith.compiler import library, without_native
 from bertsmith.libraries import Build
 from tests.builds import NEEDS_COMPILER, forget_builds, in_a_cache_of_its_own
@@ -69,6 +69,55 @@ def test_threads_that_ask_together_build_once(source, monkeypatch):
     assert len(calls) == 1
 
 
+@pytest.fixture
+def sources(tmp_path):
+    """Three, of which one is no C++."""
+    found = [tmp_path / f"{name}.cpp" for name in ("one", "two", "broken")]
+    for number, each in enumerate(found[:2]):
+        each.write_text(f'extern "C" int number() {{ return {number}; }}')
+    found[2].write_text("this is none")
+    return found
+
+
+@NEEDS_COMPILER
+def test_sources_are_built_side_by_side_and_then_found(sources, cache, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    built, together = compiler._built, threading.Barrier(2, timeout=30)
+
+    def both_at_once(*given):
+        together.wait()
+        return built(*given)
+
+    monkeypatch.setattr(compiler, "_built", both_at_once)
+    compiler.build_together(sources[:2], PLAIN)
+    assert len(in_the(cache)) == 2
+    monkeypatch.setattr(compiler, "_built", lambda *_: pytest.fail("built twice"))
+    compiler.build_together(sources[:2], PLAIN)
+    for number, each in enumerate(sources[:2]):
+        assert library(each, PLAIN)["number"]() == number
+
+
+@NEEDS_COMPILER
+def test_one_that_cannot_be_built_is_told_when_it_is_asked_for(sources, cache, caplog):
+    compiler.build_together(sources, PLAIN)
+    assert len(in_the(cache)) == 2
+    assert not caplog.records
+    assert library(sources[2], PLAIN) is None
+    assert "no functions in C++" in caplog.text
+
+
+@NEEDS_COMPILER
+def test_nothing_is_built_beforehand_for_who_does_without_or_asks_for_one(
+    sources, cache, monkeypatch
+):
+    compiler.build_together(sources[:1], PLAIN)
+    with without_native():
+        compiler.build_together(sources, PLAIN)
+    monkeypatch.setattr(compiler, "carries", lambda _: True)
+    compiler.build_together(sources, PLAIN)
+    assert not list(cache.glob("*.so"))
+
+
 @NEEDS_COMPILER
 def test_what_another_process_builds_is_waited_for_and_not_built_again(
     source, cache, monkeypatch, tmp_path
@@ -80,7 +129,7 @@ def test_what_another_process_builds_is_waited_for_and_not_built_again(
     monkeypatch.setattr(compiler, "_built", lambda *_: pytest.fail("built twice"))
     found = []
     thread = threading.Thread(target=lambda: found.append(doubles(source)))
-    with compiler._alone(built):
+    with library_cache.alone(built.parent, built.exists):
         thread.start()
         thread.join(timeout=0.2)
         assert thread.is_alive()
@@ -96,8 +145,8 @@ def test_who_has_waited_for_longer_than_a_build_takes_builds(source, cache, monk
     [built] = in_the(cache)
     built.unlink()
     forget_builds()
-    monkeypatch.setattr(compiler, "_MOST_WAITED_SECONDS", 0.2)
-    with compiler._alone(cache / "another.so"):
+    monkeypatch.setattr(library_cache, "_MOST_WAITED_SECONDS", 0.2)
+    with library_cache.alone(cache, (cache / "another.so").exists):
         assert doubles(source)
     assert in_the(cache) == [built]
 

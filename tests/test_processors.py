@@ -89,5 +89,5 @@ def test_what_is_of_text_is_carried_once_and_all_else_for_every_processor():
     by_name = {source.name: carried(source) for source in SOURCES}
     [plain] = by_name.pop("fast_wordpiece.cpp")
     assert plain == libraries.Build()
-    assert len(by_name) == 20
+    assert len(by_name) == 21
     assert all(len({each.name for each in builds}) == len(CARRIED) for builds in by_name.values())

@@ -30,7 +30,7 @@ from bertsmith.runs.first_vectors import write_first_vectors
 from bertsmith.runs.progress import say
 from bertsmith.runs.room import pretraining_bytes, require_room
 from bertsmith.runs.together import command_line
-from bertsmith.train.device import Processes
+from bertsmith.train.device import Processes, recorded_precision
 
 
 def begin(
@@ -90,7 +90,8 @@ def take_up(
         lines = [f"{directory} holds this run, finished after {total:,} steps"]
     else:
         lines = [f"{directory} holds this run: going on after step {done:,} of {total:,}"]
-        for change in changed_versions(record.versions, versions(device, processes)):
+        precision = recorded_precision(record.run.precision, device)
+        for change in changed_versions(record.versions, versions(device, processes, precision)):
             lines.append(f"warning: {change} since it began: the bits are no longer promised")
     if is_stale:
         lines.append(

@@ -41,7 +41,7 @@ from bertsmith.runs.pretrain_start import PretrainStart
 from bertsmith.runs.progress import say
 from bertsmith.runs.room import pretraining_bytes, told_room
 from bertsmith.runs.together import command_line
-from bertsmith.train.device import Processes, choose_precision
+from bertsmith.train.device import Processes, choose_precision, recorded_precision
 
 _LEAST_SECONDS = 20.0  # of training, whatever the preparation took
 _SHARE_FOR_MEASURING = 0.1  # of the minutes asked, at most
@@ -94,7 +94,7 @@ def decide(
         seconds_per_step=measurement.seconds_per_step,
         peak_bytes=measurement.peak_bytes,
         unigram_entropy=bench.corpus.unigram_entropy,
-        versions=versions(device, processes),
+        versions=versions(device, processes, recorded_precision(run.precision, device)),
         model=start.place if start is not None else "",
         model_fingerprint=start.fingerprint if start is not None else "",
         ancestry=start.ancestry if start is not None else (),

@@ -1,5 +1,5 @@
 // Transformer layers of a model that only answers, on a CPU, in one call: what stands behind
-// cpu_layer.cpp, cpu_int8_layer.cpp and cpu_float16_layer.cpp.
+// cpu_layer.cpp and those named after other types.
 //
 // The stream is read in chunks of whole sequences, small enough that all between a chunk's hidden
 // states and the next ones stays in the cache: queries, keys and values, contexts, the inner rows of

@@ -1,9 +1,10 @@
 """The weights of a Transformer layer for inference, packed for the products of a CPU.
 
-The functions of `cpu_layer.cpp` do all of a layer chunk by chunk, so that what lies between its
+The functions of `cpu_layer.h` do all of a layer chunk by chunk, so that what lies between its
 products never leaves the cache, and a short text does not wait for a dozen calls from Python. They
-read weights that were packed once: in their own type, as int8 (`cpu_int8_layer.cpp`) or as float16
-(`cpu_float16_layer.cpp`); `cpu_layers` calls them.
+read weights that were packed once: in their own type, bfloat16 (`cpu_layer.cpp`) or float32
+(`cpu_float32_layer.cpp`), as int8 (`cpu_int8_layer.cpp`) or as float16 (`cpu_float16_layer.cpp`).
+`cpu_layers` calls them.
 `layer.Layer` made of torch's operators is the definition, and takes what these do not: gradients,
 dropout, other devices and types, and processors on which other products are faster.
 
@@ -35,6 +36,7 @@ from bertsmith.native import call, has_fast_products, pointer, size, takes
 from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
+FLOAT32_SOURCE = Path(__file__).with_name("cpu_float32_layer.cpp")
 INT8_SOURCE = Path(__file__).with_name("cpu_int8_layer.cpp")
 FLOAT16_SOURCE = Path(__file__).with_name("cpu_float16_layer.cpp")
 
@@ -143,7 +145,7 @@ class ReadyLayer:
             return self._for_pooling
 
     def _made_for_pooling(self) -> _Layer | _Int8Layer:
-        if not isinstance(self.structure, _Layer) or self.source != SOURCE:
+        if not isinstance(self.structure, _Layer) or self.source == FLOAT16_SOURCE:
             return self.structure
         hidden, num_heads = self.hidden_size, self.structure.rules.num_heads
         if hidden // num_heads % _HEAD_STEP:
@@ -242,8 +244,9 @@ def source_of(linears: Sequence[Linear]) -> Path:
     """Which functions multiply by such maps."""
     if rounded_weights(linears):
         return INT8_SOURCE
-    is_float16 = all(each.in_float16 and each.weight.dtype == torch.float32 for each in linears)
-    return FLOAT16_SOURCE if is_float16 else SOURCE
+    if linears[0].weight.dtype != torch.float32:
+        return SOURCE
+    return FLOAT16_SOURCE if all(each.in_float16 for each in linears) else FLOAT32_SOURCE
 
 
 def _apart(of_maps: Iterable[tuple[Tensor, ...]], hidden: int) -> Iterator[tuple[Tensor, ...]]:

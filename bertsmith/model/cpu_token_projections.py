@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.model.cpu_embeddings import TokenTables, ids_of, suits
-from bertsmith.model.cpu_layer import SOURCE, ReadyLayer
+from bertsmith.model.cpu_layer import FLOAT32_SOURCE, ReadyLayer
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.origins import Origins
 from bertsmith.model.stream import Stream
@@ -110,7 +110,7 @@ def _pay(embeddings: Embeddings, layer: ReadyLayer) -> bool:
 
     Those of float32 are more exact than a sum of three.
     """
-    if layer.source == SOURCE and layer.dtype == torch.float32:
+    if layer.source == FLOAT32_SOURCE:
         return False
     num_tokens = len(embeddings.token.weight)
     return num_tokens * layer.wide * layer.dtype.itemsize <= MOST_BYTES

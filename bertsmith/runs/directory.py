@@ -28,31 +28,11 @@ from bertsmith.checkpoints import places
 from bertsmith.checkpoints.places import WEIGHTS, checkpoints_of, newest_checkpoint
 from bertsmith.files import read_json, sha256, write_json
 from bertsmith.libraries import carries
-from bertsmith.model import (
-    cpu_attention,
-    cpu_dropout,
-    cpu_gelu,
-    cpu_layer,
-    cpu_linear,
-    cpu_norm,
-    cpu_pooled_scores,
-    cpu_training_layer,
-    cpu_vocabulary_loss,
-    cpu_whole_loss,
-    float16,
-)
-from bertsmith.native import (
-    bf16_instructions,
-    build,
-    has_long_vectors,
-    library,
-    multiplies_bfloat16,
-    multiplies_float16,
-    multiplies_in_tiles,
-)
+from bertsmith.native import bf16_instructions, build
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
-from bertsmith.train import cpu_updates
-from bertsmith.train.device import Processes
+from bertsmith.runs.functions import are_there
+from bertsmith.train.config import Precision
+from bertsmith.train.device import Processes, rounds_products
 from bertsmith.train.state import FACTS_NAME, TENSORS_NAME
 
 RECORD = places.RECORD
@@ -184,12 +164,12 @@ def require_same(directory: Path, record: Record, asked: dict[str, object]) -> N
         )
 
 
-def versions(device: torch.device, processes: Processes) -> dict[str, str]:
+def versions(device: torch.device, processes: Processes, precision: Precision) -> dict[str, str]:
     """What bits depend on beside the run and the corpus."""
     is_cuda, is_cpu = device.type == "cuda", device.type == "cpu"
     caps = (os.environ.get(name) for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"))
     found = {package: importlib.metadata.version(package) for package in _PACKAGES}
-    has_functions = is_cpu and _has_cpu_functions()
+    has_functions, in_float16 = are_there(precision, device), rounds_products(precision, device)
     return {
         "python": platform.python_version(),
         **found,
@@ -204,31 +184,13 @@ def versions(device: torch.device, processes: Processes) -> dict[str, str]:
         "cpu_functions": "yes" if has_functions else "no",
         "cpu_build": _cpu_build() if has_functions else "none",
         "bf16_instructions": bf16_instructions() if is_cpu else "none",
-        **({"fp16_products": "yes"} if is_cpu and _has_fp16_products() else {}),
+        **({"fp16_products": "yes"} if has_functions and in_float16 else {}),
     }
 
 
 def _cpu_build() -> str:
     """For which instructions the functions are built, and by whom."""
     return f"{build().name} {'of the wheel' if carries(build()) else 'built here'}"
-
-
-def _has_fp16_products() -> bool:
-    sources = (float16.SOURCE, cpu_layer.FLOAT16_SOURCE, cpu_whole_loss.FLOAT16_SOURCE)
-    return multiplies_float16() and all(library(source) is not None for source in sources)
-
-
-def _has_cpu_functions() -> bool:
-    layers = (cpu_attention, cpu_dropout, cpu_gelu, cpu_norm)
-    modules = [*layers, cpu_vocabulary_loss, cpu_whole_loss, cpu_updates]
-    if multiplies_bfloat16():
-        modules += [cpu_pooled_scores, cpu_training_layer]
-    if multiplies_in_tiles():
-        modules.append(cpu_linear)
-    sources = [each.SOURCE for each in modules]
-    if has_long_vectors() and not multiplies_bfloat16():  # where a model is in float32 unasked
-        sources.append(cpu_training_layer.FLOAT32_SOURCE)
-    return all(library(each) is not None for each in sources)
 
 
 def changed_versions(began: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

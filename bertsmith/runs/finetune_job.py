@@ -131,7 +131,7 @@ def prepared(
         steps=described_steps(record.run, plan, len(start.train.examples)),
         warnings=[
             f"{change} since it began: the bits are no longer promised"
-            for change in changed_versions(record.versions, versions(job.device, ALONE))
+            for change in changed_versions(record.versions, _versions(job, record.run))
         ],
     )
 
@@ -194,7 +194,7 @@ def _first_record(
             *(f"training: {note}" for note in start.train.notes),
             *(f"Dev: {note}" for note in start.dev.notes),
         ),
-        versions=versions(job.device, ALONE),
+        versions=_versions(job, job.run),
         ancestry=ancestry(place),
         label_counts=learning.label_counts,
     )
@@ -214,8 +214,12 @@ def _features(
         start.dev.labelled,
         recorded_precision(record.run.precision, job.device),
         job.features or job.directory.parent / "features",
-        versions(job.device, ALONE),
+        _versions(job, record.run),
     )
+
+
+def _versions(job: Job, run: FinetuneRun) -> dict[str, str]:
+    return versions(job.device, ALONE, recorded_precision(run.precision, job.device))
 
 
 def _about_examples(

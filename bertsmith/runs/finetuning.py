@@ -25,6 +25,7 @@ from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.task import TaskHeadConfig
 from bertsmith.model.task_model import TaskModel
 from bertsmith.recipes.finetuning import FinetuneRun
+from bertsmith.runs.functions import prepare_steps
 from bertsmith.runs.learner import FeatureLearner, Learner
 from bertsmith.tasks.scores import KeptStates
 from bertsmith.tasks.stored import TASK
@@ -102,6 +103,7 @@ def task_trainee(
     With `states` the head learns from these, and the encoder reads nothing.
     """
     precision = recorded_precision(run.precision, device)
+    prepare_steps(precision, device)
     frozen = {
         name: weight.detach().clone()
         for name, weight in model.named_parameters()

@@ -22,7 +22,7 @@ from bertsmith.runs.finetune_start import Start
 from bertsmith.runs.learning_set import AnswerT, EncodedT, ExampleT
 from bertsmith.runs.room import finetuning_bytes, kept_bytes, model_bytes, told_room
 from bertsmith.runs.search_record import SearchRecord, name_of, read_search_record
-from bertsmith.train.device import ALONE
+from bertsmith.train.device import ALONE, recorded_precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def search_record(job: SearchJob, start: Start[ExampleT, EncodedT, AnswerT]) -> 
         examples_fingerprint=start.examples_fingerprint,
         request=job.request,
         command=job.command,
-        versions=versions(job.device, ALONE),
+        versions=versions(job.device, ALONE, recorded_precision(job.run.precision, job.device)),
     )
     if (job.directory / RECORD).is_file():
         held = read_finetune_record(job.directory).command

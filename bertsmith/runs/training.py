@@ -25,6 +25,7 @@ from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.recipes.run import Phase, PretrainRun
 from bertsmith.runs.evaluation import EVALUATION_SEED
+from bertsmith.runs.functions import prepare_steps
 from bertsmith.runs.learner import Learner
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.train.config import Precision
@@ -57,6 +58,7 @@ def trainee(
     `first` holds those of a model that is gone on from; what it lacks is drawn by the seed.
     """
     precision = recorded_precision(run.precision, device)
+    prepare_steps(precision, device)
     model = PretrainModel(run.model, run.objectives)
     initialise(model, std=run.model.initializer_range, seed=run.seed)
     if first is not None:

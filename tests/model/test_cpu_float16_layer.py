@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from bertsmith.compiler import without_native
-from bertsmith.model.cpu_layer import FLOAT16_SOURCE, SOURCE, can_lay_out, source_of
+from bertsmith.model.cpu_layer import (
+    FLOAT16_SOURCE,
+    FLOAT32_SOURCE,
+    SOURCE,
+    can_lay_out,
+    source_of,
+)
 from bertsmith.model.cpu_layers import suits
 from bertsmith.model.layers import lay_out
 from bertsmith.model.linear import linears
@@ -95,7 +101,7 @@ def test_maps_that_were_not_all_told_go_another_way():
     parts = linears(layer)
     assert source_of(parts) == FLOAT16_SOURCE
     parts[1].in_float16 = False
-    assert source_of(parts) == SOURCE
+    assert source_of(parts) == FLOAT32_SOURCE
     assert not suits([layer.ready], given, stream, None)
     parts[1].in_float16 = True
     with without_native():

@@ -42,7 +42,7 @@ anywhere = fastest_in(cpu_layer, lambda _, weight, **asked: weight.dtype in WITH
 @pytest.fixture(autouse=True)
 def float32_too(monkeypatch):
     """As if products of float32 were no more exact: it tells smaller errors."""
-    monkeypatch.setattr(projections, "SOURCE", None)
+    monkeypatch.setattr(projections, "FLOAT32_SOURCE", None)
 
 
 def a_model(hidden=64, heads=2, inner=100, **values):

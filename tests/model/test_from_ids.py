@@ -36,7 +36,7 @@ pytestmark = NEEDS_COMPILER
 
 @torch.no_grad()
 def test_products_of_float32_stay(monkeypatch):
-    monkeypatch.setattr(projections, "SOURCE", cpu_layer.SOURCE)
+    monkeypatch.setattr(projections, "FLOAT32_SOURCE", cpu_layer.FLOAT32_SOURCE)
     model, stream = a_model(), a_stream()
     for dtype in WITHIN:
         ready = as_answering(model, dtype)

@@ -265,7 +265,7 @@ def test_a_run_from_before_there_were_functions_in_c_knows_that_it_had_none() ->
 def test_the_versions_name_what_bits_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     with without_native():
-        found = versions(torch.device("cpu"), ALONE)
+        found = versions(torch.device("cpu"), ALONE, "fp32")
     assert found["device"] == "cpu"
     assert found["gpu"] == "none"
     assert found["instruction_set_cap"] == "AVX2"
@@ -273,7 +273,7 @@ def test_the_versions_name_what_bits_depend_on(monkeypatch: pytest.MonkeyPatch) 
     assert found["processes"] == "1"
     assert found["fused_kernels"] == "no"  # the tests run the plain functions
     assert found["cpu_functions"] == "no"
-    assert versions(torch.device("meta"), ALONE)["bf16_instructions"] == "none"
+    assert versions(torch.device("meta"), ALONE, "fp32")["bf16_instructions"] == "none"
 
 
 @pytest.mark.parametrize(
@@ -288,4 +288,4 @@ def test_what_chooses_between_products_is_named(
     has: dict[str, bool], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
-    assert versions(torch.device("cpu"), ALONE)["bf16_instructions"] == told
+    assert versions(torch.device("cpu"), ALONE, "fp32")["bf16_instructions"] == told
