@@ -43,6 +43,8 @@ from bertsmith.libraries import (
 
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 _LOCK = threading.Lock()
+_TRIED: set[tuple[Path, Build]] = set()
+"""What `build_together` was asked for before, in this process."""
 _MOST_AT_ONCE = 4  # a compiler takes up to a gigabyte of memory
 _BUILD_SECONDS = 300  # the largest takes 25 where nothing else runs, and machines are shared
 
@@ -80,24 +82,37 @@ def loaded(source: Path, build: Build) -> ctypes.CDLL | None:
 def build_together(sources: Iterable[Path], build: Build) -> None:
     """Builds those that are not there yet side by side, one a core, for who will ask for them all.
 
-    One after the other would take as many times as long. What fails is built again, and told, when
-    it is asked for.
+    One after the other would take as many times as long. Who asks for another meanwhile waits until
+    all are there. What fails is built again, and told, when it is asked for, and not here.
     """
-    command, cache = _command(build), library_cache.folder()
-    if is_off() or carries(build) or not command or cache is None:
+    if is_off() or carries(build) or not (command := _command(build)):
         return
-    with _LOCK, contextlib.suppress(OSError):  # nothing may be written there
-        places = {each: cache / _name(each, command, build) for each in sources}
+    with _LOCK:
+        asked = {each for each in sources if (each, build) not in _TRIED}
+        _TRIED.update((each, build) for each in asked)
+        cache = library_cache.folder() if len(asked) > 1 else None
+        if cache is not None:
+            with contextlib.suppress(OSError):  # nothing may be written there
+                _build_missing(asked, command, build, cache)
 
-        def missing() -> list[Path]:
-            return [each for each, place in places.items() if not place.exists()]
 
-        if len(missing()) < 2:
-            return
-        at_once = min(len(os.sched_getaffinity(0)), _MOST_AT_ONCE)
-        with library_cache.alone(cache, lambda: not missing()), ThreadPoolExecutor(at_once) as pool:
-            for each in sorted(missing(), key=_length, reverse=True):
-                pool.submit(_built, command, build, each, places[each])
+def _build_missing(sources: Iterable[Path], command: list[str], build: Build, cache: Path) -> None:
+    places = {each: cache / _name(each, command, build) for each in sources}
+
+    def missing() -> list[Path]:
+        return [each for each, place in places.items() if not place.exists()]
+
+    if len(missing()) < 2:
+        return
+    at_once = min(len(os.sched_getaffinity(0)), _MOST_AT_ONCE)
+    with library_cache.alone(cache, lambda: not missing()), ThreadPoolExecutor(at_once) as pool:
+        for each in sorted(missing(), key=_length, reverse=True):
+            pool.submit(_built, command, build, each, places[each])
+        try:
+            pool.shutdown()
+        except BaseException:  # Ctrl-C ends it with what is being built
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _length(source: Path) -> int:

@@ -34,7 +34,7 @@ def is_there() -> bool:
     return not compiler.is_off() and (carries(build()) or compiler.is_there())
 
 
-def prepare(sources: Iterable[Path]) -> None:
+def build_together(sources: Iterable[Path]) -> None:
     """Builds what is not there yet of sources that will be asked for, side by side."""
     compiler.build_together(sources, build())
 

@@ -19,13 +19,11 @@ from bertsmith.batch import PackedBatch
 from bertsmith.checkpoints.store import Loaded, load
 from bertsmith.data.items import Item, Items
 from bertsmith.data.labelled import LabelledItems
-from bertsmith.model.cpu_sources import of_answers
 from bertsmith.model.heads import TaskHead
 from bertsmith.model.layers import lay_out
 from bertsmith.model.linear import linears
 from bertsmith.model.sentence import SentenceConfig
 from bertsmith.model.stream import Stream
-from bertsmith.native import prepare
 from bertsmith.packing import Packing, Watch
 from bertsmith.task_predictor import TaskPredictor
 from bertsmith.tasks.abilities import Abilities
@@ -59,10 +57,7 @@ class ReadyModel:
         self.name = str(loaded.directory)
         self.notes = loaded.notes
         self.model = loaded.model.to(device).eval()
-        maps = linears(self.model)
-        if self.model.bert.device.type == "cpu":
-            prepare(of_answers(maps))
-        if not any(each.is_rounded for each in maps):
+        if not any(linear.is_rounded for linear in linears(self.model)):
             lay_out(self.model)
         self.model.bert.prepare()
         self.computed_in = str(self.model.bert.dtype).removeprefix("torch.")

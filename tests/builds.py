@@ -26,6 +26,7 @@ def forget_builds() -> None:
     """As in another process: nothing is loaded, found out or said."""
     for cached in (compiler._loaded, compiler._warn, compiler.builds, native._loaded, native.build):
         cached.cache_clear()
+    compiler._TRIED.clear()
 
 
 def with_vectors_of(vector_bytes: str, patch: pytest.MonkeyPatch) -> None:

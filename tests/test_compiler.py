@@ -91,15 +91,25 @@ def test_sources_are_built_side_by_side_and_then_found(sources, cache, monkeypat
     monkeypatch.setattr(compiler, "_built", both_at_once)
     compiler.build_together(sources[:2], PLAIN)
     assert len(in_the(cache)) == 2
-    monkeypatch.setattr(compiler, "_built", lambda *_: pytest.fail("built twice"))
+    again = []
+    monkeypatch.setattr(compiler, "_built", lambda *given: again.append(given))
     compiler.build_together(sources[:2], PLAIN)
+    forget_builds()
+    compiler.build_together(sources[:2], PLAIN)
+    assert again == []
     for number, each in enumerate(sources[:2]):
         assert library(each, PLAIN)["number"]() == number
 
 
 @NEEDS_COMPILER
-def test_one_that_cannot_be_built_is_told_when_it_is_asked_for(sources, cache, caplog):
-    compiler.build_together(sources, PLAIN)
+def test_one_that_cannot_be_built_is_told_when_it_is_asked_for(sources, cache, monkeypatch, caplog):
+    tried, built = [], compiler._built
+    monkeypatch.setattr(
+        compiler, "_built", lambda *given: [tried.append(given[2]), built(*given)][1]
+    )
+    for _ in range(2):
+        compiler.build_together(sources, PLAIN)
+    assert sorted(tried) == sorted(sources)  # what failed is not tried here again
     assert len(in_the(cache)) == 2
     assert not caplog.records
     assert library(sources[2], PLAIN) is None
@@ -307,6 +317,8 @@ def test_on_another_system_nothing_is_built(source, monkeypatch, caplog):
     monkeypatch.setattr("sys.platform", "darwin")
     with caplog.at_level(logging.WARNING):
         assert library(source, PLAIN) is None
+        monkeypatch.delattr("os.ST_NOEXEC")  # which it may not have
+        compiler.build_together([source, source.with_name("another.cpp")], PLAIN)
     assert not caplog.records
 
 
@@ -316,6 +328,7 @@ def test_on_a_system_without_users_or_with_a_command_that_is_none_nothing_is_bui
     monkeypatch.setattr("sys.platform", "win32")
     monkeypatch.delattr("os.getuid")
     assert library(source, PLAIN) is None
+    compiler.build_together([source, source.with_name("another.cpp")], PLAIN)
     assert not cache.exists()
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("CXX", 'g++ "-O2')

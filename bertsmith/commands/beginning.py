@@ -91,7 +91,8 @@ def take_up(
     else:
         lines = [f"{directory} holds this run: going on after step {done:,} of {total:,}"]
         precision = recorded_precision(record.run.precision, device)
-        for change in changed_versions(record.versions, versions(device, processes, precision)):
+        now = versions(device, processes, precision)
+        for change in changed_versions(record.versions, now, record.run.precision):
             lines.append(f"warning: {change} since it began: the bits are no longer promised")
     if is_stale:
         lines.append(

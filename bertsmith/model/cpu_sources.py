@@ -26,27 +26,36 @@ from bertsmith.model import (
     float16,
 )
 from bertsmith.model.linear import Linear
-from bertsmith.native import has_long_vectors, multiplies_bfloat16, multiplies_in_tiles
+from bertsmith.native import TYPES, has_long_vectors, multiplies_bfloat16, multiplies_in_tiles
 
 
 def of_training(dtype: torch.dtype, *, in_float16: bool = False) -> list[Path]:
-    """Of steps in such numbers, whose products are made `in_float16` or not."""
-    modules = [cpu_embeddings, cpu_attention, cpu_dropout, cpu_gelu, cpu_norm]
+    """Of steps in such numbers, whose products are made `in_float16` or not.
+
+    Those for shapes that layers in one call do not take are among them.
+    """
+    modules = [cpu_embeddings, cpu_attention, cpu_dropout, cpu_norm]
     modules += [cpu_vocabulary_loss, cpu_whole_loss]
     is_half = dtype == torch.bfloat16
+    if is_half:
+        modules.append(cpu_gelu)
     if is_half and multiplies_bfloat16():
         modules += [cpu_pooled_scores, cpu_training_layer]
     if is_half and multiplies_in_tiles():
         modules.append(cpu_linear)
     sources = [each.SOURCE for each in modules]
-    if dtype == torch.float32 and has_long_vectors():
+    if dtype == torch.float32 and has_long_vectors() and not in_float16:
         sources.append(cpu_training_layer.FLOAT32_SOURCE)
     if in_float16:
-        sources += [float16.SOURCE, cpu_layer.FLOAT16_SOURCE, cpu_whole_loss.FLOAT16_SOURCE]
+        sources += [float16.SOURCE, cpu_whole_loss.FLOAT16_SOURCE]
     return sources
 
 
 def of_answers(linears: Sequence[Linear]) -> list[Path]:
-    """Of a model of these maps; none of one without."""
-    shared = [each.SOURCE for each in (cpu_embeddings, cpu_norm, cpu_gelu)]
-    return [cpu_layer.source_of(linears), *shared] if linears else []
+    """Of a model of these maps; none of one without, elsewhere, or of numbers that none takes."""
+    if not linears or not linears[0].weight.is_cpu or linears[0].weight.dtype not in TYPES:
+        return []
+    modules = [cpu_embeddings, cpu_norm]
+    if linears[0].weight.dtype == torch.bfloat16:
+        modules.append(cpu_gelu)
+    return [cpu_layer.source_of(linears), *(each.SOURCE for each in modules)]

@@ -15,11 +15,13 @@ from torch import Tensor, nn
 
 from bertsmith.model import cpu_layers, cpu_token_projections, cpu_training_layers, gpu_layers
 from bertsmith.model.cpu_layer import ReadyLayer
+from bertsmith.model.cpu_sources import of_answers
 from bertsmith.model.embeddings import Embeddings
 from bertsmith.model.layer import Layer
 from bertsmith.model.linear import Linear, linears
 from bertsmith.model.stream import Stream
 from bertsmith.model.watched import is_watched
+from bertsmith.native import build_together
 
 
 def from_ids(
@@ -107,6 +109,7 @@ def lay_out(model: nn.Module) -> None:
     out anew after them. Blocks of weights that another `.data` took the place of stay in memory
     until then.
     """
+    build_together(of_answers(linears(model)))
     in_layers: set[int] = set()
     for module in model.modules():
         if isinstance(module, Embeddings):

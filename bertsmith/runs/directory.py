@@ -31,7 +31,7 @@ from bertsmith.libraries import carries
 from bertsmith.native import bf16_instructions, build
 from bertsmith.recipes.run import PretrainRun, from_json, to_json
 from bertsmith.runs.functions import are_there
-from bertsmith.train.config import Precision
+from bertsmith.train.config import Precision, PrecisionChoice
 from bertsmith.train.device import Processes, rounds_products
 from bertsmith.train.state import FACTS_NAME, TENSORS_NAME
 
@@ -193,9 +193,17 @@ def _cpu_build() -> str:
     return f"{build().name} {'of the wheel' if carries(build()) else 'built here'}"
 
 
-def changed_versions(began: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What differs from the versions the run began with; bits are promised only without it."""
-    # Older runs had no functions in C++, and did not say so.
+def changed_versions(
+    began: Mapping[str, str], now: Mapping[str, str], precision: PrecisionChoice
+) -> list[str]:
+    """What differs from the versions the run began with, in that precision.
+
+    Bits are promised only without it.
+    """
+    # Older runs told of products of float16 whether they made any or not.
+    is_of_float16 = precision == "fp16"
+    began = {name: it for name, it in began.items() if is_of_float16 or name != "fp16_products"}
+    # And had no functions in C++, and did not say so.
     began = {"cpu_functions": "no", **began} if "cpu_functions" in now else began
     return [
         f"{name} {before} -> {now.get(name, 'none')}"

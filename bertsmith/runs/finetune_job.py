@@ -131,7 +131,9 @@ def prepared(
         steps=described_steps(record.run, plan, len(start.train.examples)),
         warnings=[
             f"{change} since it began: the bits are no longer promised"
-            for change in changed_versions(record.versions, _versions(job, record.run))
+            for change in changed_versions(
+                record.versions, _versions(job, record.run), record.run.precision
+            )
         ],
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from bertsmith.model.cpu_sources import of_training
-from bertsmith.native import library, multiplies_float16, prepare
+from bertsmith.native import build_together, library, multiplies_float16
 from bertsmith.train import cpu_updates
 from bertsmith.train.config import Precision
 from bertsmith.train.device import dtype_of, rounds_products
@@ -20,7 +20,7 @@ from bertsmith.train.device import dtype_of, rounds_products
 def prepare_steps(precision: Precision, device: torch.device) -> None:
     """Builds what is not there yet, side by side; on another device nothing."""
     if device.type == "cpu":
-        prepare(_sources(precision, device))
+        build_together(_sources(precision, device))
 
 
 def are_there(precision: Precision, device: torch.device) -> bool:

@@ -1,4 +1,4 @@
-"""The functions of `cpu_layer.cpp`, beside a layer of torch's operators in float64."""
+"""The functions of `cpu_layer.h`, beside a layer of torch's operators in float64."""
 
 import copy
 import functools
@@ -492,7 +492,7 @@ def test_narrower_vectors_without_products_of_bfloat16_compute_the_same(capabili
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     forget_builds()
     try:
-        assert library(SOURCE) is not None
+        assert all(library(each) is not None for each in (SOURCE, FLOAT32_SOURCE))
         for dtype, within in WITHIN.items():
             for rows in (None, torch.tensor([7, 2, 300])):
                 layer, stream = a_layer(72, 3, 100), a_stream()

@@ -252,14 +252,20 @@ def test_an_lstm_is_called_no_bert_and_nothing_for_transformers(
 def test_only_what_the_record_knows_can_have_changed(corpus_path: Path) -> None:
     record = replace(record_of(corpus_path), versions={"torch": "2.12", "threads": "2"})
     now = {"torch": "2.12", "threads": "1", "device": "cpu"}
-    assert changed_versions(record.versions, now) == ["threads 2 -> 1"]
+    assert changed_versions(record.versions, now, record.run.precision) == ["threads 2 -> 1"]
 
 
 def test_a_run_from_before_there_were_functions_in_c_knows_that_it_had_none() -> None:
     began = {"torch": "2.12"}
-    assert changed_versions(began, {"torch": "2.12", "cpu_functions": "no"}) == []
-    changed = changed_versions(began, {"torch": "2.12", "cpu_functions": "yes"})
+    assert changed_versions(began, {"torch": "2.12", "cpu_functions": "no"}, "bf16") == []
+    changed = changed_versions(began, {"torch": "2.12", "cpu_functions": "yes"}, "bf16")
     assert changed == ["cpu_functions no -> yes"]
+
+
+def test_products_of_float16_are_missed_by_runs_that_made_them_alone() -> None:
+    began = {"torch": "2.12", "fp16_products": "yes"}
+    assert changed_versions(began, {"torch": "2.12"}, "bf16") == []
+    assert changed_versions(began, {"torch": "2.12"}, "fp16") == ["fp16_products yes -> none"]
 
 
 def test_the_versions_name_what_bits_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
