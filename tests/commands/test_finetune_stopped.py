@@ -125,7 +125,7 @@ def test_a_run_in_fp16_goes_on_to_the_bit_and_where_there_is_none_in_auto(
     assert bertsmith("finetune", "--resume", tmp_path / "here") == 0
     last = Path("checkpoints") / f"step-{NUM_STEPS:08d}" / "model.safetensors"
     assert (tmp_path / "here" / last).read_bytes() == (tmp_path / "whole" / last).read_bytes()
-    for module in ("bertsmith.train.device", "bertsmith.runs.directory"):
+    for module in ("bertsmith.train.device", "bertsmith.runs.functions"):
         monkeypatch.setattr(f"{module}.multiplies_float16", lambda: False)
     monkeypatch.setattr("bertsmith.train.device.cpu_multiplies_bf16", lambda: False)
     capsys.readouterr()

@@ -179,7 +179,7 @@ def test_a_run_in_fp16_goes_on_to_the_bit_and_where_there_is_none_in_fp32(
             patch.setattr(pretrain_command, "agreed", _once_after_steps(2))
             assert bertsmith("pretrain", corpus, *options, "--out", tmp_path / name) == 130
     assert bertsmith("pretrain", "--resume", tmp_path / "halves") == 0
-    for module in ("bertsmith.train.device", "bertsmith.runs.directory"):
+    for module in ("bertsmith.train.device", "bertsmith.runs.functions"):
         monkeypatch.setattr(f"{module}.multiplies_float16", lambda: False)
     monkeypatch.setattr("bertsmith.train.device.cpu_multiplies_bf16", lambda: False)
     capsys.readouterr()
