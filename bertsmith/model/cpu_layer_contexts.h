@@ -88,8 +88,7 @@ struct Rows {
       Cutter& cutter, const Layer<Number, Matrix>& layer, const Stream<Number>& stream,
       int64_t num_rows, int64_t num_asked)
       : rounded(cutter, std::max(layer.hidden(), layer.up.width), std::max(num_rows, num_asked)) {
-    const bool is_in_bands = HAS_TILES_OF<Number> && layer.rules.head_size % BAND<Number> == 0 &&
-                             is_broad(layer.up);
+    const bool is_in_bands = HAS_TILES_OF<Number> && layer.rules.head_size % BAND<Number> == 0;
     for (Grid<Number>* each : {&asked, &contexts, &attended})
       *each = room<Number>(cutter, num_asked, layer.hidden(), is_in_bands);
     const bool are_all = stream.are_all_asked();
@@ -107,11 +106,6 @@ struct Rows {
   }
 
  private:
-  // Of a broad matrix few columns are made of many rows, of another all of few.
-  static bool is_broad(const Matrix& by) {
-    return by.width * by.depth * int64_t(sizeof(*by.numbers)) > NEAR_MATRIX;
-  }
-
   template <typename Other>
   static Grid<Other> room(Cutter& cutter, int64_t count, int64_t width, bool is_in_bands) {
     constexpr int64_t BROAD = std::max<int64_t>(PANEL<Number>, Matrix::BROAD);
