@@ -25,6 +25,7 @@ TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 _KINDS = (Tensor, nn.Parameter)
 """Tensors of numbers: others stand in for them where a model is traced or transformed."""
 
+_LINE_BYTES = 64
 _IN_VECTORS, _IN_TILES = 1.0, 2.0
 """How a source may say that it multiplies."""
 
@@ -92,6 +93,16 @@ def size(source: Path, name: str, numbers: Tensor, *arguments: object) -> int:
     assert found is not None
     function = _function(found, f"{name}_{TYPES[numbers.dtype]}", ctypes.c_int64)
     return int(function(*arguments))
+
+
+def room(source: Path, name: str, numbers: Tensor, *arguments: object) -> Tensor:
+    """As many bytes as that function counts, (B,) uint8, where whole lines of a cache are written.
+
+    They begin with a line, as torch's memory does.
+    """
+    found = numbers.new_empty(size(source, name, numbers, *arguments), dtype=torch.uint8)
+    assert found.data_ptr() % _LINE_BYTES == 0, "lines past the cache must be whole"
+    return found
 
 
 def has_fast_products(

@@ -33,13 +33,12 @@ from bertsmith.model.layer_rules import (
     LearningLayer,
 )
 from bertsmith.model.stream import Stream
-from bertsmith.native import call, pointer, size
+from bertsmith.native import call, pointer, room
 
 MOST_STATES, MOST_WEIGHTS = 2**23, 2**25
 """Numbers of hidden states and of weights of several layers: what is kept of the former, some 30
 bytes a number (60 in float32), and gradients of the latter lie in memory together until the last
 layer has gone back. Where there are more, Python takes a hundredth of the time."""
-_LINE_BYTES = 64
 
 
 def may_suit(hidden: Tensor, num_layers: int = 1) -> bool:
@@ -173,11 +172,9 @@ def _inputs(
 def _kept(hidden: Tensor, layer: NativeLayer, given: NativeInput) -> Tensor:
     """Where a layer keeps what its way back needs, and is told so."""
     told = (ctypes.byref(layer), ctypes.byref(given))
-    count = size(source_of(hidden), "training_layer_bytes", hidden, *told)
-    room = hidden.new_empty(count, dtype=torch.uint8)
-    assert room.data_ptr() % _LINE_BYTES == 0, "lines past the cache must be whole"
-    given.kept = room.data_ptr()
-    return room
+    kept = room(source_of(hidden), "training_layer_bytes", hidden, *told)
+    given.kept = kept.data_ptr()
+    return kept
 
 
 def _room(hidden: Tensor, rows: Tensor | None, stream: Stream) -> Tensor:

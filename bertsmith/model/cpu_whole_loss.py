@@ -29,15 +29,13 @@ from bertsmith.native import (
     has_fast_products,
     multiplies_float16,
     pointer,
-    size,
+    room,
     takes,
 )
 from bertsmith.structures import int64s, pointers
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 FLOAT16_SOURCE = Path(__file__).with_name("cpu_float16_loss.cpp")
-_LINE_BYTES = 64
-"""Of the caches, past which whole ones are written."""
 
 
 class _Given(ctypes.Structure):
@@ -144,9 +142,7 @@ class _Call:
         losses = self._bias.new_empty(len(self._rows))
         is_right = self._rows.new_empty(len(self._rows), dtype=torch.bool)
         of = self._given()
-        num_bytes = size(self._source, "loss_bytes", self._rows, ctypes.byref(of))
-        kept = self._rows.new_empty(num_bytes, dtype=torch.uint8)
-        assert kept.data_ptr() % _LINE_BYTES == 0, "lines past the cache must be whole"
+        kept = room(self._source, "loss_bytes", self._rows, ctypes.byref(of))
         of.losses, of.is_right, of.kept = map(pointer, (losses, is_right, kept))
         self._call("losses", of)
         return (losses.sum(), is_right.sum()), kept

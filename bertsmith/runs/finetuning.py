@@ -103,7 +103,8 @@ def task_trainee(
     With `states` the head learns from these, and the encoder reads nothing.
     """
     precision = recorded_precision(run.precision, device)
-    prepare_steps(precision, device)
+    if states is None:
+        prepare_steps(precision, device)
     frozen = {
         name: weight.detach().clone()
         for name, weight in model.named_parameters()

@@ -15,6 +15,7 @@ from bertsmith.cores import SOURCE as CORES
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import sized
 from bertsmith.model.cpu_sources import of_answers
+from bertsmith.model.init import initialise
 from bertsmith.model.layers import lay_out
 from bertsmith.model.linear import linears
 from bertsmith.model.objectives import PretrainModel
@@ -52,6 +53,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_step_asks_for_nothing_that_is_not_listed(precision: Precision, asked: set[Path]) -> None:
     model = PretrainModel(CONFIG, ("masked_lm", "next_sentence"))
+    initialise(model, std=0.2, seed=0)
     optimizer = placed(model, OptimizerConfig(), precision, CPU)
     model(random_pretrain_batch([20, 24, 9], 60), (0, 1)).loss.backward()
     optimizer.step(1e-3)
@@ -65,6 +67,7 @@ def test_an_answer_asks_for_nothing_that_is_not_listed(
     precision: Precision, asked: set[Path]
 ) -> None:
     bert = Bert(CONFIG)
+    initialise(bert, std=0.2, seed=0)
     make_ready(bert, precision, CPU)
     bert(Stream.of(random_packed([20, 24, 9], 60)))
     assert asked

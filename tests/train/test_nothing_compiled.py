@@ -15,6 +15,7 @@ from bertsmith.model import vocabulary_loss
 from bertsmith.model.bert import Bert
 from bertsmith.model.config import BertConfig, Objective
 from bertsmith.model.heads import TaskHead
+from bertsmith.model.init import initialise
 from bertsmith.model.objectives import PretrainModel
 from bertsmith.model.task import TaskHeadConfig, TaskKind
 from bertsmith.model.task_model import TaskModel
@@ -38,9 +39,12 @@ def _refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def steps(
     model: nn.Module, precision: Precision, *batches: object, by: OptimizerName = "bert_adam"
 ) -> None:
+    initialise(model, std=0.2, seed=0)
     optimizer = placed(model, OptimizerConfig(name=by), precision, torch.device("cpu"))
     for number, batch in enumerate(batches):
-        model(batch, (0, number)).loss.backward()
+        loss = model(batch, (0, number)).loss
+        assert loss > 0
+        loss.backward()
         optimizer.step(1e-3)
         optimizer.zero_grad()
 
