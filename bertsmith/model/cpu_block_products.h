@@ -12,16 +12,8 @@
 
 namespace {
 
-// Rows of a part, of which a block stays in the first cache.
+// Rows of a part, of which a block or a panel stays in the first cache.
 constexpr int64_t PART = 256;
-
-// Asks for so many numbers to come to the second cache, which is near enough, while others are
-// multiplied.
-template <typename Number>
-inline void ask_for(const Number* numbers, int64_t count) {
-  for (int64_t at = 0; at < count; at += 64 / int64_t(sizeof(Number)))
-    __builtin_prefetch(numbers + at, 0, 2);
-}
 
 // A block of so many columns, of which that many are there, over a part of all rows.
 template <typename Number>
@@ -30,8 +22,9 @@ struct Blocks {
   int64_t columns, depth;
 };
 
-// A block by a panel of so many vectors: put to, or added to, (HIGH, PANEL) sums.
-template <typename Number, typename Beside>
+// A block by a panel of so many vectors: put to, or added to, (HIGH, PANEL) sums. Blocks that pass do not
+// take a panel's place in the first cache.
+template <bool BLOCKS_PASS, typename Number, typename Beside>
 void multiply_blocks(
     const Blocks<Number>& blocks, const Number* panel, int vectors, float* sums, bool is_first,
     [[maybe_unused]] const Beside& beside) {
@@ -41,7 +34,7 @@ void multiply_blocks(
     if (may_use_tiles()) {
       Tiles::are_of(TALL);
       auto multiply = [&](auto is_broad) {
-        multiply_tiles<true, is_broad(), false>(
+        multiply_tiles<true, is_broad(), BLOCKS_PASS>(
             blocks.first, 64, panel, vectors * VECTOR_BYTES, blocks.depth, is_first ? nullptr : sums,
             sums, PANEL<Number> * sizeof(float), BLOCK<Number> * sizeof(Number), beside);
       };

@@ -81,54 +81,52 @@ void turn_depth(
   }
 }
 
-// Lays out so many rows and columns as panels, zeros past the last ones: as many rows of a panel as products
-// multiply at a step.
+// Lays out so many rows of a panel's columns, as many rows as products multiply at a step, zeros past the
+// last ones; some steps at a time, beside these.
 template <typename Number>
 class Laying {
  public:
-  static constexpr int64_t BROAD = PANEL<Number>, STEP = Factors<Number>::STEP;
+  static constexpr int64_t STEP = Factors<Number>::STEP;
 
   Laying(
       const Factor<Number>& broad, int64_t start, int64_t depth, int64_t first, int64_t columns,
-      Number* panels)
-      : broad(broad), start(start), depth(depth), first(first), columns(columns), panels(panels) {}
+      Number* panel, int64_t at_once)
+      : broad(broad), start(start), depth(depth), first(first), columns(columns), panel(panel),
+        at_once(at_once) {}
 
-  void operator()() {
-    if (k < depth) step();
-  }
-  void finish() {
-    while (k < depth) step();
-  }
+  void operator()() { until(std::min(depth, k + at_once * STEP)); }
+  void finish() { until(depth); }
 
  private:
+  void until(int64_t end) {
+    for (; k < end; k += STEP) step();
+  }
+
   void step() {
-    const int64_t row = start + k, there = broad.num_rows - row;
-    const int64_t count = std::min(BROAD, columns - c), wide = rounded_up(count);
-    Number* to = panels + c * depth + k * wide;
+    const int64_t row = start + k, there = broad.num_rows - row, wide = rounded_up(columns);
+    Number* to = panel + k * wide;
     if (row + ROWS_AHEAD + 1 < broad.num_rows)
       for (int64_t ahead = ROWS_AHEAD; ahead < ROWS_AHEAD + STEP; ahead++)
-        ask_for_row<2>(broad.rows, row + ahead, first + c, first + c + count);  // long before
+        ask_for_row<2>(broad.rows, row + ahead, first, first + columns);  // long before
     for (int64_t at = 0; at < wide; at += LANES, to += LANES * STEP) {
-      const Number* above = broad.rows.at(row, first + c + at);
+      const Number* above = broad.rows.at(row, first + at);
       Words words = {};
       const Number* below = there > 1 ? above + broad.rows.row : nullptr;
-      if (there > 0) words = side_by_side(above, below, count - at);
+      if (there > 0) words = side_by_side(above, below, columns - at);
       std::memcpy(to, &words, sizeof words);
       if (broad.totals) {
-        float* totals = broad.totals + first + c + at;
+        float* totals = broad.totals + first + at;
         store(totals, Factors<Number>::add(load(totals), ONES, Factors<Number>::of(to)));
       }
     }
-    c += BROAD;
-    if (c >= columns) c = 0, k += STEP;
   }
 
   static constexpr Number ONE = sizeof(Number) < sizeof(float) ? 0x3F80 : 1;  // as bfloat16 has it
   static constexpr Number ONES[2] = {ONE, ONE};
   const Factor<Number>& broad;
   int64_t start, depth, first, columns;
-  Number* panels;
-  int64_t k = 0, c = 0;
+  Number* panel;
+  int64_t at_once, k = 0;
 };
 
 }  // namespace

@@ -2,11 +2,11 @@
 // CPU.
 //
 // Both are factors of one product over all rows. The narrower one is transposed once, in blocks
-// (cpu_factors.h). Of the broader one a thread packs as many columns as fit, with their sums,
-// into its L2 cache, some of the rows at a time: the next part is packed beside the products of this
-// one, which in bands also ask for the other factor's next block. Sums of the bias are made on the
-// way. Every sum is made in the order of rows, or of pairs of them, in float32, so the number of threads
-// changes no bit. It knows no layers and no Python.
+// (cpu_factors.h). Of the broader one a thread takes as many columns as have room for their sums in its
+// L2 cache, some of the rows at a time, and of these a panel after the other, which stays in the L1 cache
+// while all blocks pass: the next one is laid out beside the products of this one. Sums of the bias are
+// made on the way. Every sum is made in the order of rows, or of pairs of them, in float32, so the number
+// of threads changes no bit. It knows no layers and no Python.
 //
 // Legend: T rows, I width of a row, O outputs; N and B widths of the narrower and the broader factor;
 // HIGH columns of a block.
@@ -30,15 +30,15 @@ struct Given {
   int64_t num_rows, width, outputs;    // T, I, O
 };
 
-// What a thread works in, for so many columns: two parts of them as panels, and all of their sums.
+// What a thread works in, for so many columns: two panels of a part of the rows, and all sums.
 template <typename Number>
 struct ShareRoom {
   Number* panels[2];
-  float* sums;  // (N / HIGH, their panels, HIGH, PANEL)
+  float* sums;  // (panels, N, PANEL)
 
   ShareRoom(Cutter& cutter, int64_t columns, int64_t high) {
-    for (Number*& each : panels) each = cutter.numbers<Number>(PART * columns);
-    sums = cutter.numbers<float>(high * MOST_COLUMNS);
+    for (Number*& each : panels) each = cutter.numbers<Number>(PART * PANEL<Number>);
+    sums = cutter.numbers<float>(high * columns);
   }
 };
 
@@ -66,48 +66,50 @@ struct Share {
 
   void make() const {
     int side = 0;
-    laying(0, side).finish();
-    for (int64_t start = 0; start < of.deep; start += PART, side ^= 1) {
-      Laying<Number> next = laying(start + PART, side ^ 1);
-      multiply(start, room.panels[side], next);
-      next.finish();
-    }
+    laying(0, 0, side).finish();
+    for (int64_t start = 0; start < of.deep; start += PART)
+      for (int64_t c = 0; c < columns; c += BROAD, side ^= 1) {
+        const bool is_last = c + BROAD >= columns;
+        Laying<Number> next =
+            is_last ? laying(start + PART, 0, side ^ 1) : laying(start, c + BROAD, side ^ 1);
+        multiply(start, c, room.panels[side], next);
+        next.finish();
+      }
   }
 
  private:
   int64_t depth_from(int64_t start) const {
     return std::clamp<int64_t>(of.deep - start, 0, PART);
   }
-  Laying<Number> laying(int64_t start, int side) const {
-    return {of.broad, start, depth_from(start), first, columns, room.panels[side]};
+  int64_t count_from(int64_t c) const { return std::min(BROAD, columns - c); }
+  // In as many steps as there are of products, where blocks are few in more at a time.
+  Laying<Number> laying(int64_t start, int64_t c, int side) const {
+    constexpr int64_t STEPS = TILE_DEPTH<Number> / Factors<Number>::STEP;
+    return {of.broad, start, depth_from(start), first + c, count_from(c), room.panels[side],
+            parts(STEPS, of.high / HIGH)};
   }
 
-  void multiply(int64_t start, const Number* panels, Laying<Number>& laying) const {
-    const int64_t depth = depth_from(start), num_panels = parts(columns, BROAD);
+  // All blocks of a part by a panel.
+  void multiply(int64_t start, int64_t c, const Number* panel, Laying<Number>& laying) const {
+    const int64_t depth = depth_from(start), count = count_from(c), size = block_size<Number>(depth);
     const bool is_last = start + depth == of.deep;
-    const int64_t size = block_size<Number>(depth), piece = parts(size, num_panels);
     const Number* from = of.blocks + of.part(start);
-    for (int64_t n = 0; n < of.high; n += HIGH, from += size)
-      for (int64_t c = 0; c < columns; c += BROAD) {
-        // The next block lies behind this one; of columns one behind the other a processor foresees it.
-        if constexpr (HAS_BANDS) ask_for(from + size + c / BROAD * piece, piece);
-        const int64_t count = std::min(BROAD, columns - c);
-        const int64_t rows = std::min<int64_t>(HIGH, of.narrow.width - n);
-        float* sums = room.sums + n * num_panels * BROAD + c * HIGH;
-        if (is_last)
-          expect(place(n, c), stride(), IS_TURNED ? count : rows, IS_TURNED ? rows : count);
-        // The next sums lie behind these, in the second cache; lines of as many steps are asked for.
-        const float* soon = sums + HIGH * BROAD;
-        multiply_blocks(
-            Blocks<Number>{from, rows, depth}, panels + c * depth, int(rounded_up(count) / LANES), sums,
-            start == 0, [&] {
-              for (int64_t at = 0; at < HIGH * BROAD * TILE_DEPTH<Number> / PART; at += LANES)
-                __builtin_prefetch(soon + at, 1);
-              soon += HIGH * BROAD * TILE_DEPTH<Number> / PART;
-              laying();
-            });
-        if (is_last) write<IS_TURNED>(sums, rows, count, place(n, c), stride());
-      }
+    float* sums = room.sums + c * of.high;
+    for (int64_t n = 0; n < of.high; n += HIGH, from += size, sums += HIGH * BROAD) {
+      const int64_t rows = std::min<int64_t>(HIGH, of.narrow.width - n);
+      if (is_last)
+        expect(place(n, c), stride(), IS_TURNED ? count : rows, IS_TURNED ? rows : count);
+      // The next sums lie behind these, in the second cache; lines of as many steps are asked for.
+      const float* soon = sums + HIGH * BROAD;
+      multiply_blocks<true>(
+          Blocks<Number>{from, rows, depth}, panel, int(rounded_up(count) / LANES), sums, start == 0, [&] {
+            for (int64_t at = 0; at < HIGH * BROAD * TILE_DEPTH<Number> / PART; at += LANES)
+              __builtin_prefetch(soon + at, 1);
+            soon += HIGH * BROAD * TILE_DEPTH<Number> / PART;
+            laying();
+          });
+      if (is_last) write<IS_TURNED>(sums, rows, count, place(n, c), stride());
+    }
   }
 
   int64_t stride() const { return IS_TURNED ? of.narrow.width : of.broad.width; }
