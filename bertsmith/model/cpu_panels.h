@@ -150,8 +150,9 @@ inline void take(Words& words, const void* from, int64_t count) {
 }
 
 // (C, D) rows -> panels of whole vectors; of more than C columns nothing is said. D is a multiple of
-// STEP.
-template <typename Number>
+// STEP. Rows that are far, such as those of weights, are asked for LANES before: of so many streams, each
+// as short as a row, few are foreseen.
+template <bool ARE_FAR = false, typename Number>
 void lay_out_columns(Grid<const Number> rows, int64_t depth, int64_t width, Number* panels) {
   constexpr int STEP = Factors<Number>::STEP, BROAD = PANEL<Number>;
   int64_t num_words = depth / STEP, wide = rounded_up(width);
@@ -162,8 +163,10 @@ void lay_out_columns(Grid<const Number> rows, int64_t depth, int64_t width, Numb
     for (int64_t word = 0; word < num_words; word += LANES) {
       int64_t words = std::min<int64_t>(LANES, num_words - word);
       Square square{};
-      for (int64_t c = 0; c < count; c++)
+      for (int64_t c = 0; c < count; c++) {
+        if constexpr (ARE_FAR) __builtin_prefetch(rows.at(column + LANES + c, word * STEP), 0, 2);
         take(square[c], rows.at(column + c, word * STEP), words);
+      }
       turn(square);
       for (int64_t w = 0; w < words; w++, to += broad * STEP)
         std::memcpy(to, &square[w], sizeof(Words));
