@@ -12,7 +12,7 @@
 
 namespace {
 
-// Rows of a part, of which a block or a panel stays in the first cache.
+// Rows of a part, of which a block and, with tiles, a panel stay in the first cache.
 constexpr int64_t PART = 256;
 
 // A block of so many columns, of which that many are there, over a part of all rows.

@@ -82,7 +82,7 @@ void turn_depth(
 }
 
 // Lays out so many rows of a panel's columns, as many rows as products multiply at a step, zeros past the
-// last ones; some steps at a time, beside these.
+// last ones; some steps at a time, beside a product.
 template <typename Number>
 class Laying {
  public:

@@ -16,7 +16,7 @@
 namespace {
 
 // Asks for so many numbers to come to the second cache, which is near enough, while others are
-// multiplied.
+// turned.
 template <typename Number>
 inline void ask_for(const Number* numbers, int64_t count) {
   for (int64_t at = 0; at < count; at += 64 / int64_t(sizeof(Number)))

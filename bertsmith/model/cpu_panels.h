@@ -150,8 +150,8 @@ inline void take(Words& words, const void* from, int64_t count) {
 }
 
 // (C, D) rows -> panels of whole vectors; of more than C columns nothing is said. D is a multiple of
-// STEP. Rows that are far, such as those of weights, are asked for LANES before: of so many streams, each
-// as short as a row, few are foreseen.
+// STEP. Rows that are far, such as those of weights, are asked for LANES rows before, to the second
+// cache: of so many streams, each as short as a row, few are foreseen.
 template <bool ARE_FAR = false, typename Number>
 void lay_out_columns(Grid<const Number> rows, int64_t depth, int64_t width, Number* panels) {
   constexpr int STEP = Factors<Number>::STEP, BROAD = PANEL<Number>;

@@ -86,7 +86,7 @@ inline void lay_out_turned(const Number* weights, int64_t depth, int64_t width, 
   constexpr int64_t BROAD = PANEL<Number>;
 #pragma omp for schedule(static) nowait
   for (int64_t c = 0; c < width; c += BROAD)
-    lay_out_columns<true, Number>({weights + c * depth, depth}, depth, BROAD, panels + c * depth);
+    lay_out_columns<true>({weights + c * depth, depth}, depth, BROAD, panels + c * depth);
 }
 
 // (O, I) weights as products of gradients with them read them, in the threads around it, which do not wait

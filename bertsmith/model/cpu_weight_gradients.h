@@ -3,10 +3,10 @@
 //
 // Both are factors of one product over all rows. The narrower one is transposed once, in blocks
 // (cpu_factors.h). Of the broader one a thread takes as many columns as have room for their sums in its
-// L2 cache, some of the rows at a time, and of these a panel after the other, which stays in the L1 cache
-// while all blocks pass: the next one is laid out beside the products of this one. Sums of the bias are
-// made on the way. Every sum is made in the order of rows, or of pairs of them, in float32, so the number
-// of threads changes no bit. It knows no layers and no Python.
+// L2 cache, some of the rows at a time, and of these a panel after the other, which stays near while all
+// blocks pass, with tiles in the L1 cache: the next one is laid out beside the products of this one. Sums
+// of the bias are made on the way. Every sum is made in the order of rows, or of pairs of them, in
+// float32, so the number of threads changes no bit. It knows no layers and no Python.
 //
 // Legend: T rows, I width of a row, O outputs; N and B widths of the narrower and the broader factor;
 // HIGH columns of a block.
@@ -34,7 +34,7 @@ struct Given {
 template <typename Number>
 struct ShareRoom {
   Number* panels[2];
-  float* sums;  // (panels, N, PANEL)
+  float* sums;  // (panels, N in whole blocks, PANEL)
 
   ShareRoom(Cutter& cutter, int64_t columns, int64_t high) {
     for (Number*& each : panels) each = cutter.numbers<Number>(PART * PANEL<Number>);
@@ -82,7 +82,7 @@ struct Share {
     return std::clamp<int64_t>(of.deep - start, 0, PART);
   }
   int64_t count_from(int64_t c) const { return std::min(BROAD, columns - c); }
-  // In as many steps as there are of products, where blocks are few in more at a time.
+  // It ends no later than the products beside it: where blocks are few, several of its steps at a time.
   Laying<Number> laying(int64_t start, int64_t c, int side) const {
     constexpr int64_t STEPS = TILE_DEPTH<Number> / Factors<Number>::STEP;
     return {of.broad, start, depth_from(start), first + c, count_from(c), room.panels[side],

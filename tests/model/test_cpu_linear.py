@@ -36,6 +36,8 @@ SHAPES = [
     *((40, width, 17) for width in (1, 16, 33, 70)),
     *((40, 33, outputs) for outputs in (1, 2, 31, 70, 300, 520)),
     *((rows, 40, 48) for rows in (PART - 1, PART, PART + 1, 2 * PART + 37)),
+    *((2 * PART + 37, *each) for each in ((40, 300), (300, 40))),  # parts of several panels
+    (PART + 1, 600, 640),  # more blocks than a panel takes steps to lay out
 ]
 
 
