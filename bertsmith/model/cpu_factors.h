@@ -90,11 +90,10 @@ class Laying {
 
   Laying(
       const Factor<Number>& broad, int64_t start, int64_t depth, int64_t first, int64_t columns,
-      Number* panel, int64_t at_once)
-      : broad(broad), start(start), depth(depth), first(first), columns(columns), panel(panel),
-        at_once(at_once) {}
+      Number* panel)
+      : broad(broad), start(start), depth(depth), first(first), columns(columns), panel(panel) {}
 
-  void operator()() { until(std::min(depth, k + at_once * STEP)); }
+  void go_on(int64_t steps) { until(std::min(depth, k + steps * STEP)); }
   void finish() { until(depth); }
 
  private:
@@ -126,7 +125,7 @@ class Laying {
   const Factor<Number>& broad;
   int64_t start, depth, first, columns;
   Number* panel;
-  int64_t at_once, k = 0;
+  int64_t k = 0;
 };
 
 }  // namespace

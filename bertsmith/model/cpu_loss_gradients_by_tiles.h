@@ -15,14 +15,6 @@
 
 namespace {
 
-// Asks for so many numbers to come to the second cache, which is near enough, while others are
-// turned.
-template <typename Number>
-inline void ask_for(const Number* numbers, int64_t count) {
-  for (int64_t at = 0; at < count; at += 64 / int64_t(sizeof(Number)))
-    __builtin_prefetch(numbers + at, 0, 2);
-}
-
 class LossByTiles::Gradients : public Kept<Number> {
  public:
   // A block's gradients of logits, in bands.
@@ -57,7 +49,8 @@ class LossByTiles::Gradients : public Kept<Number> {
     const int64_t num_words = std::min(SPAN, of.num_words - span);
     const Factor<Number> words{{of.embedding + span * of.width, of.width}, num_words, of.width};
     for (int64_t word = from; word < from + count; word += BROAD) {
-      ask_for(of.embedding + (span + word + BROAD) * of.width, BROAD * of.width);  // the next rows
+      for (int64_t row = word + BROAD; row < word + 2 * BROAD; row++)
+        ask_for_row<2>(words.rows, row, 0, of.width);  // the next ones
       turn_depth(words, word, turned, word, deepest);
     }
     const Putting putting{of.grad_embedding + first * of.width, of.width, has_whole_lines()};

@@ -82,16 +82,15 @@ struct Share {
     return std::clamp<int64_t>(of.deep - start, 0, PART);
   }
   int64_t count_from(int64_t c) const { return std::min(BROAD, columns - c); }
-  // It ends no later than the products beside it: where blocks are few, several of its steps at a time.
   Laying<Number> laying(int64_t start, int64_t c, int side) const {
-    constexpr int64_t STEPS = TILE_DEPTH<Number> / Factors<Number>::STEP;
-    return {of.broad, start, depth_from(start), first + c, count_from(c), room.panels[side],
-            parts(STEPS, of.high / HIGH)};
+    return {of.broad, start, depth_from(start), first + c, count_from(c), room.panels[side]};
   }
 
-  // All blocks of a part by a panel.
+  // All blocks of a part by a panel, beside which the next one is laid out: where blocks are few, several
+  // steps of it at one of theirs.
   void multiply(int64_t start, int64_t c, const Number* panel, Laying<Number>& laying) const {
     const int64_t depth = depth_from(start), count = count_from(c), size = block_size<Number>(depth);
+    const int64_t at_once = parts(TILE_DEPTH<Number> / Factors<Number>::STEP, of.high / HIGH);
     const bool is_last = start + depth == of.deep;
     const Number* from = of.blocks + of.part(start);
     float* sums = room.sums + c * of.high;
@@ -106,7 +105,7 @@ struct Share {
             for (int64_t at = 0; at < HIGH * BROAD * TILE_DEPTH<Number> / PART; at += LANES)
               __builtin_prefetch(soon + at, 1);
             soon += HIGH * BROAD * TILE_DEPTH<Number> / PART;
-            laying();
+            laying.go_on(at_once);
           });
       if (is_last) write<IS_TURNED>(sums, rows, count, place(n, c), stride());
     }
