@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import overload
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Item:
     """Tokens of the texts that did not fit."""
 
 
-class Items:
+class Items(Sequence[Item]):
     """N items end to end: made, counted and packed by few array operations, however many they are.
 
     An item is an object only while somebody asks for it: what 16,000 objects cost Python's garbage
@@ -72,6 +73,25 @@ class Items:
                 segment_ids=self.packed.segment_ids[start:end],
                 num_unread=num_unread,
             )
+
+    @overload
+    def __getitem__(self, which: int) -> Item: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> list[Item]: ...
+
+    def __getitem__(self, which: int | slice) -> Item | list[Item]:
+        """One of them, or several."""
+        if isinstance(which, slice):
+            return [self[number] for number in range(len(self))[which]]
+        number = range(len(self))[which]  # IndexError for one of none
+        start = int(self._starts[number])
+        rows = slice(start, start + int(self.packed.lengths[number]))
+        return Item(
+            token_ids=self.packed.token_ids[rows],
+            segment_ids=self.packed.segment_ids[rows],
+            num_unread=int(self.num_unread[number]),
+        )
 
     def batch(self, numbers: IntArray) -> PackedBatch:
         """Some of them, in the order given."""

@@ -17,8 +17,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from bertsmith.batch import IntArray, PackedBatch, TaskBatch, starts_of
-from bertsmith.data.items import Item
+from bertsmith.batch import IntArray, TaskBatch, starts_of
+from bertsmith.data.items import Item, Items
 from bertsmith.randomness import Stream, permutation
 
 Targets = npt.NDArray[np.number]
@@ -29,7 +29,7 @@ class LabelledItems:
     """What a model reads, and what it should say of it."""
 
     items: Sequence[Item]
-    """N sequences."""
+    """N sequences, from then on end to end: `Items`."""
     groups: IntArray
     """(N,) int64: what each is answered together with, ascending from 0 without a gap."""
     rows: Sequence[IntArray] | None
@@ -42,6 +42,7 @@ class LabelledItems:
 
     def __post_init__(self) -> None:
         """Checks once what every batch relies on."""
+        object.__setattr__(self, "items", Items.of(self.items))
         num_items = len(self.items)
         steps = np.diff(self.groups, prepend=-1)
         if not num_items or len(steps) != num_items or steps[0] != 1 or not set(steps) <= {0, 1}:
@@ -61,7 +62,7 @@ class LabelledItems:
     @property
     def num_tokens(self) -> int:
         """Of all sequences."""
-        return sum(len(item.token_ids) for item in self.items)
+        return self._items.packed.num_tokens
 
     def batch(self, groups: IntArray) -> TaskBatch:
         """Some groups, in the order given, laid end to end."""
@@ -69,13 +70,7 @@ class LabelledItems:
         counts = self._borders[groups + 1] - firsts
         of_items = np.repeat(firsts - starts_of(counts), counts) + np.arange(counts.sum())  # (n,)
         numbers = of_items.tolist()
-        items = [self.items[number] for number in numbers]
-        packed = PackedBatch(
-            token_ids=np.concatenate([item.token_ids for item in items]),
-            segment_ids=np.concatenate([item.segment_ids for item in items]),
-            lengths=np.array([len(item.token_ids) for item in items], dtype=np.int32),
-            keys=np.arange(len(items), dtype=np.int64),
-        )
+        packed = self._items.batch(of_items)
         rows = None
         if self.rows is not None:
             scored = [self.rows[number] for number in numbers]
@@ -91,6 +86,11 @@ class LabelledItems:
             items=of_items,
             step_targets=len(rows) if self.by_row and rows is not None else len(groups),
         )
+
+    @property
+    def _items(self) -> Items:
+        assert isinstance(self.items, Items)
+        return self.items
 
     @cached_property
     def _borders(self) -> IntArray:

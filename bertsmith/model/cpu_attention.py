@@ -52,15 +52,15 @@ class NativeRules(ctypes.Structure):
     )
 
     @staticmethod
-    def of(rules: AttentionRules, hidden_size: int, words: Tensor | None) -> NativeRules:
-        """The rules for (T, H) rows, with dropout where there are words for it."""
+    def of(rules: AttentionRules, hidden_size: int, drops: bool) -> NativeRules:
+        """The rules for (T, H) rows, with dropout if there are words for it."""
         head_size = hidden_size // rules.num_heads
         return NativeRules(
             num_heads=rules.num_heads,
             head_size=head_size,
             direction=DIRECTION_NUMBERS[rules.direction],
             scale=1.0 / math.sqrt(head_size),
-            dropout=NativeDropout.of(words, rules.probability),
+            dropout=NativeDropout.of(drops, rules.probability),
         )
 
 
@@ -91,8 +91,8 @@ class NativeSequences(ctypes.Structure):
     def of(stream: Stream, rows: Tensor | None) -> NativeSequences:
         """Of a stream, of which these rows are asked for; None: all."""
         firsts, lasts = stream.first_rows, stream.last_rows
-        where, count = (None, -1) if rows is None else (rows.data_ptr(), len(rows))
-        return NativeSequences(firsts.data_ptr(), lasts.data_ptr(), len(firsts), where, count)
+        where, count = (None, -1) if rows is None else (rows.data_ptr(), rows.shape[0])
+        return NativeSequences(firsts.data_ptr(), lasts.data_ptr(), firsts.shape[0], where, count)
 
 
 def suits(numbers: Tensor, hidden_size: int, stream: Stream, rules: AttentionRules) -> bool:
@@ -211,6 +211,6 @@ def _call(
         ctypes.byref(heads),
         pointer(words),
         ctypes.byref(NativeSequences.of(stream, rows)),
-        ctypes.byref(NativeRules.of(rules, contexts.shape[1], words)),
+        ctypes.byref(NativeRules.of(rules, contexts.shape[1], words is not None)),
         *arguments,
     )

@@ -68,7 +68,7 @@ class TokenTables(ctypes.Structure):
     ) -> TokenTables:
         """Of the norm weight and bias."""
         described = (
-            _Table(each.data_ptr(), those.data_ptr(), len(each))
+            _Table(each.data_ptr(), those.data_ptr(), each.shape[0])
             for each, those in zip(tables, ids, strict=True)
         )
         weight, bias = norm
@@ -76,7 +76,7 @@ class TokenTables(ctypes.Structure):
             (_Table * _NUM_TABLES)(*described),
             NativeNorm(weight.data_ptr(), bias.data_ptr(), epsilon),
             tables[0].shape[1],
-            len(ids[0]),
+            ids[0].shape[0],
         )
 
 
@@ -95,7 +95,7 @@ class _Embeddings(ctypes.Structure):
         if keys is None or probability == 0.0:
             return
         self.keys, self.site = keys.data_ptr(), site_number(0, EMBEDDING_SITE)
-        self.dropout = NativeDropout.of(keys, probability)
+        self.dropout = NativeDropout.of(True, probability)
 
 
 class _IdSums(ctypes.Structure):

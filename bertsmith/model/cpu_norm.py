@@ -181,7 +181,7 @@ def _call(
     told = _Rules(
         width=rows.shape[1],
         epsilon=rules.epsilon,
-        before=NativeDropout.of(before, rules.probability),
-        after=NativeDropout.of(after, rules.probability),
+        before=NativeDropout.of(before is not None, rules.probability),
+        after=NativeDropout.of(after is not None, rules.probability),
     )
     call(SOURCE, name, rows, ctypes.byref(of), ctypes.byref(told), *map(pointer, others))

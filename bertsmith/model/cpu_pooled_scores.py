@@ -48,9 +48,9 @@ class _Head(ctypes.Structure):
             *map(pointer, weights),
             pointer(keys),
             site_number(0, HEAD_SITE),
-            NativeDropout.of(keys, probability),
+            NativeDropout.of(keys is not None, probability),
             *rows.shape,
-            len(weights[-1]),
+            weights[-1].shape[0],
         )
 
 

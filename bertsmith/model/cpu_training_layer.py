@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -71,20 +72,27 @@ class NativeLayer(ctypes.Structure):
         """Of weights in the order of `LearningLayer`."""
         where = [each.data_ptr() for each in weights]
         maps, norms = where[: 2 * NUM_MAPS], where[2 * NUM_MAPS :]
-        of_norms = zip(norms[::2], norms[1::2], rules.epsilons, strict=True)
-        hidden = len(weights[-1])
-        return NativeLayer(
-            (ctypes.c_void_p * NUM_MAPS)(*maps[::2]),
-            (ctypes.c_void_p * NUM_MAPS)(*maps[1::2]),
-            (NativeNorm * NUM_NORMS)(*(NativeNorm(*each) for each in of_norms)),
-            NativeRules.of(rules.attention, hidden, keys),
-            NativeDropout.of(keys, rules.probability),
-            (ctypes.c_uint32 * SITES_PER_LAYER)(
-                *(site_number(rules.number, site) for site in range(SITES_PER_LAYER))
-            ),
-            hidden,
-            len(weights[4]),
-        )
+        alike = _without_weights(rules, *weights[6].shape, keys is not None)
+        layer = NativeLayer.from_buffer_copy(alike)
+        layer.weights[:], layer.biases[:] = maps[::2], maps[1::2]
+        for norm, weight, bias in zip(layer.norms, norms[::2], norms[1::2], strict=True):
+            norm.weight, norm.bias = weight, bias
+        return layer
+
+
+@lru_cache(maxsize=256)
+def _without_weights(rules: LayerRules, hidden: int, inner: int, drops: bool) -> NativeLayer:
+    """All of a layer but where its weights lie: every step asks for it."""
+    return NativeLayer(
+        norms=(NativeNorm * NUM_NORMS)(*(NativeNorm(epsilon=each) for each in rules.epsilons)),
+        rules=NativeRules.of(rules.attention, hidden, drops),
+        dropout=NativeDropout.of(drops, rules.probability),
+        sites=(ctypes.c_uint32 * SITES_PER_LAYER)(
+            *(site_number(rules.number, site) for site in range(SITES_PER_LAYER))
+        ),
+        hidden=hidden,
+        inner=inner,
+    )
 
 
 class NativeInput(ctypes.Structure):
@@ -113,13 +121,14 @@ class NativeGradients(ctypes.Structure):
     )
 
     @staticmethod
-    def of(of_maps: Sequence[Tensor], of_norms: Sequence[Tensor]) -> NativeGradients:
-        """Of those of weights and biases in turn, and (2, H) of both norms."""
-        where = [each.data_ptr() for each in of_maps]
+    def of(gradients: Sequence[Tensor]) -> NativeGradients:
+        """In the order of `LearningLayer`; a norm's bias lies behind its weight."""
+        where = [each.data_ptr() for each in gradients]
+        maps, norms = where[: 2 * NUM_MAPS], where[2 * NUM_MAPS :]
         return NativeGradients(
-            (ctypes.c_void_p * NUM_MAPS)(*where[::2]),
-            (ctypes.c_void_p * NUM_MAPS)(*where[1::2]),
-            (ctypes.c_void_p * NUM_NORMS)(*(each.data_ptr() for each in of_norms)),
+            (ctypes.c_void_p * NUM_MAPS)(*maps[::2]),
+            (ctypes.c_void_p * NUM_MAPS)(*maps[1::2]),
+            (ctypes.c_void_p * NUM_NORMS)(*norms[::2]),
         )
 
 
@@ -142,10 +151,10 @@ def suits(
     return (
         may_suit(hidden)
         and all(_is_taken(each, hidden) for each in layers)
-        and hidden.shape == (len(stream.token_ids), hidden.shape[-1])
-        and len(hidden) > 0
+        and hidden.shape == (stream.num_rows, hidden.shape[-1])
+        and hidden.shape[0] > 0
         and stream.longest <= LONGEST
-        and (rows is None or (rows.dtype == torch.int64 and len(rows) > 0))
+        and (rows is None or (rows.dtype == torch.int64 and rows.shape[0] > 0))
         and not torch.is_autocast_enabled("cpu")  # which asks for another type of products
         and has_fast_products(source_of(hidden), hidden, of_bfloat16=hidden.dtype == torch.bfloat16)
         and takes(source_of(hidden), hidden, stream.first_rows, *others, *weights)
@@ -155,7 +164,7 @@ def suits(
 def _is_taken(layer: LearningLayer, hidden: Tensor) -> bool:
     """Whether it is so wide, of sizes and types that the functions take, and learned."""
     weights, rules, width = layer.weights, layer.rules, hidden.shape[-1]
-    inner, num_heads = len(weights[4]), rules.attention.num_heads
+    inner, num_heads = weights[4].shape[0], rules.attention.num_heads
     for number, each in enumerate(weights):  # one loop: a short step waits for it
         kind = hidden.dtype if number < 2 * NUM_MAPS else torch.float32
         if each.dtype != kind or not each.requires_grad or not each.is_contiguous():
@@ -163,7 +172,7 @@ def _is_taken(layer: LearningLayer, hidden: Tensor) -> bool:
     return (
         rules.activation == "gelu"
         and (hidden.dtype != torch.float32 or width * max(3 * width, inner) <= MOST_NUMBERS)
-        and len(weights[-1]) == width
+        and weights[-1].shape == (width,)
         and width % _PANEL == inner % _PANEL == width % (_BAND * num_heads) == 0
         and are_of_one_layer(weights)
     )

@@ -125,8 +125,8 @@ class _TrainingLayers(torch.autograd.Function):
         )  # fmt: skip
         layers = _natives(weights, ctx.rules, keys)
         inputs = _inputs(states, keys, _asked(rows, count), stream)
-        made = [_rooms_for_gradients(own) for own in _of_each(weights)]
-        told = [NativeGradients.of(*each) for each in made]
+        made = _rooms_for_gradients(_of_each(weights))
+        told = [NativeGradients.of(each) for each in made]
         rooms = [_room(states[0], None, stream) for _ in range(min(count, 2))]  # (T, H), in turns
         arrived = [gradients[0].contiguous(), *(rooms[number % 2] for number in range(count))]
         calls = []
@@ -136,12 +136,7 @@ class _TrainingLayers(torch.autograd.Function):
             calls.append((layer, of, *map(pointer, ways), to))
         for each in calls:
             call(source_of(states[0]), "training_layer_backward", states[0], *each)
-        flat = [
-            each
-            for of_maps, of_norms in made
-            for each in (*of_maps, *(part for norm in of_norms for part in norm.unbind()))
-        ]
-        return arrived[-1], None, None, None, None, *flat
+        return arrived[-1], None, None, None, None, *(each for own in made for each in own)
 
 
 def _of_each(weights: Sequence[Tensor]) -> list[Sequence[Tensor]]:
@@ -182,11 +177,14 @@ def _room(hidden: Tensor, rows: Tensor | None, stream: Stream) -> Tensor:
     width = hidden.shape[1]
     if rows is None:
         return stream.room_for_rows(width, hidden)
-    return hidden.new_empty((len(rows), width))
+    return hidden.new_empty((rows.shape[0], width))
 
 
-def _rooms_for_gradients(weights: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """Of a layer's maps, weights and biases, and (2, H) of each norm."""
-    width = len(weights[-1])
-    of_maps = [torch.empty_like(each) for each in weights[: 2 * NUM_MAPS]]
-    return of_maps, [weights[-1].new_empty((2, width)) for _ in range(NUM_NORMS)]
+def _rooms_for_gradients(layers: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+    """Of each layer's weights, in their order; those of all norms lie side by side."""
+    a_layer, like = 2 * NUM_NORMS, layers[0][-1]
+    of_norms = like.new_empty((len(layers) * a_layer, like.shape[0])).unbind()  # (H,) each
+    return [
+        [*map(torch.empty_like, own[: 2 * NUM_MAPS]), *of_norms[at : at + a_layer]]
+        for own, at in zip(layers, range(0, len(of_norms), a_layer), strict=True)
+    ]

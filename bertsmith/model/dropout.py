@@ -34,9 +34,9 @@ class NativeDropout(ctypes.Structure):
     _fields_ = (("bar", ctypes.c_uint32), ("kept", ctypes.c_float))
 
     @staticmethod
-    def of(words: Tensor | None, probability: float) -> NativeDropout:
-        """Of no words: all is kept."""
-        rate = 0.0 if words is None else probability
+    def of(drops: bool, probability: float) -> NativeDropout:
+        """With that probability, if anything is to be dropped."""
+        rate = probability if drops else 0.0
         return NativeDropout(bar=int(rate * 2**31), kept=1.0 / (1.0 - rate))
 
 

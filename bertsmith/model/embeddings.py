@@ -85,7 +85,7 @@ class Embeddings(nn.Module):
         parts = (self.token, self.segment, self.position, self.norm)
         kinds = (Table, Table, Table, nn.LayerNorm)
         is_changed = any(type(part) is not kind for part, kind in zip(parts, kinds, strict=True))
-        return not is_changed and not any(map(is_watched, parts))
+        return not is_changed and not is_watched(*parts)
 
 
 class Table(nn.Module):

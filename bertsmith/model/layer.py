@@ -72,16 +72,16 @@ class Layer(nn.Module):
         is_one = attention.dropout == feed_forward.dropout
         if not is_one or not attention.number == feed_forward.number == self.number:
             return None
-        if any(map(is_watched, (attention, feed_forward, *maps, *norms))):
+        if is_watched(attention, feed_forward, *maps, *norms):
             return None
         if any(each.in_float16 for each in maps):  # these multiply by other products
             return None
-        rules = LayerRules(
-            number=self.number,
-            attention=attention.rules,
-            activation=feed_forward.activation,
-            probability=feed_forward.dropout,
-            epsilons=(norms[0].eps, norms[1].eps),
+        rules = LayerRules.known(
+            self.number,
+            attention.rules,
+            feed_forward.activation,
+            feed_forward.dropout,
+            (norms[0].eps, norms[1].eps),
         )
         return LearningLayer(weights=parts.weights, rules=rules)
 
@@ -119,11 +119,12 @@ class Layer(nn.Module):
 
     def _own_parts(self) -> _Parts | None:
         """None where one was replaced by one of another kind."""
-        attention, feed_forward = self.attention, self.feed_forward
+        attention, feed_forward = _parts(self, "attention", "feed_forward")
         if type(attention) is not SelfAttention or type(feed_forward) is not FeedForward:
             return None
-        maps = (attention.qkv, attention.output, feed_forward.up, feed_forward.down)
-        norms = (attention.norm, feed_forward.norm)
+        qkv, output, attention_norm = _parts(attention, "qkv", "output", "norm")
+        up, down, norm = _parts(feed_forward, "up", "down", "norm")
+        maps, norms = (qkv, output, up, down), (attention_norm, norm)
         if {*map(type, maps)} != {Linear} or {*map(type, norms)} != {nn.LayerNorm}:
             return None
         return _Parts(attention, feed_forward, maps, norms)
@@ -171,4 +172,16 @@ class _Parts(NamedTuple):
     @property
     def weights(self) -> list[Tensor]:
         """Weight and bias of all maps, then of both norms."""
-        return [each for part in (*self.maps, *self.norms) for each in (part.weight, part.bias)]
+        found = []
+        for part in (*self.maps, *self.norms):
+            own = part._parameters
+            for name in ("weight", "bias"):  # one loop: a short step waits for it
+                each = own.get(name)
+                found.append(getattr(part, name) if each is None else each)
+        return found
+
+
+def _parts(module: nn.Module, *names: str) -> list[Any]:
+    """Modules that it consists of: to look each up as an attribute takes six times as long."""
+    own = module._modules
+    return [own[name] for name in names]

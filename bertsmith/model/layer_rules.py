@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from torch import Tensor
 
@@ -32,6 +33,24 @@ class LayerRules:
     epsilons: tuple[float, float]
     """Of both norms."""
 
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def known(
+        number: int,
+        attention: AttentionRules,
+        activation: Activation,
+        probability: float,
+        epsilons: tuple[float, float],
+    ) -> LayerRules:
+        """The same object for the same rules: every step of every layer asks for them."""
+        return LayerRules(
+            number=number,
+            attention=attention,
+            activation=activation,
+            probability=probability,
+            epsilons=epsilons,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearningLayer:
@@ -45,9 +64,13 @@ class LearningLayer:
 
 def are_of_one_layer(weights: Sequence[Tensor]) -> bool:
     """Whether the shapes of weight and bias of all maps, then of both norms, fit each other."""
-    width, inner = len(weights[-1]), len(weights[4])
+    return [each.shape for each in weights] == _shapes(weights[-1].shape[0], weights[4].shape[0])
+
+
+@lru_cache(maxsize=16)
+def _shapes(width: int, inner: int) -> list[tuple[int, ...]]:
     outputs_inputs = ((3 * width, width), (width, width), (inner, width), (width, inner))
     maps = [
         shape for outputs, inputs in outputs_inputs for shape in ((outputs, inputs), (outputs,))
     ]
-    return [each.shape for each in weights] == [*maps, *[(width,)] * 2 * NUM_NORMS]
+    return [*maps, *[(width,)] * 2 * NUM_NORMS]

@@ -159,9 +159,14 @@ class Stream:
         return self.row_keys[: self.num_tokens]
 
     @property
+    def num_rows(self) -> int:
+        """T."""
+        return self.token_ids.shape[0]
+
+    @property
     def has_spare_rows(self) -> bool:
         """Whether rows follow that are no tokens."""
-        return len(self.token_ids) > self.num_tokens
+        return self.num_rows > self.num_tokens
 
     @property
     def longest(self) -> int:
@@ -181,7 +186,7 @@ class Stream:
 
     def room_for_rows(self, width: int, like: Tensor) -> Tensor:
         """Where kernels write the rows of sequences, (T, width); spare rows are zero."""
-        room = like.new_empty((len(self.token_ids), width))
+        room = like.new_empty((self.num_rows, width))
         if self.has_spare_rows:
             room[self.num_tokens :].zero_()
         return room

@@ -62,9 +62,10 @@ class TaskModel(nn.Module):
         """The loss of a micro-batch of which these are the logits."""
         total = self._loss(widened(logits), batch)
         count = batch.num_groups if batch.rows is None else len(batch.rows)
+        summed = total.detach()
         return Losses(
             loss=total / batch.step_targets,
-            sums={LOSS_SUM: total.detach(), COUNT: total.detach().new_full((), count)},
+            sums={LOSS_SUM: summed, COUNT: summed.new_full((), count)},
         )
 
     def _loss(self, logits: Tensor, batch: TaskBatch) -> Tensor:

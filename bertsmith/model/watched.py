@@ -10,9 +10,11 @@ from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
 
-def is_watched(module: nn.Module) -> bool:
-    """Whether calling it would call other functions than its own, now or on the way back."""
-    there = module._forward_hooks or module._forward_pre_hooks
-    back = module._backward_hooks or module._backward_pre_hooks
-    is_changed = "forward" in vars(module)
-    return bool(there or back) or is_changed or _has_any_global_hook()  # type: ignore[no-untyped-call]
+def is_watched(*modules: nn.Module) -> bool:
+    """Whether calling one would call other functions than its own, now or on the way back."""
+    for module in modules:  # one loop: a short step waits for it
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+            return True
+        if module._backward_hooks or module._backward_pre_hooks:
+            return True
+    return bool(_has_any_global_hook())  # type: ignore[no-untyped-call]

@@ -122,20 +122,20 @@ class Group:
         first, size = seen.data_ptr(), seen.element_size()
         pieces: list[Piece] = []
         gradients: list[Tensor] = []
-        for piece in self.pieces:
-            parameter, gradient = piece.parameter, piece.parameter.grad
+        kind: tuple[torch.dtype, int] | None = None
+        for piece in self.pieces:  # one loop: a short step waits for it
+            parameter = piece.parameter
+            gradient = parameter.grad
             if parameter.data_ptr() != first + piece.start * size:
                 raise ValueError(
                     f"parameter {piece.name} was moved or replaced after the optimizer was made; "
                     f"move, cast and load the model first, then make the optimizer"
                 )
-            if pieces and (
-                gradient is None
-                or gradient.dtype != gradients[-1].dtype
-                or piece.updates != pieces[-1].updates
-            ):
-                yield Run(self, pieces, Gradient(gradients))
-                pieces, gradients = [], []
+            its = None if gradient is None else (gradient.dtype, piece.updates)
+            if its != kind:
+                if pieces:
+                    yield Run(self, pieces, Gradient(gradients))
+                pieces, gradients, kind = [], [], its
             if gradient is not None:
                 pieces.append(piece)
                 gradients.append(gradient)

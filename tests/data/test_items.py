@@ -60,6 +60,10 @@ def test_items_end_to_end_are_the_same_ones_and_any_of_them_make_a_batch():
     items = Items.of(alone)
     assert [of_values(item) for item in items] == [of_values(item) for item in alone]
     assert Items.of(items) is items
+    assert [of_values(items[number]) for number in (0, -1)] == [of_values(alone[n]) for n in (0, 2)]
+    assert [of_values(item) for item in items[1:]] == [of_values(item) for item in alone[1:]]
+    with pytest.raises(IndexError):
+        items[3]
     batch = items.batch(np.array([2, 0]))
     assert batch.token_ids.tolist() == [*alone[2].token_ids, *alone[0].token_ids]
     assert batch.segment_ids.tolist() == [*alone[2].segment_ids, *alone[0].segment_ids]
