@@ -7,7 +7,7 @@ All take so many batches, and then the same ones again. It does not know how the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from benchmarks.finetuning.drawn import LONGEST
 from benchmarks.systems import on_device
+from bertsmith.data.items import Item
 from bertsmith.data.labelled import LabelledItems, TaskPlan
 from bertsmith.model.task_model import TaskModel
 from bertsmith.train.config import OptimizerConfig
@@ -175,17 +176,19 @@ def _inputs(
 
     With their tokens.
     """
+    items = list(labelled.items)
     for numbers in batches:
         targets = torch.from_numpy(np.stack([labelled.targets[each] for each in numbers]))
         labels = targets.float() if targets.is_floating_point() else targets.long()
         names = ("labels",) if labels.shape[1] == 1 else ("start_positions", "end_positions")
-        tensors = _padded(labelled, numbers, length) | dict(zip(names, labels.T, strict=True))
+        tensors = _padded([items[number] for number in numbers], length) | dict(
+            zip(names, labels.T, strict=True)
+        )
         num_tokens = int(tensors["attention_mask"].sum())
         yield {name: on_device(tensor, device) for name, tensor in tensors.items()}, num_tokens
 
 
-def _padded(labelled: LabelledItems, numbers: Numbers, length: int | None) -> dict[str, Tensor]:
-    items = [labelled.items[number] for number in numbers]
+def _padded(items: Sequence[Item], length: int | None) -> dict[str, Tensor]:
     longest = length or max(len(item.token_ids) for item in items)
     ids, segments, mask = (torch.zeros(len(items), longest, dtype=torch.long) for _ in range(3))
     for row, item in enumerate(items):

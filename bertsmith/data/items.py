@@ -47,11 +47,17 @@ class Items(Sequence[Item]):
 
     @staticmethod
     def of(items: Iterable[Item]) -> Items:
-        """The same, end to end."""
+        """The same, end to end. Raises ValueError for one without tokens, or a segment of each."""
         if isinstance(items, Items):
             return items
         found = list(items)
         lengths = np.array([len(each.token_ids) for each in found], np.int32)
+        of_segments = np.array([len(each.segment_ids) for each in found], np.int32)
+        for number in np.flatnonzero((lengths < 1) | (lengths != of_segments))[:1].tolist():
+            raise ValueError(
+                f"an item needs tokens and as many segment ids: item {number} has "
+                f"{lengths[number]} token_ids and {of_segments[number]} segment_ids"
+            )
         packed = PackedBatch(
             token_ids=_end_to_end([each.token_ids for each in found]),
             segment_ids=_end_to_end([each.segment_ids for each in found]),
@@ -81,10 +87,10 @@ class Items(Sequence[Item]):
     def __getitem__(self, which: slice) -> list[Item]: ...
 
     def __getitem__(self, which: int | slice) -> Item | list[Item]:
-        """One of them, or several."""
+        """One of them, or several. Raises IndexError for a number that none has."""
         if isinstance(which, slice):
             return [self[number] for number in range(len(self))[which]]
-        number = range(len(self))[which]  # IndexError for one of none
+        number = range(len(self))[which]
         start = int(self._starts[number])
         rows = slice(start, start + int(self.packed.lengths[number]))
         return Item(

@@ -29,7 +29,7 @@ class LabelledItems:
     """What a model reads, and what it should say of it."""
 
     items: Sequence[Item]
-    """N sequences, from then on end to end: `Items`."""
+    """N sequences, laid end to end (`Items`) when this is made."""
     groups: IntArray
     """(N,) int64: what each is answered together with, ascending from 0 without a gap."""
     rows: Sequence[IntArray] | None
@@ -41,8 +41,8 @@ class LabelledItems:
     """Whether each scored row is an answer of its own, rather than each group."""
 
     def __post_init__(self) -> None:
-        """Checks once what every batch relies on."""
-        object.__setattr__(self, "items", Items.of(self.items))
+        """Lays items end to end, and checks once what every batch relies on."""
+        object.__setattr__(self, "items", Items.of(self.items))  # kept twice they would take room
         num_items = len(self.items)
         steps = np.diff(self.groups, prepend=-1)
         if not num_items or len(steps) != num_items or steps[0] != 1 or not set(steps) <= {0, 1}:

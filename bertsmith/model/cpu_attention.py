@@ -52,15 +52,15 @@ class NativeRules(ctypes.Structure):
     )
 
     @staticmethod
-    def of(rules: AttentionRules, hidden_size: int, drops: bool) -> NativeRules:
-        """The rules for (T, H) rows, with dropout if there are words for it."""
+    def of(rules: AttentionRules, hidden_size: int, *, has_words: bool) -> NativeRules:
+        """The rules for (T, H) rows, with dropout where there are words for it."""
         head_size = hidden_size // rules.num_heads
         return NativeRules(
             num_heads=rules.num_heads,
             head_size=head_size,
             direction=DIRECTION_NUMBERS[rules.direction],
             scale=1.0 / math.sqrt(head_size),
-            dropout=NativeDropout.of(drops, rules.probability),
+            dropout=NativeDropout.of(rules.probability, has_words=has_words),
         )
 
 
@@ -211,6 +211,6 @@ def _call(
         ctypes.byref(heads),
         pointer(words),
         ctypes.byref(NativeSequences.of(stream, rows)),
-        ctypes.byref(NativeRules.of(rules, contexts.shape[1], words is not None)),
+        ctypes.byref(NativeRules.of(rules, contexts.shape[1], has_words=words is not None)),
         *arguments,
     )

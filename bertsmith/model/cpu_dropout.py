@@ -61,7 +61,7 @@ class _Drop(torch.autograd.Function):
 def _dropped(rows: Tensor, words: Tensor, probability: float) -> Tensor:
     rows, words = rows.contiguous(), words.contiguous()
     to = torch.empty_like(rows)  # (T, H)
-    of = ctypes.byref(NativeDropout.of(True, probability))
+    of = ctypes.byref(NativeDropout.of(probability))
     sizes = map(ctypes.c_int64, rows.shape)
     call(SOURCE, "drop", rows, pointer(rows), pointer(words), of, *sizes, pointer(to))
     return to

@@ -95,7 +95,7 @@ class _Embeddings(ctypes.Structure):
         if keys is None or probability == 0.0:
             return
         self.keys, self.site = keys.data_ptr(), site_number(0, EMBEDDING_SITE)
-        self.dropout = NativeDropout.of(True, probability)
+        self.dropout = NativeDropout.of(probability)
 
 
 class _IdSums(ctypes.Structure):

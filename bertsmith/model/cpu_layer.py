@@ -109,7 +109,7 @@ class ReadyLayer:
         self.hidden_size = hidden = linears[1].out_features
         rest = (
             *(self._norm(norm) for norm in norms),
-            NativeRules.of(rules, hidden, drops=False),
+            NativeRules.of(rules, hidden, has_words=False),
             _ACTIVATION_NUMBERS[activation],
         )
         self.source = source_of(linears)

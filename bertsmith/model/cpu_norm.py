@@ -181,7 +181,7 @@ def _call(
     told = _Rules(
         width=rows.shape[1],
         epsilon=rules.epsilon,
-        before=NativeDropout.of(before is not None, rules.probability),
-        after=NativeDropout.of(after is not None, rules.probability),
+        before=NativeDropout.of(rules.probability, has_words=before is not None),
+        after=NativeDropout.of(rules.probability, has_words=after is not None),
     )
     call(SOURCE, name, rows, ctypes.byref(of), ctypes.byref(told), *map(pointer, others))

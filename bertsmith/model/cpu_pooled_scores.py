@@ -48,7 +48,7 @@ class _Head(ctypes.Structure):
             *map(pointer, weights),
             pointer(keys),
             site_number(0, HEAD_SITE),
-            NativeDropout.of(keys is not None, probability),
+            NativeDropout.of(probability, has_words=keys is not None),
             *rows.shape,
             weights[-1].shape[0],
         )

@@ -72,8 +72,9 @@ class NativeLayer(ctypes.Structure):
         """Of weights in the order of `LearningLayer`."""
         where = [each.data_ptr() for each in weights]
         maps, norms = where[: 2 * NUM_MAPS], where[2 * NUM_MAPS :]
-        alike = _without_weights(rules, *weights[6].shape, keys is not None)
-        layer = NativeLayer.from_buffer_copy(alike)
+        hidden, inner = weights[6].shape  # down: (H, F)
+        template = _without_weights(rules, hidden, inner, has_words=keys is not None)
+        layer = NativeLayer.from_buffer_copy(template)
         layer.weights[:], layer.biases[:] = maps[::2], maps[1::2]
         for norm, weight, bias in zip(layer.norms, norms[::2], norms[1::2], strict=True):
             norm.weight, norm.bias = weight, bias
@@ -81,12 +82,12 @@ class NativeLayer(ctypes.Structure):
 
 
 @lru_cache(maxsize=256)
-def _without_weights(rules: LayerRules, hidden: int, inner: int, drops: bool) -> NativeLayer:
-    """All of a layer but where its weights lie: every step asks for it."""
+def _without_weights(rules: LayerRules, hidden: int, inner: int, *, has_words: bool) -> NativeLayer:
+    """All of a layer but where its weights lie: every step asks for a copy of it."""
     return NativeLayer(
         norms=(NativeNorm * NUM_NORMS)(*(NativeNorm(epsilon=each) for each in rules.epsilons)),
-        rules=NativeRules.of(rules.attention, hidden, drops),
-        dropout=NativeDropout.of(drops, rules.probability),
+        rules=NativeRules.of(rules.attention, hidden, has_words=has_words),
+        dropout=NativeDropout.of(rules.probability, has_words=has_words),
         sites=(ctypes.c_uint32 * SITES_PER_LAYER)(
             *(site_number(rules.number, site) for site in range(SITES_PER_LAYER))
         ),
@@ -122,7 +123,7 @@ class NativeGradients(ctypes.Structure):
 
     @staticmethod
     def of(gradients: Sequence[Tensor]) -> NativeGradients:
-        """In the order of `LearningLayer`; a norm's bias lies behind its weight."""
+        """In the order of `LearningLayer`; both of a norm are one (2, H), the bias behind."""
         where = [each.data_ptr() for each in gradients]
         maps, norms = where[: 2 * NUM_MAPS], where[2 * NUM_MAPS :]
         return NativeGradients(

@@ -181,10 +181,10 @@ def _room(hidden: Tensor, rows: Tensor | None, stream: Stream) -> Tensor:
 
 
 def _rooms_for_gradients(layers: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
-    """Of each layer's weights, in their order; those of all norms lie side by side."""
-    a_layer, like = 2 * NUM_NORMS, layers[0][-1]
-    of_norms = like.new_empty((len(layers) * a_layer, like.shape[0])).unbind()  # (H,) each
+    """Of each layer's weights, in their order; those of norms are (2, H) each, side by side."""
+    like, of_a_layer = layers[0][-1], 2 * NUM_NORMS
+    of_norms = like.new_empty((len(layers) * of_a_layer, like.shape[0])).unbind()  # (H,) each
     return [
-        [*map(torch.empty_like, own[: 2 * NUM_MAPS]), *of_norms[at : at + a_layer]]
-        for own, at in zip(layers, range(0, len(of_norms), a_layer), strict=True)
+        [*map(torch.empty_like, own[: 2 * NUM_MAPS]), *of_norms[at : at + of_a_layer]]
+        for own, at in zip(layers, range(0, len(of_norms), of_a_layer), strict=True)
     ]

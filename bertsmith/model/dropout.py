@@ -34,9 +34,9 @@ class NativeDropout(ctypes.Structure):
     _fields_ = (("bar", ctypes.c_uint32), ("kept", ctypes.c_float))
 
     @staticmethod
-    def of(drops: bool, probability: float) -> NativeDropout:
-        """With that probability, if anything is to be dropped."""
-        rate = probability if drops else 0.0
+    def of(probability: float, *, has_words: bool = True) -> NativeDropout:
+        """With that probability, where there are words for it; without, all is kept."""
+        rate = probability if has_words else 0.0
         return NativeDropout(bar=int(rate * 2**31), kept=1.0 / (1.0 - rate))
 
 

@@ -12,7 +12,7 @@ Legend: T tokens, R rows asked for (all T if none are named), H hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 from torch import Tensor, nn
@@ -68,7 +68,7 @@ class Layer(nn.Module):
         parts = self._own_parts()
         if parts is None:
             return None
-        attention, feed_forward, maps, norms = parts
+        attention, feed_forward, maps, norms, weights = parts
         is_one = attention.dropout == feed_forward.dropout
         if not is_one or not attention.number == feed_forward.number == self.number:
             return None
@@ -83,7 +83,7 @@ class Layer(nn.Module):
             feed_forward.dropout,
             (norms[0].eps, norms[1].eps),
         )
-        return LearningLayer(weights=parts.weights, rules=rules)
+        return LearningLayer(weights=weights, rules=rules)
 
     def lay_out(self) -> None:
         """Lays the weights out for answers: for one call, or where that is not to be, map by map.
@@ -104,7 +104,7 @@ class Layer(nn.Module):
             for linear in linears(self):
                 linear.lay_out()
             return
-        attention, feed_forward, maps, norms = parts
+        attention, feed_forward, maps, norms, _ = parts
         origins = Origins(
             [(part, name) for part in (*maps, *norms) for name in ("weight", "bias")],
             wholes=(self, attention, feed_forward),
@@ -118,16 +118,19 @@ class Layer(nn.Module):
         self.ready = ReadyLayer(maps, norms, attention.rules, feed_forward.activation, origins)
 
     def _own_parts(self) -> _Parts | None:
-        """None where one was replaced by one of another kind."""
-        attention, feed_forward = _parts(self, "attention", "feed_forward")
+        """None where one was replaced by one of another kind, or has no weight or bias."""
+        attention, feed_forward = _children(self, "attention", "feed_forward")
         if type(attention) is not SelfAttention or type(feed_forward) is not FeedForward:
             return None
-        qkv, output, attention_norm = _parts(attention, "qkv", "output", "norm")
-        up, down, norm = _parts(feed_forward, "up", "down", "norm")
-        maps, norms = (qkv, output, up, down), (attention_norm, norm)
+        qkv, output, first_norm = _children(attention, "qkv", "output", "norm")
+        up, down, second_norm = _children(feed_forward, "up", "down", "norm")
+        maps, norms = (qkv, output, up, down), (first_norm, second_norm)
         if {*map(type, maps)} != {Linear} or {*map(type, norms)} != {nn.LayerNorm}:
             return None
-        return _Parts(attention, feed_forward, maps, norms)
+        weights = _weights((*maps, *norms))
+        if any(each is None for each in weights):
+            return None
+        return _Parts(attention, feed_forward, maps, norms, weights)
 
     def projections(self, embeddings: Embeddings) -> TokenProjections | None:
         """What ids bring to it as it was laid out; None where the tables cannot be read.
@@ -168,20 +171,23 @@ class _Parts(NamedTuple):
     maps: tuple[Linear, Linear, Linear, Linear]
     """To queries, keys and values, from contexts, up and down."""
     norms: tuple[nn.LayerNorm, nn.LayerNorm]
-
-    @property
-    def weights(self) -> list[Tensor]:
-        """Weight and bias of all maps, then of both norms."""
-        found = []
-        for part in (*self.maps, *self.norms):
-            own = part._parameters
-            for name in ("weight", "bias"):  # one loop: a short step waits for it
-                each = own.get(name)
-                found.append(getattr(part, name) if each is None else each)
-        return found
+    weights: list[Tensor]
+    """Weight and bias of all maps, then of both norms."""
 
 
-def _parts(module: nn.Module, *names: str) -> list[Any]:
-    """Modules that it consists of: to look each up as an attribute takes six times as long."""
+def _weights(parts: Sequence[nn.Module]) -> list[Any]:
+    """Weight and bias of each; None where there is none."""
+    found = []
+    for part in parts:
+        own = part._parameters
+        for name in ("weight", "bias"):
+            each = own.get(name)
+            # Who prunes or normalises a weight keeps it as a plain attribute.
+            found.append(getattr(part, name) if each is None else each)
+    return found
+
+
+def _children(module: nn.Module, *names: str) -> list[Any]:
+    """Modules that it consists of, None for others: as attributes each takes six times as long."""
     own = module._modules
-    return [own[name] for name in names]
+    return [own.get(name) for name in names]

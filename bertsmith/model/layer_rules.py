@@ -34,7 +34,7 @@ class LayerRules:
     """Of both norms."""
 
     @staticmethod
-    @lru_cache(maxsize=256)
+    @lru_cache(maxsize=256)  # layers of some models
     def known(
         number: int,
         attention: AttentionRules,
@@ -64,13 +64,15 @@ class LearningLayer:
 
 def are_of_one_layer(weights: Sequence[Tensor]) -> bool:
     """Whether the shapes of weight and bias of all maps, then of both norms, fit each other."""
-    return [each.shape for each in weights] == _shapes(weights[-1].shape[0], weights[4].shape[0])
+    shapes = _shapes(weights[-1].shape[0], weights[4].shape[0])
+    return tuple(each.shape for each in weights) == shapes
 
 
-@lru_cache(maxsize=16)
-def _shapes(width: int, inner: int) -> list[tuple[int, ...]]:
+@lru_cache(maxsize=16)  # of some models
+def _shapes(width: int, inner: int) -> tuple[tuple[int, ...], ...]:
+    """Of a layer's weights."""
     outputs_inputs = ((3 * width, width), (width, width), (inner, width), (width, inner))
     maps = [
         shape for outputs, inputs in outputs_inputs for shape in ((outputs, inputs), (outputs,))
     ]
-    return [*maps, *[(width,)] * 2 * NUM_NORMS]
+    return (*maps, *[(width,)] * 2 * NUM_NORMS)

@@ -120,7 +120,7 @@ class Stream:
         """`blocks` and `cell_rows`, made together when either is first asked for."""
         arranged, cell_rows = arranged_in_blocks(self.lengths)
         num_cells = sum(len(block.rows) for block in arranged)
-        arrays = [_filled_up(cell_rows, num_cells, len(self.token_ids) - self.num_tokens)]
+        arrays = [_filled_up(cell_rows, num_cells, self.num_rows - self.num_tokens)]
         arrays += [each.numpy() for block in arranged for each in (block.rows, block.lengths)]
         moved = tensors(arrays, self.token_ids.device)
         of_blocks = zip(arranged, moved[1::2], moved[2::2], strict=True)

@@ -1,4 +1,4 @@
-"""A module -> whether it has hooks or a replaced `forward`.
+"""Modules -> whether one has hooks or a replaced `forward`.
 
 A function that does the work of several modules in one call asks this first, and leaves the work to
 the modules if so. It does not know what they do.

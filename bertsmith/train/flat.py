@@ -122,8 +122,8 @@ class Group:
         first, size = seen.data_ptr(), seen.element_size()
         pieces: list[Piece] = []
         gradients: list[Tensor] = []
-        kind: tuple[torch.dtype, int] | None = None
-        for piece in self.pieces:  # one loop: a short step waits for it
+        alike: tuple[torch.dtype, int] | None = None  # a run's type of gradients, and updates
+        for piece in self.pieces:
             parameter = piece.parameter
             gradient = parameter.grad
             if parameter.data_ptr() != first + piece.start * size:
@@ -132,10 +132,10 @@ class Group:
                     f"move, cast and load the model first, then make the optimizer"
                 )
             its = None if gradient is None else (gradient.dtype, piece.updates)
-            if its != kind:
+            if its != alike:
                 if pieces:
                     yield Run(self, pieces, Gradient(gradients))
-                pieces, gradients, kind = [], [], its
+                pieces, gradients, alike = [], [], its
             if gradient is not None:
                 pieces.append(piece)
                 gradients.append(gradient)

@@ -60,10 +60,6 @@ def test_items_end_to_end_are_the_same_ones_and_any_of_them_make_a_batch():
     items = Items.of(alone)
     assert [of_values(item) for item in items] == [of_values(item) for item in alone]
     assert Items.of(items) is items
-    assert [of_values(items[number]) for number in (0, -1)] == [of_values(alone[n]) for n in (0, 2)]
-    assert [of_values(item) for item in items[1:]] == [of_values(item) for item in alone[1:]]
-    with pytest.raises(IndexError):
-        items[3]
     batch = items.batch(np.array([2, 0]))
     assert batch.token_ids.tolist() == [*alone[2].token_ids, *alone[0].token_ids]
     assert batch.segment_ids.tolist() == [*alone[2].segment_ids, *alone[0].segment_ids]
@@ -71,6 +67,33 @@ def test_items_end_to_end_are_the_same_ones_and_any_of_them_make_a_batch():
     assert batch.keys.tolist() == [0, 1]
     assert len(Items.of([])) == 0
     assert list(Items.of([])) == []
+
+
+def test_items_are_told_by_number_like_those_of_a_list():
+    alone = [
+        one_text(np.arange(n), limit=9, cls_id=CLS, sep_id=SEP, keep=(0, 0)) for n in (1, 5, 3)
+    ]
+    items = Items.of(alone)
+    for number in (0, 2, -1, -3):
+        assert of_values(items[number]) == of_values(alone[number])
+    for some in (slice(1, None), slice(None, None, -2), slice(5, 7)):
+        assert list(map(of_values, items[some])) == list(map(of_values, alone[some]))
+    for number in (3, -4):
+        with pytest.raises(IndexError):
+            items[number]
+
+
+@pytest.mark.parametrize("lengths", [(3, 5), (0, 0)])
+def test_an_item_without_tokens_or_with_other_segments_is_refused(lengths):
+    """Two that make up for each other would be read with each other's segments."""
+    num_tokens, num_segments = lengths
+    items = [
+        Item(token_ids=np.zeros(n, np.int32), segment_ids=np.zeros(m, np.int32), num_unread=0)
+        for n, m in ((2, 2), (num_tokens, num_segments), (5, 3))
+    ]
+    message = f"item 1 has {num_tokens} token_ids and {num_segments} segment_ids"
+    with pytest.raises(ValueError, match=message):
+        Items.of(items)
 
 
 @given(first=st.integers(1, 40), second=st.integers(1, 40), limit=st.integers(5, 40))

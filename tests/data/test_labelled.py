@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bertsmith.batch import TaskBatch
-from bertsmith.data.items import Item
+from bertsmith.data.items import Item, Items
 from bertsmith.data.labelled import LabelledItems, TaskPlan, _order
 from bertsmith.randomness import Int64Array, Stream, permutation
 
@@ -138,6 +139,13 @@ def test_micro_batches_are_the_step_cut_between_groups(labelled: LabelledItems, 
 def test_more_parts_than_groups_are_refused() -> None:
     with pytest.raises(ValueError, match="cannot cut 3"):
         _choices().batch(np.arange(3)).split(4)
+
+
+def test_items_are_laid_end_to_end_once() -> None:
+    labelled = _single(5)
+    assert isinstance(labelled.items, Items)
+    assert replace(labelled, by_row=True).items is labelled.items
+    assert labelled.num_tokens == sum(2 + number % 5 for number in range(5))
 
 
 @pytest.mark.parametrize("groups", [[0, 2], [1, 2], [0], [1, 0], [0, 0, 1]])

@@ -448,6 +448,42 @@ def test_a_layer_that_is_not_as_it_was_goes_operator_by_operator(change, calls):
     assert layer.feed_forward.up.weight.grad is not None
 
 
+def test_a_layer_whose_part_is_a_function_goes_operator_by_operator(calls):
+    layer, stream = a_layer(), a_stream()
+    attention = layer.attention
+    del layer.attention
+    layer.attention = attention.forward
+    layer(drawn(TOKENS, 64, 1), stream).sum().backward()
+    assert not calls
+    assert attention.qkv.weight.grad is not None
+    layer.lay_out()
+    assert layer.ready is None
+
+
+def test_a_layer_whose_norm_has_no_bias_is_not_for_one_call():
+    layer = a_layer()
+    layer.feed_forward.norm = nn.LayerNorm(64, bias=False)
+    assert layer.learning() is None
+    layer.lay_out()
+    assert layer.ready is None
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_rules_that_changed_count_from_then_on(dtype, calls):
+    """What the functions are told of a layer is kept with its rules."""
+    layer, stream = a_layer(dtype=dtype), a_stream()
+    before = learned(layer, stream)
+    layer.attention.norm.eps, layer.feed_forward.norm.eps = 0.5, 2.0
+    layer.attention.dropout = layer.feed_forward.dropout = 0.4
+    found = learned(layer, stream)
+    assert len(calls) == 4
+    assert_near(found, learned(copy.deepcopy(layer).double(), stream))
+    with pytest.raises(AssertionError):
+        assert_near(before, found)
+    in_eval = learned(layer, a_stream(dropout=None))
+    assert_near(in_eval, learned(copy.deepcopy(layer).double(), a_stream(dropout=None)))
+
+
 @pytest.mark.parametrize(
     ("values", "lengths"),
     [

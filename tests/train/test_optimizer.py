@@ -304,6 +304,23 @@ def test_a_step_without_any_gradient_is_refused() -> None:
         optimizer.step(1e-3)
 
 
+def test_runs_end_where_gradients_are_missing_or_of_another_type_or_count() -> None:
+    """Of seven weights side by side."""
+    named = [(str(number), nn.Parameter(torch.zeros(64, 2).bfloat16())) for number in range(7)]
+    optimizer = Optimizer(named, OptimizerConfig())
+    for number, (_, parameter) in enumerate(named):
+        if number == 4:
+            parameter.grad_dtype = torch.float32
+        if number != 2:
+            parameter.grad = torch.ones(64, 2, dtype=[torch.bfloat16, torch.float32][number == 4])
+    [group] = optimizer._groups
+    group.pieces[6].updates = 1
+    runs = list(group.runs())
+    found = [[piece.name for piece in run.pieces] for run in runs]
+    assert found == [["0", "1"], ["3"], ["4"], ["5"], ["6"]]
+    assert [len(run.gradient.numbers) for run in runs] == [2, 1, 1, 1, 1]
+
+
 def test_a_gradient_summed_in_float32_updates_half_precision_weights() -> None:
     parameter = nn.Parameter(torch.zeros(3, 3, dtype=torch.bfloat16))
     optimizer = Optimizer([("weight", parameter)], OptimizerConfig(clip_norm=None))
