@@ -11,6 +11,7 @@ Legend: T tokens, N sequences, M target rows, R scored rows, S the longest seque
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -63,7 +64,7 @@ class PackedBatch:
         """N."""
         return int(self.lengths.shape[0])
 
-    @property
+    @cached_property
     def starts(self) -> IntArray:
         """(N,) int64: the stream row of each sequence's first token."""
         return starts_of(self.lengths)

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bertsmith.randomness import (
     Stream,
@@ -33,6 +35,23 @@ def test_counters_broadcast_and_negative_ones_are_counters_too():
     assert table.shape == (7, 4)
     assert len(np.unique(table)) == 28
     assert int(table[2, 3]) == int(hash64(5, Stream.MASKS, -1, 3))
+
+
+NUMBERS = st.integers(-(2**63), 2**64 - 1)
+
+
+@given(numbers=st.lists(NUMBERS, min_size=1, max_size=4), last=NUMBERS)
+def test_numbers_are_mixed_like_arrays_of_them(numbers, last):
+    arrays = [np.array([each % 2**64], np.uint64).view(np.int64) for each in (*numbers, last)]
+    assert hash64(*numbers, last) == hash64(*arrays)
+    assert hash64(*numbers, arrays[-1]) == hash64(*arrays)
+    assert hash64(arrays[0], *numbers[1:], last) == hash64(*arrays)
+
+
+@pytest.mark.parametrize("number", [-(2**63) - 1, 2**64])
+def test_a_counter_of_more_than_64_bits_is_refused(number):
+    with pytest.raises(OverflowError):
+        hash64(1, number)
 
 
 def test_uniform_draws_are_uniform_and_uncorrelated():

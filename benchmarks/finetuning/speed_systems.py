@@ -56,8 +56,8 @@ def ours(
     optimizer = placed(model, config, precision, device)
     scaler = optimizer.scaler
     plan = TaskPlan(labelled=labelled, batch_size=BATCH, seed=0)
-    for number in itertools.count():
-        batch = plan.step(number % num_batches)
+    batches = itertools.chain.from_iterable(plan.steps(0, num_batches) for _ in itertools.count())
+    for number, batch in enumerate(batches):
         losses = model(batch, (0, number))
         (losses.loss if scaler is None else losses.loss * scaler.scale).backward()
         optimizer.step(RATE)

@@ -10,7 +10,7 @@ Legend: N items, n those of a batch, G groups, R scored rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -22,6 +22,8 @@ from bertsmith.data.items import Item, Items
 from bertsmith.randomness import Stream, permutation
 
 Targets = npt.NDArray[np.number]
+DRAWN_TOGETHER = 8
+"""Steps whose batches are drawn one behind the other (docs/log.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,14 @@ class TaskPlan:
     def step(self, number: int) -> TaskBatch:
         """The batch of step `number`, from 0."""
         return self.labelled.batch(self.groups(number))
+
+    def steps(self, start: int, stop: int) -> Iterator[TaskBatch]:
+        """The batches of steps start..stop-1, some of them drawn at a time.
+
+        Between two steps of training the caches lose what draws; several at a time find it there.
+        """
+        for first in range(start, stop, DRAWN_TOGETHER):
+            yield from [self.step(each) for each in range(first, min(stop, first + DRAWN_TOGETHER))]
 
     def groups(self, number: int) -> IntArray:
         """Which groups step `number` takes, in its order."""

@@ -128,7 +128,7 @@ class OngoingFinetuning:
     def batches(self) -> Iterator[TaskBatch]:
         """Every step's batch from where the run stands; none of a finished one."""
         if not self.progress.is_finished:
-            yield from map(self.plan.step, range(self.start, self.num_steps))
+            yield from self.plan.steps(self.start, self.num_steps)
 
     def is_due(self, step: int, every: float) -> bool:
         """Whether a multiple of `every` epochs ends with this update, or the run does."""

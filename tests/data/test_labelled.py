@@ -63,6 +63,13 @@ def test_every_epoch_holds_every_example_once_in_an_order_of_its_own() -> None:
     assert other.step(0).targets.tolist() != seen[:4].tolist()
 
 
+@pytest.mark.parametrize(("start", "stop"), [(0, 3), (2, 11), (5, 29), (4, 4)])
+def test_several_steps_are_each_of_them_in_turn(start: int, stop: int) -> None:
+    plan = TaskPlan(labelled=_single(10), batch_size=4, seed=3)
+    found = [each.targets.tolist() for each in plan.steps(start, stop)]
+    assert found == [plan.step(number).targets.tolist() for number in range(start, stop)]
+
+
 def test_an_epoch_is_shuffled_once_not_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
 
