@@ -66,7 +66,10 @@ class PackedBatch:
 
     @cached_property
     def starts(self) -> IntArray:
-        """(N,) int64: the stream row of each sequence's first token."""
+        """(N,) int64: the stream row of each sequence's first token.
+
+        Kept, and shared with tensors on a CPU: not to be written to.
+        """
         return starts_of(self.lengths)
 
     @property

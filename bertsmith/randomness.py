@@ -24,7 +24,7 @@ Counter = int | npt.NDArray[np.integer]
 
 MIX32_MULTIPLIERS = (0x7FEB352D, 0x846CA68B)
 _MIX64_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_STEP, _WORD = 0x9E3779B97F4A7C15, 2**64 - 1
+_GOLDEN_GAMMA, _ALL_BITS = 0x9E3779B97F4A7C15, 2**64 - 1
 
 
 class Stream(IntEnum):
@@ -46,15 +46,15 @@ def hash64(*counters: Counter) -> UInt64Array:
     if not counters:
         raise ValueError("hash64 needs at least one counter")
     number, start = 0, 0
-    for counter in counters:  # numbers first, which Python mixes in a tenth of numpy's time
+    for counter in counters:  # leading numbers: Python mixes them faster than numpy
         if not isinstance(counter, int) or not -(2**63) <= counter < 2**64:
             break
-        number, start = _mixed(number, counter), start + 1
+        number, start = _next_state(number, counter), start + 1
     state: Any = np.uint64(number)
     with np.errstate(over="ignore"):
         for counter in counters[start:]:
             word = np.asarray(counter).astype(np.int64).view(np.uint64)
-            state = _mix64((state ^ word) + np.uint64(_STEP))
+            state = _mix64((state ^ word) + np.uint64(_GOLDEN_GAMMA))
     mixed: UInt64Array = state
     return mixed
 
@@ -108,10 +108,10 @@ def _mix64(state: UInt64Array) -> UInt64Array:
     return state ^ (state >> np.uint64(31))
 
 
-def _mixed(state: int, counter: int) -> int:
-    """`hash64`'s next state by one number, all of 64 bits."""
+def _next_state(state: int, counter: int) -> int:
+    """`hash64`'s next state by one number, everything modulo 2^64."""
     first, second = _MIX64_MULTIPLIERS
-    word = ((state ^ (counter & _WORD)) + _STEP) & _WORD
-    word = ((word ^ (word >> 30)) * first) & _WORD
-    word = ((word ^ (word >> 27)) * second) & _WORD
+    word = ((state ^ (counter & _ALL_BITS)) + _GOLDEN_GAMMA) & _ALL_BITS
+    word = ((word ^ (word >> 30)) * first) & _ALL_BITS
+    word = ((word ^ (word >> 27)) * second) & _ALL_BITS
     return word ^ (word >> 31)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import overload
 
@@ -47,13 +46,18 @@ class Items(Sequence[Item]):
 
     @staticmethod
     def of(items: Iterable[Item]) -> Items:
-        """The same, end to end. Raises ValueError for one without tokens, or a segment of each."""
+        """The same, end to end.
+
+        Raises ValueError for an item without tokens, or whose segment ids are not one a token.
+        """
         if isinstance(items, Items):
             return items
         found = list(items)
         lengths = np.array([len(each.token_ids) for each in found], np.int32)
         of_segments = np.array([len(each.segment_ids) for each in found], np.int32)
-        for number in np.flatnonzero((lengths < 1) | (lengths != of_segments))[:1].tolist():
+        wrong = np.flatnonzero((lengths < 1) | (lengths != of_segments))
+        if len(wrong):
+            number = int(wrong[0])
             raise ValueError(
                 f"an item needs tokens and as many segment ids: item {number} has "
                 f"{lengths[number]} token_ids and {of_segments[number]} segment_ids"
@@ -72,7 +76,7 @@ class Items(Sequence[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         """Each of them, in order."""
-        edges = pairwise([*self._starts.tolist(), self.packed.num_tokens])
+        edges = pairwise([*self.packed.starts.tolist(), self.packed.num_tokens])
         for (start, end), num_unread in zip(edges, self.num_unread.tolist(), strict=True):
             yield Item(
                 token_ids=self.packed.token_ids[start:end],
@@ -91,7 +95,7 @@ class Items(Sequence[Item]):
         if isinstance(which, slice):
             return [self[number] for number in range(len(self))[which]]
         number = range(len(self))[which]
-        start = int(self._starts[number])
+        start = int(self.packed.starts[number])
         rows = slice(start, start + int(self.packed.lengths[number]))
         return Item(
             token_ids=self.packed.token_ids[rows],
@@ -102,7 +106,7 @@ class Items(Sequence[Item]):
     def batch(self, numbers: IntArray) -> PackedBatch:
         """Some of them, in the order given."""
         lengths = self.packed.lengths[numbers]
-        shift = self._starts[numbers] - starts_of(lengths)
+        shift = self.packed.starts[numbers] - starts_of(lengths)
         rows = np.repeat(shift, lengths)
         rows += np.arange(len(rows))
         return PackedBatch(
@@ -111,10 +115,6 @@ class Items(Sequence[Item]):
             lengths=lengths,
             keys=np.arange(len(numbers)),
         )
-
-    @cached_property
-    def _starts(self) -> IntArray:
-        return self.packed.starts
 
 
 def beginnings(ids: IntArray, counts: IntArray, *, limit: int, cls_id: int, sep_id: int) -> Items:

@@ -22,8 +22,8 @@ from bertsmith.data.items import Item, Items
 from bertsmith.randomness import Stream, permutation
 
 Targets = npt.NDArray[np.number]
-DRAWN_TOGETHER = 8
-"""Steps whose batches are drawn one behind the other (docs/log.md)."""
+_NUM_DRAWN_TOGETHER = 8
+"""Steps whose batches are drawn one behind the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class LabelledItems:
 
     def __post_init__(self) -> None:
         """Lays items end to end, and checks once what every batch relies on."""
-        object.__setattr__(self, "items", Items.of(self.items))  # kept twice they would take room
+        object.__setattr__(self, "items", Items.of(self.items))  # in place of those given
         num_items = len(self.items)
         steps = np.diff(self.groups, prepend=-1)
         if not num_items or len(steps) != num_items or steps[0] != 1 or not set(steps) <= {0, 1}:
@@ -125,10 +125,12 @@ class TaskPlan:
     def steps(self, start: int, stop: int) -> Iterator[TaskBatch]:
         """The batches of steps start..stop-1, some of them drawn at a time.
 
-        Between two steps of training the caches lose what draws; several at a time find it there.
+        Between two steps of training what draws a batch falls out of the caches; the second to the
+        last of a group find it there.
         """
-        for first in range(start, stop, DRAWN_TOGETHER):
-            yield from [self.step(each) for each in range(first, min(stop, first + DRAWN_TOGETHER))]
+        for first in range(start, stop, _NUM_DRAWN_TOGETHER):
+            group = range(first, min(stop, first + _NUM_DRAWN_TOGETHER))
+            yield from [self.step(number) for number in group]
 
     def groups(self, number: int) -> IntArray:
         """Which groups step `number` takes, in its order."""

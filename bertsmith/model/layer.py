@@ -76,7 +76,7 @@ class Layer(nn.Module):
             return None
         if any(each.in_float16 for each in maps):  # these multiply by other products
             return None
-        rules = LayerRules.known(
+        rules = LayerRules.of(
             self.number,
             attention.rules,
             feed_forward.activation,
@@ -127,8 +127,9 @@ class Layer(nn.Module):
         maps, norms = (qkv, output, up, down), (first_norm, second_norm)
         if {*map(type, maps)} != {Linear} or {*map(type, norms)} != {nn.LayerNorm}:
             return None
-        weights = _weights((*maps, *norms))
-        if any(each is None for each in weights):
+        found = _weights((*maps, *norms))
+        weights = [each for each in found if each is not None]
+        if len(weights) < len(found):
             return None
         return _Parts(attention, feed_forward, maps, norms, weights)
 
@@ -175,19 +176,22 @@ class _Parts(NamedTuple):
     """Weight and bias of all maps, then of both norms."""
 
 
-def _weights(parts: Sequence[nn.Module]) -> list[Any]:
+def _weights(parts: Sequence[nn.Module]) -> list[Tensor | None]:
     """Weight and bias of each; None where there is none."""
-    found = []
+    found: list[Tensor | None] = []
     for part in parts:
         own = part._parameters
         for name in ("weight", "bias"):
             each = own.get(name)
-            # Who prunes or normalises a weight keeps it as a plain attribute.
+            # Who prunes or normalises a weight keeps it as a plain attribute of that name.
             found.append(getattr(part, name) if each is None else each)
     return found
 
 
 def _children(module: nn.Module, *names: str) -> list[Any]:
-    """Modules that it consists of, None for others: as attributes each takes six times as long."""
+    """Its modules of these names, None where there is none.
+
+    Looked up as attributes each takes six times as long.
+    """
     own = module._modules
     return [own.get(name) for name in names]

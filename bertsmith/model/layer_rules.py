@@ -35,7 +35,7 @@ class LayerRules:
 
     @staticmethod
     @lru_cache(maxsize=256)  # layers of some models
-    def known(
+    def of(
         number: int,
         attention: AttentionRules,
         activation: Activation,

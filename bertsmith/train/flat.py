@@ -122,7 +122,7 @@ class Group:
         first, size = seen.data_ptr(), seen.element_size()
         pieces: list[Piece] = []
         gradients: list[Tensor] = []
-        alike: tuple[torch.dtype, int] | None = None  # a run's type of gradients, and updates
+        run_kind: tuple[torch.dtype, int] | None = None  # of its gradients; updates so far
         for piece in self.pieces:
             parameter = piece.parameter
             gradient = parameter.grad
@@ -131,11 +131,11 @@ class Group:
                     f"parameter {piece.name} was moved or replaced after the optimizer was made; "
                     f"move, cast and load the model first, then make the optimizer"
                 )
-            its = None if gradient is None else (gradient.dtype, piece.updates)
-            if its != alike:
+            kind = None if gradient is None else (gradient.dtype, piece.updates)
+            if kind != run_kind:
                 if pieces:
                     yield Run(self, pieces, Gradient(gradients))
-                pieces, gradients, alike = [], [], its
+                pieces, gradients, run_kind = [], [], kind
             if gradient is not None:
                 pieces.append(piece)
                 gradients.append(gradient)

@@ -69,7 +69,7 @@ def test_items_end_to_end_are_the_same_ones_and_any_of_them_make_a_batch():
     assert list(Items.of([])) == []
 
 
-def test_items_are_told_by_number_like_those_of_a_list():
+def test_items_index_and_slice_like_a_list():
     alone = [
         one_text(np.arange(n), limit=9, cls_id=CLS, sep_id=SEP, keep=(0, 0)) for n in (1, 5, 3)
     ]
@@ -84,8 +84,8 @@ def test_items_are_told_by_number_like_those_of_a_list():
 
 
 @pytest.mark.parametrize("lengths", [(3, 5), (0, 0)])
-def test_an_item_without_tokens_or_with_other_segments_is_refused(lengths):
-    """Two that make up for each other would be read with each other's segments."""
+def test_an_item_without_tokens_or_with_more_or_fewer_segment_ids_is_refused(lengths):
+    """Two whose lengths make up for each other would be read with each other's segments."""
     num_tokens, num_segments = lengths
     items = [
         Item(token_ids=np.zeros(n, np.int32), segment_ids=np.zeros(m, np.int32), num_unread=0)

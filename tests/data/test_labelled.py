@@ -66,8 +66,12 @@ def test_every_epoch_holds_every_example_once_in_an_order_of_its_own() -> None:
 @pytest.mark.parametrize(("start", "stop"), [(0, 3), (2, 11), (5, 29), (4, 4)])
 def test_several_steps_are_each_of_them_in_turn(start: int, stop: int) -> None:
     plan = TaskPlan(labelled=_single(10), batch_size=4, seed=3)
-    found = [each.targets.tolist() for each in plan.steps(start, stop)]
-    assert found == [plan.step(number).targets.tolist() for number in range(start, stop)]
+    found = list(plan.steps(start, stop))
+    assert len(found) == stop - start
+    for number, batch in enumerate(found, start):
+        alone = plan.step(number)
+        assert batch.targets.tolist() == alone.targets.tolist()
+        assert batch.packed.token_ids.tolist() == alone.packed.token_ids.tolist()
 
 
 def test_an_epoch_is_shuffled_once_not_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,7 +246,7 @@ def test_of_equal_logits_the_first_is_the_guess(target, right, dtype, in_float16
 @in_any_way
 @pytest.mark.parametrize("score", [80.0, 1e4, 3e38])
 def test_large_logits_neither_overflow_nor_vanish(score, dtype, in_float16):
-    scores = torch.zeros(2, 138, dtype=dtype)  # even: an odd width in bfloat16 is none it takes
+    scores = torch.zeros(2, 138, dtype=dtype)  # even: in bfloat16 it takes no odd width
     scores[:, 5] = score
     (total, correct), (by_rows, _, by_bias) = scored(scores, [5, 130], in_float16=in_float16)
     within = 1e-3 if in_float16 else 1e-6
