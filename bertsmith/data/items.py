@@ -78,11 +78,7 @@ class Items(Sequence[Item]):
         """Each of them, in order."""
         edges = pairwise([*self.packed.starts.tolist(), self.packed.num_tokens])
         for (start, end), num_unread in zip(edges, self.num_unread.tolist(), strict=True):
-            yield Item(
-                token_ids=self.packed.token_ids[start:end],
-                segment_ids=self.packed.segment_ids[start:end],
-                num_unread=num_unread,
-            )
+            yield self._between(start, end, num_unread)
 
     @overload
     def __getitem__(self, which: int) -> Item: ...
@@ -95,13 +91,8 @@ class Items(Sequence[Item]):
         if isinstance(which, slice):
             return [self[number] for number in range(len(self))[which]]
         number = range(len(self))[which]
-        start = int(self.packed.starts[number])
-        rows = slice(start, start + int(self.packed.lengths[number]))
-        return Item(
-            token_ids=self.packed.token_ids[rows],
-            segment_ids=self.packed.segment_ids[rows],
-            num_unread=int(self.num_unread[number]),
-        )
+        start, length = int(self.packed.starts[number]), int(self.packed.lengths[number])
+        return self._between(start, start + length, int(self.num_unread[number]))
 
     def batch(self, numbers: IntArray) -> PackedBatch:
         """Some of them, in the order given."""
@@ -114,6 +105,14 @@ class Items(Sequence[Item]):
             segment_ids=self.packed.segment_ids[rows],
             lengths=lengths,
             keys=np.arange(len(numbers)),
+        )
+
+    def _between(self, start: int, end: int, num_unread: int) -> Item:
+        """Of the tokens from `start` to before `end` of all."""
+        return Item(
+            token_ids=self.packed.token_ids[start:end],
+            segment_ids=self.packed.segment_ids[start:end],
+            num_unread=num_unread,
         )
 
 

@@ -57,17 +57,14 @@ class Optimizer:
         if not runs:
             raise ValueError("no parameter has a gradient: call backward() before step()")
         updates = Updates([self._update_of(run, learning_rate) for run in runs])
-        norm = updates.squared_norm().sqrt()
-        if self.scaler is None:
-            updates.take(self._clip_factor(norm))
-        else:
-            scale = self.scaler.scale
-            norm /= scale
+        scale = 1.0 if self.scaler is None else self.scaler.scale
+        norm = updates.squared_norm().sqrt() / scale
+        if self.scaler is not None:
             self.skipped = not bool(torch.isfinite(norm))
             self.scaler.update(overflowed=self.skipped)
             if self.skipped:
                 return norm
-            updates.take(self._clip_factor(norm) / scale)
+        updates.take(self._clip_factor(norm) / scale)
         updated = [piece for run in runs for piece in run.pieces]
         for piece in updated:
             piece.updates += 1
